@@ -1,0 +1,308 @@
+"""The compiled program: its JSON read into declarations, its fingerprint, and how names in it resolve.
+
+The compiler writes this form and the engine runs it; it is all that the two share, with the errors. Both older shapes
+of the JSON are read: categorised lists of declarations beside or instead of `declarations`, a single block or a list
+of blocks as body, a script as body, hand-written programs without types or ids.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+Node = Mapping[str, Any]
+
+
+class Kind(StrEnum):
+    """What a declared name is."""
+
+    FACET = "facet"
+    EVENT_FACET = "event facet"
+    WORKFLOW = "workflow"
+    SCHEMA = "schema"
+
+
+CALLABLE = frozenset({Kind.FACET, Kind.EVENT_FACET, Kind.WORKFLOW})
+SCHEMAS = frozenset({Kind.SCHEMA})
+
+_KIND_OF_NODE = {
+    "FacetDecl": Kind.FACET,
+    "EventFacetDecl": Kind.EVENT_FACET,
+    "WorkflowDecl": Kind.WORKFLOW,
+    "SchemaDecl": Kind.SCHEMA,
+}
+#: The categorised lists of the older shape, and what an untyped node in them is.
+_CATEGORIES = {
+    "namespaces": "Namespace",
+    "facets": "FacetDecl",
+    "eventFacets": "EventFacetDecl",
+    "workflows": "WorkflowDecl",
+    "implicits": "ImplicitDecl",
+    "schemas": "SchemaDecl",
+}
+
+
+class ProgramError(Exception):
+    """A compiled program that cannot be used: what is wrong, and where."""
+
+
+class UnknownName(ProgramError):
+    """A name that the program does not declare."""
+
+    def __init__(self, what: str, name: str, near: Sequence[str] = ()) -> None:
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        super().__init__(f"no {what} named {name!r}{hint}")
+        self.name, self.near = name, tuple(near)
+
+
+class AmbiguousName(ProgramError):
+    """A short name that several declarations bear."""
+
+    def __init__(self, what: str, name: str, candidates: Sequence[str]) -> None:
+        super().__init__(f"{what} {name!r} may be any of {', '.join(candidates)}; qualify it")
+        self.name, self.candidates = name, tuple(candidates)
+
+
+class Resolution(NamedTuple):
+    """What a name was resolved to."""
+
+    #: The qualified name, or None when nothing or several fit.
+    found: str | None
+    #: What competed, when several fit.
+    candidates: tuple[str, ...] = ()
+    #: Found by an import while other namespaces, not imported, declare the same short name.
+    namesakes: bool = False
+
+
+class Names:
+    """Which qualified name a written name means (language reference, section 7).
+
+    Dotted: exactly that. Short: the own namespace; then imports together with the top level, where two candidates are
+    an ambiguity; then the whole program, if only one declaration bears the name.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, Kind] = {}
+        self._by_short: dict[str, list[str]] = {}
+
+    def add(self, namespace: str, name: str, kind: Kind) -> None:
+        qualified = f"{namespace}.{name}" if namespace else name
+        if qualified not in self._kinds:
+            self._by_short.setdefault(name, []).append(qualified)
+        self._kinds[qualified] = kind
+
+    def __contains__(self, qualified: object) -> bool:
+        return qualified in self._kinds
+
+    def kind(self, qualified: str) -> Kind:
+        return self._kinds[qualified]
+
+    def all(self, kinds: frozenset[Kind] = CALLABLE | SCHEMAS) -> list[str]:
+        return [name for name, kind in self._kinds.items() if kind in kinds]
+
+    def has_any(self, kinds: frozenset[Kind]) -> bool:
+        return any(kind in kinds for kind in self._kinds.values())
+
+    def resolve(
+        self, name: str, namespace: str = "", uses: Iterable[str] = (), kinds: frozenset[Kind] = CALLABLE
+    ) -> Resolution:
+        if "." in name:
+            return Resolution(name if self._kinds.get(name) in kinds else None)
+        everywhere = [q for q in self._by_short.get(name, ()) if self._kinds[q] in kinds]
+        own = f"{namespace}.{name}" if namespace else name
+        if own in everywhere:
+            return Resolution(own)
+        imported = [q for q in dict.fromkeys([*(f"{use}.{name}" for use in uses), name]) if q in everywhere]
+        if len(imported) == 1:
+            return Resolution(imported[0], namesakes=len(everywhere) > 1)
+        candidates = imported or everywhere
+        return Resolution(candidates[0]) if len(candidates) == 1 else Resolution(None, tuple(candidates))
+
+    def near(self, name: str, kinds: frozenset[Kind] = CALLABLE) -> list[str]:
+        """Declared names that look like `name`, qualified, best first."""
+        known = self.all(kinds)
+        by_text = {q: q for q in known} | {q.rsplit(".", 1)[-1]: q for q in known}
+        close = get_close_matches(name, by_text, n=3, cutoff=0.5)
+        if not close:
+            close = get_close_matches(name.rsplit(".", 1)[-1], by_text, n=3, cutoff=0.5)
+        return list(dict.fromkeys(by_text[c] for c in close))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declaration:
+    """One declared facet, event facet, workflow or schema."""
+
+    qualified_name: str
+    kind: Kind
+    namespace: str
+    #: Namespaces imported where it stands, in order.
+    uses: tuple[str, ...]
+    node: Node = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return str(self.node["name"])
+
+    @property
+    def params(self) -> Sequence[Node]:
+        return self.node.get("params") or ()
+
+    @property
+    def returns(self) -> Sequence[Node]:
+        returns = self.node.get("returns") or ()
+        # The object form {"params": [...]} occurs in hand-written programs.
+        return returns.get("params", ()) if isinstance(returns, Mapping) else returns
+
+    @property
+    def fields(self) -> Sequence[Node]:
+        return self.node.get("fields") or ()
+
+    @property
+    def blocks(self) -> tuple[Node, ...]:
+        """The andThen blocks of the body, normalised to a tuple; empty for a script or prompt body."""
+        return blocks_of(self.node.get("body"))
+
+    @property
+    def line(self) -> int:
+        return line_of(self.node)
+
+
+def blocks_of(body: object) -> tuple[Node, ...]:
+    """A body as a tuple of block nodes: none, one, or several."""
+    if body is None:
+        return ()
+    if isinstance(body, Mapping):
+        return () if body.get("type") in ("ScriptBlock", "PromptBlock") else (body,)
+    if isinstance(body, Sequence):
+        return tuple(body)
+    raise ProgramError(f"a body must be a block or a list of blocks, found {type(body).__name__}")
+
+
+def line_of(node: Node) -> int:
+    """The source line of a node, 0 when the program was compiled without locations."""
+    location = node.get("location")
+    return int(location.get("line", 0)) if isinstance(location, Mapping) else 0
+
+
+class CompiledProgram:
+    """A program as the compiler emits it, ready to look names up in."""
+
+    def __init__(self, tree: Node) -> None:
+        if not isinstance(tree, Mapping):
+            raise ProgramError(f"a compiled program is a JSON object, found {type(tree).__name__}")
+        self.tree = tree
+        self.names = Names()
+        self.declarations: dict[str, Declaration] = {}
+        for declaration in _declarations(tree, "", ()):
+            self.names.add(declaration.namespace, declaration.name, declaration.kind)
+            self.declarations[declaration.qualified_name] = declaration
+
+    @classmethod
+    def from_text(cls, text: bytes | str) -> "CompiledProgram":
+        """Read a compiled program. Raises ProgramError naming the place where the JSON breaks off."""
+        try:
+            tree = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ProgramError(f"not a compiled program: {error}") from error
+        return cls(tree)
+
+    @cached_property
+    def text(self) -> bytes:
+        """The canonical text: sorted keys, no white space. Equal programs have equal texts on any machine."""
+        return json.dumps(self.tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical text, hexadecimal: what an execution is pinned to."""
+        return hashlib.sha256(self.text).hexdigest()
+
+    def workflow(self, name: str) -> Declaration:
+        """A workflow by qualified name, or by short name when only one bears it.
+
+        Raises UnknownName with near matches, AmbiguousName with the candidates.
+        """
+        return self._find("workflow", name, frozenset({Kind.WORKFLOW}))
+
+    def facet(self, name: str) -> Declaration | None:
+        """A facet, event facet or workflow by qualified or unique short name; None when there is none."""
+        found = self.names.resolve(name).found
+        return None if found is None else self.declarations[found]
+
+    def workflows(self) -> list[Declaration]:
+        return [d for d in self.declarations.values() if d.kind is Kind.WORKFLOW]
+
+    def event_facets(self) -> list[Declaration]:
+        return [d for d in self.declarations.values() if d.kind is Kind.EVENT_FACET]
+
+    def schemas(self) -> dict[str, Declaration]:
+        return {name: d for name, d in self.declarations.items() if d.kind is Kind.SCHEMA}
+
+    def resolve_in(self, declaration: Declaration, name: str, kinds: frozenset[Kind], what: str) -> Declaration | None:
+        """What `name`, written inside `declaration`, means; None when unknown. Raises AmbiguousName."""
+        resolution = self.names.resolve(name, declaration.namespace, declaration.uses, kinds)
+        if resolution.candidates:
+            raise AmbiguousName(what, name, resolution.candidates)
+        return None if resolution.found is None else self.declarations[resolution.found]
+
+    def qualified_type(self, declaration: Declaration, written: object) -> object:
+        """A type as written inside `declaration` with its schema or facet name qualified; builtins stay."""
+        if isinstance(written, Mapping):
+            return {"type": "ArrayType", "elementType": self.qualified_type(declaration, written.get("elementType"))}
+        if isinstance(written, str) and written not in BUILTIN_TYPES:
+            for kinds in (CALLABLE, SCHEMAS):
+                found = self.resolve_in(declaration, written, kinds, "type")
+                if found is not None:
+                    return found.qualified_name
+        return written
+
+    def _find(self, what: str, name: str, kinds: frozenset[Kind]) -> Declaration:
+        resolution = self.names.resolve(name, kinds=kinds)
+        if resolution.candidates:
+            raise AmbiguousName(what, name, resolution.candidates)
+        if resolution.found is None:
+            raise UnknownName(what, name, self.names.near(name, kinds))
+        return self.declarations[resolution.found]
+
+
+BUILTIN_TYPES = frozenset({"String", "Int", "Long", "Double", "Boolean", "Json"})
+
+
+def _declarations(node: Node, namespace: str, uses: tuple[str, ...]) -> Iterator[Declaration]:
+    for child in _children(node):
+        kind = child.get("type")
+        if kind == "Namespace":
+            name = str(child["name"])
+            # Hand-written programs nest namespaces; emitted ones are flat, with the dotted name in one piece.
+            inner = f"{namespace}.{name}" if namespace else name
+            yield from _declarations(child, inner, tuple(child.get("uses") or ()))
+        elif kind in _KIND_OF_NODE:
+            if "name" not in child:
+                raise ProgramError(f"a {kind} without a name in namespace {namespace or '(top level)'}")
+            name = str(child["name"])
+            qualified = f"{namespace}.{name}" if namespace else name
+            yield Declaration(qualified, _KIND_OF_NODE[kind], namespace, uses, child)
+
+
+def _children(node: Node) -> list[Node]:
+    """The declarations of a program or namespace, those of the older categorised lists joined in, each once."""
+    seen: set[object] = set()
+    children: list[Node] = []
+
+    def take(child: Node, category: str | None) -> None:
+        typed = child if "type" in child or category is None else {**child, "type": category}
+        identity = typed.get("id") or (typed.get("type"), typed.get("name"), id(child))
+        # A namespace may be opened several times; only the same node twice is dropped.
+        if identity not in seen:
+            seen.add(identity)
+            children.append(typed)
+
+    for child in node.get("declarations") or ():
+        take(child, None)
+    for key, category in _CATEGORIES.items():
+        for child in node.get(key) or ():
+            take(child, category)
+    return children

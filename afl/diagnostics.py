@@ -1,0 +1,150 @@
+"""What the compiler has to say about a program, and how it is shown to a person."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+#: Longest piece of a source line that an excerpt shows, in characters. Generated files have lines of megabytes.
+EXCERPT_WIDTH = 160
+
+TAB_WIDTH = 4
+
+_RESET, _BOLD, _RED, _YELLOW, _CYAN = "\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[36m"
+
+
+class Severity(StrEnum):
+    """How bad it is: an error refuses the program, a warning does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """One finding at one place.
+
+    Lines and columns are 1-based and count characters; the end column is exclusive.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    line: int | None = None
+    column: int | None = None
+    end_line: int | None = None
+    end_column: int | None = None
+    source_id: str | None = None
+    hint: str | None = None
+
+    @property
+    def is_error(self) -> bool:
+        return self.severity is Severity.ERROR
+
+    def place(self) -> str:
+        """Return `file:line:column`, as far as it is known."""
+        parts = [display_name(self.source_id)]
+        if self.line is not None:
+            parts.append(str(self.line))
+            if self.column is not None:
+                parts.append(str(self.column))
+        return ":".join(parts)
+
+    def headline(self) -> str:
+        """Return the finding on one line: `file:line:column: error[CODE]: message`."""
+        return f"{self.place()}: {self.severity}[{self.code}]: {self.message}"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the finding as a JSON object; parts that are unknown are left out."""
+        members: dict[str, object] = {
+            "code": self.code,
+            "severity": self.severity.value,
+            "message": self.message,
+            "line": self.line,
+            "column": self.column,
+            "endLine": self.end_line,
+            "endColumn": self.end_column,
+            "sourceId": self.source_id,
+            "hint": self.hint,
+        }
+        return {name: value for name, value in members.items() if value is not None}
+
+    def sort_key(self) -> tuple[int, int, str]:
+        """Return the order inside one source: by place, then code."""
+        return (self.line or 0, self.column or 0, self.code)
+
+
+def display_name(source_id: str | None) -> str:
+    """Return what a person calls the source: the path of a file, `<string>` when nothing is known."""
+    return source_id.removeprefix("file://") if source_id else "<string>"
+
+
+def render(diagnostic: Diagnostic, source_text: str | None, *, colour: bool = False) -> str:
+    """Return the finding with an excerpt of the source and a caret line below it."""
+    paint = _painter(colour)
+    tone = _RED if diagnostic.is_error else _YELLOW
+    head = paint(f"{diagnostic.severity}[{diagnostic.code}]", _BOLD + tone)
+    lines = [f"{paint(diagnostic.place(), _BOLD)}: {head}: {diagnostic.message}"]
+    if source_text is not None and diagnostic.line is not None:
+        excerpt = _excerpt(diagnostic, source_text)
+        if excerpt is not None:
+            number = str(diagnostic.line)
+            lines.append(f"  {number} | {excerpt[0]}")
+            lines.append(f"  {' ' * len(number)} | {paint(excerpt[1], tone)}")
+    if diagnostic.hint:
+        lines.append(f"  {paint('hint', _CYAN)}: {diagnostic.hint}")
+    return "\n".join(lines)
+
+
+def _painter(colour: bool) -> Callable[[str, str], str]:
+    return (lambda text, style: f"{style}{text}{_RESET}") if colour else (lambda text, style: text)
+
+
+def _excerpt(diagnostic: Diagnostic, source_text: str) -> tuple[str, str] | None:
+    """Return the source line and the carets under it, both in terminal cells."""
+    assert diagnostic.line is not None
+    line = _nth_line(source_text, diagnostic.line)
+    if line is None:
+        return None
+    start = max((diagnostic.column or 1) - 1, 0)
+    one_line = diagnostic.end_line in (None, diagnostic.line)
+    end = (diagnostic.end_column or start + 2) - 1 if one_line else len(line)
+    # A window around the place keeps the carets in sight on very long lines.
+    left = max(0, start - EXCERPT_WIDTH // 2) if len(line) > EXCERPT_WIDTH else 0
+    shown = line[left : left + EXCERPT_WIDTH]
+    before = _cells(shown[: start - left])
+    marked = _cells(shown[start - left : max(end - left, start - left + 1)])
+    return _expand(shown), " " * before + "^" * max(marked, 1)
+
+
+def _nth_line(text: str, number: int) -> str | None:
+    begin = 0
+    for _ in range(number - 1):
+        begin = text.find("\n", begin) + 1
+        if begin == 0:
+            return None
+    end = text.find("\n", begin)
+    return text[begin : len(text) if end < 0 else end].rstrip("\r")
+
+
+def _expand(text: str) -> str:
+    """Replace tabs by blanks and other control characters by a stand-in: a terminal must not obey them."""
+    widened = text.replace("\t", " " * TAB_WIDTH)
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in widened)
+
+
+def _cells(text: str) -> int:
+    """Return how many terminal cells the expanded text takes."""
+    width = 0
+    for char in text:
+        if char == "\t":
+            width += TAB_WIDTH
+        elif not char.isprintable():
+            width += 1
+        elif unicodedata.combining(char):
+            width += 0
+        else:
+            width += 2 if unicodedata.east_asian_width(char) in "WF" else 1
+    return width

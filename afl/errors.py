@@ -1,0 +1,75 @@
+"""Errors that the language and the engine share: one base class, and what the compiler raises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from afl.diagnostics import Diagnostic
+
+
+#: How many errors the text of a CompileError lists; `diagnostics` has all.
+MAX_LISTED = 20
+
+
+class AFLError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class ParseError(AFLError):
+    """A text that the grammar does not accept.
+
+    `line` and `column` are 1-based; `diagnostic` holds the same facts together with code, extent and hint.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        line: int | None = None,
+        column: int | None = None,
+        source_id: str | None = None,
+        *,
+        diagnostic: Diagnostic | None = None,
+    ) -> None:
+        place = "" if line is None else f" at line {line}" + ("" if column is None else f", column {column}")
+        super().__init__(message + place)
+        self.message = message
+        self.line = line
+        self.column = column
+        self.source_id = source_id
+        self.diagnostic = diagnostic
+
+    def finding(self) -> Diagnostic:
+        """Return the error as a diagnostic, which an error made by hand does not bring along."""
+        from afl.diagnostics import Diagnostic, Severity
+
+        return self.diagnostic or Diagnostic(
+            code="PARSE_ERROR",
+            severity=Severity.ERROR,
+            message=self.message,
+            line=self.line,
+            column=self.column,
+            source_id=self.source_id,
+        )
+
+
+class CompileError(AFLError):
+    """A program that was refused; `diagnostics` holds every error and warning found, in source order."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        errors = [diagnostic for diagnostic in self.diagnostics if diagnostic.is_error]
+        lines = [diagnostic.headline() for diagnostic in errors[:MAX_LISTED]]
+        if len(errors) > MAX_LISTED:
+            lines.append(f"... and {len(errors) - MAX_LISTED} more")
+        super().__init__(f"the program has {len(errors)} error{'' if len(errors) == 1 else 's'}:\n" + "\n".join(lines))
+
+
+class SourceUnreadable(AFLError):
+    """A source file that cannot be read as text, and why."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{reason}: {path}")
+        self.path = path
+        self.reason = reason

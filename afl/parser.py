@@ -1,0 +1,126 @@
+"""Parses AFL text into a syntax tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+from afl.ast import Program
+from afl.errors import ParseError, SourceUnreadable
+from afl.grammar.lexer import Lexer, Token
+from afl.grammar.table import ParseTable, load_table
+from afl.source import CompilerInput, FileOrigin, SourceRegistry
+from afl.transformer import TreeBuilder
+
+__all__ = ["AFLParser", "ParseError", "parse", "read_source"]
+
+Action = Callable[[list[Any], Token, Token], object]
+
+
+class AFLParser:
+    """Parses texts. Instances share the parse table, hold no state and may be used from several threads."""
+
+    def __init__(self) -> None:
+        self._table, self._lexer = _shared()
+
+    def parse(self, source: str, filename: str = "<string>", source_id: str | None = None) -> Program:
+        """Return the tree of one text; its locations carry `source_id`.
+
+        Raises ParseError (at the first place that the grammar does not accept); without a source id it names the
+        file, if there is one.
+        """
+        known_as = source_id if source_id is not None or filename == "<string>" else filename
+        return self._run(self._lexer.tokens(source, known_as), known_as)
+
+    def parse_file(self, path: str | Path) -> Program:
+        """Return the tree of one UTF-8 file; raises SourceUnreadable or ParseError."""
+        return self.parse(read_source(path), str(path), FileOrigin(str(path)).to_source_id())
+
+    def parse_sources(self, compiler_input: CompilerInput) -> tuple[Program, SourceRegistry]:
+        """Return one tree for all texts, and which origin each source id stands for."""
+        programs = [self.parse(entry.text, source_id=entry.source_id) for entry in compiler_input.all_sources]
+        return Program.merge(programs), SourceRegistry.from_compiler_input(compiler_input)
+
+    def _run(self, tokens: list[Token], source_id: str | None) -> Program:
+        """Drive the LALR automaton over the tokens, building the tree on the way."""
+        table = self._table
+        builder = TreeBuilder(source_id)
+        rules: list[tuple[str, int, Action | None]] = [
+            (name, size, None if callback is None else getattr(builder, callback))
+            for name, size, callback in table.rules
+        ]
+        rows, gotos = table.actions, table.gotos
+        states = [table.start]
+        values: list[Any] = []
+        firsts: list[Token] = []  # the first token of each value
+        last = tokens[0]
+        for number, token in enumerate(tokens):
+            kind = token.type
+            while True:
+                action = rows[states[-1]].get(kind)
+                if action is None:
+                    self._refuse(tokens, number, source_id)
+                if action >= 0:
+                    states.append(action)
+                    values.append(token)
+                    firsts.append(token)
+                    last = token
+                    break
+                name, size, callback = rules[~action]
+                if callback is None:
+                    states[-1] = gotos[states[-2]][name]
+                elif size == 1:
+                    values[-1] = callback(values[-1:], firsts[-1], last)
+                    states[-1] = gotos[states[-2]][name]
+                elif size:
+                    value = callback(values[-size:], firsts[-size], last)
+                    del states[-size:], values[1 - size :], firsts[1 - size :]
+                    values[-1] = value
+                    states.append(gotos[states[-1]][name])
+                else:
+                    values.append(callback([], token, token))
+                    firsts.append(token)
+                    states.append(gotos[states[-1]][name])
+        program = values[0]
+        assert isinstance(program, Program)
+        return program
+
+    def _refuse(self, tokens: list[Token], number: int, source_id: str | None) -> NoReturn:
+        # Only a text with a mistake pays for the explanation.
+        from afl.syntax_errors import syntax_error
+
+        raise syntax_error(self._table, self._lexer, tokens, number, source_id)
+
+
+def parse(source: str) -> Program:
+    """Return the tree of one text; raises ParseError."""
+    return AFLParser().parse(source)
+
+
+def read_source(path: str | Path) -> str:
+    """Return the text of a UTF-8 file; raises SourceUnreadable, which says why."""
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise SourceUnreadable(str(path), "File not found") from None
+    except IsADirectoryError:
+        raise SourceUnreadable(str(path), "Wanted a file, this is a directory") from None
+    except (OSError, ValueError) as error:
+        raise SourceUnreadable(str(path), f"Cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    return decode_source(content, str(path))
+
+
+def decode_source(content: bytes, path: str) -> str:
+    """Return UTF-8 bytes as text; raises SourceUnreadable with the offset of the first wrong byte."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SourceUnreadable(path, f"Not UTF-8 (byte 0x{content[error.start]:02x} at offset {error.start})") from None
+
+
+@cache
+def _shared() -> tuple[ParseTable, Lexer]:
+    table = load_table()
+    return table, Lexer(table)

@@ -1,0 +1,178 @@
+"""Checks expressions: what they refer to, and the types that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from afl import ast
+from afl.validation.findings import Findings, listed
+from afl.validation.scopes import Scope
+from afl.validation.symbols import Slot, Symbols
+from afl.validation.value_types import (
+    BY_LITERAL_KIND,
+    MAP,
+    NUMBERS,
+    STRING,
+    ValueType,
+    arithmetic_result,
+    mismatch,
+)
+
+MAX_LONG = 2**63 - 1
+
+
+class ExpressionChecker:
+    """Checks expressions inside a scope and returns what is known of their type."""
+
+    def __init__(self, symbols: Symbols, findings: Findings) -> None:
+        self._symbols = symbols
+        self._report = findings.report
+        self._checks: dict[type, Callable[[Any, Scope], ValueType | None]] = {
+            ast.Literal: self._literal,
+            ast.Reference: self._reference,
+            ast.ConcatExpr: self._concat,
+            ast.BinaryExpr: self._binary,
+            ast.UnaryExpr: self._unary,
+            ast.ArrayLiteral: self._array,
+            ast.MapLiteral: self._map,
+            ast.IndexExpr: self._index,
+        }
+
+    def check(self, expression: ast.Expression, scope: Scope) -> ValueType | None:
+        """Report what is wrong with an expression; return its type, None if it is not known."""
+        return self._checks[type(expression)](expression, scope)
+
+    def check_against(self, expression: ast.Expression, slot: Slot | None, name: str, scope: Scope) -> None:
+        """Check a value that is given to a parameter, return or field."""
+        if isinstance(expression, ast.Reference) and self._is_schema_value(expression, slot, scope):
+            self._report("NOT_AVAILABLE bare step", expression.location, name=expression.path[0])
+            return
+        self.check(expression, scope)
+        self.check_constant(expression, slot, name)
+
+    def check_constant(self, expression: ast.Expression, slot: Slot | None, name: str) -> None:
+        """Report a constant that contradicts the declared type it is given to."""
+        wrong = mismatch(slot.type, expression) if slot is not None else None
+        if wrong is not None:
+            at, found, wanted = wrong
+            self._report("TYPE_ARG_MISMATCH", at.location, name=name, wanted=wanted, found=found)
+
+    def _literal(self, node: ast.Literal, scope: Scope) -> ValueType:
+        if node.kind == "integer" and isinstance(node.value, int) and node.value > MAX_LONG:
+            self._report("INT_BEYOND_LONG", node.location)
+        return BY_LITERAL_KIND[node.kind]
+
+    def _concat(self, node: ast.ConcatExpr, scope: Scope) -> ValueType:
+        for operand in node.operands:
+            self._value(operand, scope)
+        return STRING
+
+    def _binary(self, node: ast.BinaryExpr, scope: Scope) -> ValueType | None:
+        left, right = self._value(node.left, scope), self._value(node.right, scope)
+        if left is not None and right is not None:
+            for operand, found in ((node.left, left), (node.right, right)):
+                if found.name not in NUMBERS:
+                    rule = {"String": "TYPE_ARITHMETIC_STRING", "Boolean": "TYPE_ARITHMETIC_BOOLEAN"}.get(
+                        found.name, "TYPE_ARITHMETIC_SCHEMA"
+                    )
+                    self._report(rule, operand.location, operator=node.operator, found=found)
+                    break
+        return arithmetic_result(node.operator, left, right)
+
+    def _unary(self, node: ast.UnaryExpr, scope: Scope) -> ValueType | None:
+        operand = node.operand
+        # The smallest Long is written as the negation of a number that is itself one too large.
+        if isinstance(operand, ast.Literal) and operand.kind == "integer" and operand.value == MAX_LONG + 1:
+            return BY_LITERAL_KIND["integer"]
+        found = self._value(operand, scope)
+        if found is None or found.name in NUMBERS:
+            return found
+        rule = {"String": "TYPE_NEGATE_STRING", "Boolean": "TYPE_NEGATE_BOOLEAN"}.get(found.name, "TYPE_NEGATE_SCHEMA")
+        self._report(rule, node.location, found=found)
+        return None
+
+    def _array(self, node: ast.ArrayLiteral, scope: Scope) -> ValueType:
+        elements = [self._value(element, scope) for element in node.elements]
+        same = bool(elements) and all(element == elements[0] for element in elements)
+        return ValueType("Array", elements[0] if same else None)
+
+    def _map(self, node: ast.MapLiteral, scope: Scope) -> ValueType:
+        for entry in node.entries:
+            self._value(entry.value, scope)
+        return MAP
+
+    def _index(self, node: ast.IndexExpr, scope: Scope) -> ValueType | None:
+        target = self._value(node.target, scope)
+        self._value(node.index, scope)
+        if target is None:
+            return None
+        return target.element if target.name == "Array" else STRING if target.name == "String" else None
+
+    def _value(self, node: ast.Expression, scope: Scope) -> ValueType | None:
+        return self._checks[type(node)](node, scope)
+
+    # -- references ---------------------------------------------------------------------------------------------------
+
+    def _reference(self, node: ast.Reference, scope: Scope) -> ValueType | None:
+        if node.is_input:
+            slot = scope.input(node.path[0])
+            if slot is None:
+                known = listed([f"$.{name}" for name in scope.input_names()])
+                self._report("REF_INVALID_INPUT", node.location, name=node.path[0], known=known)
+                return None
+            return self._walk(slot.type, node, 1)
+        return self._step_reference(node, scope)
+
+    def _step_reference(self, node: ast.Reference, scope: Scope) -> ValueType | None:
+        name = node.path[0]
+        step = scope.step(name)
+        if step is None:
+            variable = scope.foreach_variable(name)
+            if variable is not None:
+                return self._walk(variable.type, node, 1)
+            self._unknown_step(node, scope)
+            return None
+        if len(node.path) == 1:
+            self._report("REF_INVALID_STEP_FORMAT", node.location, name=name)
+            return None
+        if step.callee is None:
+            return None
+        readable = step.callee.readable()
+        slot = readable.get(node.path[1])
+        if slot is None:
+            known = listed(readable)
+            self._report("REF_INVALID_STEP_ATTRIBUTE", node.location, step=name, attribute=node.path[1], known=known)
+            return None
+        return self._walk(slot.type, node, 2)
+
+    def _unknown_step(self, node: ast.Reference, scope: Scope) -> None:
+        name = node.path[0]
+        later = scope.later_step(name)
+        if later is not None:
+            self._report("REF_FORWARD_STEP", node.location, name=name, line=later.line)
+        elif scope.is_sibling(name):
+            self._report("REF_CROSS_BLOCK_STEP", node.location, name=name)
+        else:
+            known = listed(scope.visible_steps())
+            hint = f"; write $.{name} for the parameter" if scope.input(name) is not None else ""
+            self._report("REF_UNDEFINED_STEP", node.location, name=name, known=known, hint=hint)
+
+    def _is_schema_value(self, node: ast.Reference, slot: Slot | None, scope: Scope) -> bool:
+        """Tell whether a bare step passes its schema's value on: part of the language, but not of this version."""
+        if node.is_input or len(node.path) != 1 or slot is None or not (slot.type is None or slot.type.schema):
+            return False
+        step = scope.step(node.path[0])
+        return step is not None and step.callee is not None and step.callee.is_schema
+
+    def _walk(self, found: ValueType | None, node: ast.Reference, start: int) -> ValueType | None:
+        """Follow the rest of a path through schemas, as far as types are known."""
+        for part in node.path[start:]:
+            if found is None or not found.schema:
+                return None
+            slot = self._symbols.field_type(found, part)
+            if slot is None:
+                self._report("SCHEMA_UNKNOWN_FIELD path", node.location, schema=found.schema, name=part)
+                return None
+            found = slot.type
+        return found

@@ -1,0 +1,34 @@
+"""What a rule of the language consists of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from afl.diagnostics import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule.
+
+    `message` has blanks for the facts of a case. `example` is a program that breaks the rule once, at the place
+    between « and »; `near_miss` is one that keeps it. Tests run both of every rule.
+    """
+
+    code: str
+    severity: Severity
+    meaning: str
+    message: str
+    example: str
+    near_miss: str
+    hint: str | None = None
+
+
+def error(code: str, meaning: str, message: str, example: str, near_miss: str, hint: str | None = None) -> Rule:
+    """Return a rule whose breach refuses the program."""
+    return Rule(code, Severity.ERROR, meaning, message, example, near_miss, hint)
+
+
+def warning(code: str, meaning: str, message: str, example: str, near_miss: str, hint: str | None = None) -> Rule:
+    """Return a rule whose breach is only mentioned."""
+    return Rule(code, Severity.WARNING, meaning, message, example, near_miss, hint)

@@ -1,0 +1,83 @@
+"""Rules about values and their types."""
+
+from afl.validation.rule import Rule, error, warning
+
+_HEAD = "namespace a { schema S { n: Int } facet G(x: Json) facet F(s: S, t: String, b: Boolean, n: Int, j: Json) "
+
+
+def _with_value(value: str) -> str:
+    return f"{_HEAD} andThen {{ s = G(x = {value}) }} }}"
+
+
+VALUE_RULES: dict[str, Rule] = {
+    "TYPE_ARITHMETIC_STRING": error(
+        "TYPE_ARITHMETIC_STRING",
+        "Arithmetic is for numbers; strings are joined by ++.",
+        "Type error: arithmetic operator '{operator}' with String operand; strings are joined with ++",
+        _with_value("$.n + «$.t»"),
+        _with_value("$.n ++ $.t"),
+    ),
+    "TYPE_ARITHMETIC_BOOLEAN": error(
+        "TYPE_ARITHMETIC_BOOLEAN",
+        "Arithmetic is for numbers.",
+        "Type error: arithmetic operator '{operator}' with Boolean operand",
+        _with_value("«true» * 2"),
+        _with_value("$.j * 2"),
+    ),
+    "TYPE_ARITHMETIC_SCHEMA": error(
+        "TYPE_ARITHMETIC_SCHEMA",
+        "Arithmetic is for numbers, not for objects, arrays, maps or null.",
+        "Type error: arithmetic operator '{operator}' with {found} operand",
+        _with_value("1 - «$.s»"),
+        _with_value("1 - $.s.n"),
+    ),
+    "TYPE_NEGATE_STRING": error(
+        "TYPE_NEGATE_STRING",
+        "Only numbers have a negative.",
+        "Type error: cannot negate String operand",
+        _with_value('«-"a"»'),
+        _with_value("-$.n"),
+    ),
+    "TYPE_NEGATE_BOOLEAN": error(
+        "TYPE_NEGATE_BOOLEAN",
+        "Only numbers have a negative.",
+        "Type error: cannot negate Boolean operand",
+        _with_value("«-$.b»"),
+        _with_value("-$.j"),
+    ),
+    "TYPE_NEGATE_SCHEMA": error(
+        "TYPE_NEGATE_SCHEMA",
+        "Only numbers have a negative.",
+        "Type error: cannot negate {found} operand",
+        _with_value("«-[1]»"),
+        _with_value("-[1][0]"),
+    ),
+    "TYPE_ARG_MISMATCH": error(
+        "TYPE_ARG_MISMATCH",
+        "A constant that is given to a parameter, return or field has its declared type.",
+        "'{name}' wants {wanted}, this is {found}",
+        'namespace a { facet F(n: Int = «"one"») }',
+        "namespace a { facet F(n: Long = 1, d: Double = 2, e: Double = -1.5, x: Int = null, j: Json = [1]) }",
+    ),
+    "DEFAULT_NOT_CONSTANT": error(
+        "DEFAULT_NOT_CONSTANT",
+        "A default uses constants and parameters declared before it.",
+        "The default of '{name}' uses {written}; only constants and earlier parameters may be used",
+        "namespace a { facet F(a: Int = «$.b», b: Int = 1) }",
+        "namespace a { facet F(b: Int = 1, a: Int = $.b + 1) => (c: Int = $.a) }",
+    ),
+    "FOREACH_NOT_ITERABLE": error(
+        "FOREACH_NOT_ITERABLE",
+        "foreach goes over an array, or the keys of a map.",
+        "foreach needs an array or a map, this is {found}",
+        "namespace a { facet F(n: Int) andThen foreach v in «$.n» { } }",
+        "namespace a { facet F(n: Json) andThen foreach v in $.n { } }",
+    ),
+    "INT_BEYOND_LONG": warning(
+        "INT_BEYOND_LONG",
+        "An integer should fit into 64 bits: other languages' agents cannot read it otherwise.",
+        "This integer does not fit into 64 bits",
+        "namespace a { facet F(n: Long = «9223372036854775808») }",
+        "namespace a { facet F(n: Long = -9223372036854775808, m: Long = 9223372036854775807) }",
+    ),
+}

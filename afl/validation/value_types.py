@@ -1,0 +1,78 @@
+"""What is known at compile time about the type of a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from afl import ast
+
+NUMBERS = frozenset({"Int", "Long", "Double"})
+SCALARS = NUMBERS | {"String", "Boolean"}
+BUILTINS = SCALARS | {"Json"}
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """A known type: a builtin's name, `Null`, `Array`, `Map`, or `schema` with the schema's qualified name.
+
+    Where nothing is known (Json, values of unknown facets) there is None instead.
+    """
+
+    name: str
+    element: ValueType | None = None
+    schema: str = ""
+
+    def __str__(self) -> str:
+        if self.name == "Array":
+            return f"[{self.element}]" if self.element else "array"
+        return self.schema or {"Map": "map", "Null": "null"}.get(self.name, self.name)
+
+
+STRING = ValueType("String")
+INT = ValueType("Int")
+LONG = ValueType("Long")
+DOUBLE = ValueType("Double")
+BOOLEAN = ValueType("Boolean")
+NULL = ValueType("Null")
+MAP = ValueType("Map")
+BY_NAME = {"String": STRING, "Int": INT, "Long": LONG, "Double": DOUBLE, "Boolean": BOOLEAN}
+BY_LITERAL_KIND = {"string": STRING, "integer": INT, "double": DOUBLE, "boolean": BOOLEAN, "null": NULL}
+
+
+def arithmetic_result(operator: str, left: ValueType | None, right: ValueType | None) -> ValueType | None:
+    """Return the type of `left operator right` for numbers; None as soon as one side is not known to be one."""
+    if left is None or right is None or left.name not in NUMBERS or right.name not in NUMBERS:
+        return None
+    if operator == "/" or "Double" in (left.name, right.name):
+        return DOUBLE
+    return LONG if "Long" in (left.name, right.name) else INT
+
+
+def mismatch(declared: ValueType | None, value: ast.Expression) -> tuple[ast.Expression, ValueType, ValueType] | None:
+    """Return the constant that contradicts a declared type, what it is and what was wanted; None if all is well.
+
+    Only constants are judged: a value that is computed shows its type at run time.
+    """
+    if declared is None or declared.schema:
+        return None
+    found = _constant_type(value)
+    if found is None or found is NULL:
+        return None
+    if declared.name == "Array":
+        if isinstance(value, ast.ArrayLiteral):
+            return next((wrong for item in value.elements if (wrong := mismatch(declared.element, item))), None)
+        return value, found, declared
+    if found.name == declared.name or (found is INT and declared.name in NUMBERS):
+        return None
+    return value, found, declared
+
+
+def _constant_type(value: ast.Expression) -> ValueType | None:
+    if isinstance(value, ast.Literal):
+        return BY_LITERAL_KIND[value.kind]
+    if isinstance(value, ast.UnaryExpr):
+        inner = _constant_type(value.operand)
+        return inner if inner is not None and inner.name in NUMBERS else None
+    if isinstance(value, ast.ArrayLiteral):
+        return ValueType("Array")
+    return MAP if isinstance(value, ast.MapLiteral) else None

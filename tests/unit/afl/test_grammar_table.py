@@ -1,0 +1,51 @@
+"""The parse table: free of conflicts, complete, and kept between runs without being trusted."""
+
+import json
+from pathlib import Path
+
+import pytest
+from lark.exceptions import GrammarError
+
+from afl.grammar.table import GRAMMAR_FILE, build_table, load_table
+from afl.transformer import TreeBuilder
+
+
+def test_the_grammar_has_no_conflicts_and_a_conflict_would_be_refused() -> None:
+    grammar = GRAMMAR_FILE.read_text(encoding="utf-8")
+    build_table(grammar)
+
+    with pytest.raises(GrammarError):
+        build_table(grammar.replace("give: YIELD call", "give: YIELD call\n    | YIELD call SEMI_\nSEMI_: \"!\"\n", 1)
+                    .replace("?sum: product\n", "?sum: product\n    | sum sum -> binary\n", 1))
+
+
+def test_every_production_has_its_callback() -> None:
+    callbacks = {callback for _, _, callback in build_table().rules if callback is not None}
+
+    assert {name for name in callbacks if not callable(getattr(TreeBuilder, name, None))} == set()
+
+
+def test_a_table_is_written_once_and_read_back_equal(tmp_path: Path) -> None:
+    built = load_table(tmp_path)
+    written = [path.read_bytes() for path in tmp_path.iterdir()]
+
+    assert len(written) == 1
+    assert load_table(tmp_path) == built == build_table()
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == written
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"key": "other"}', b"\xff\xfe", b"[" * 100_000])
+def test_a_spoilt_cache_is_built_anew(tmp_path: Path, content: bytes) -> None:
+    built = load_table(tmp_path)
+    (cached,) = tmp_path.iterdir()
+    cached.write_bytes(content)
+
+    assert load_table(tmp_path) == built
+    assert json.loads(cached.read_bytes())["start"] == built.start
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("not a directory")
+
+    assert load_table(in_the_way / "cache") == build_table()

@@ -1,0 +1,160 @@
+"""What is said about texts that the grammar does not accept."""
+
+import random
+
+import pytest
+
+from afl.compiler import check_texts
+from afl.diagnostics import Diagnostic
+from afl.errors import ParseError
+from afl.parser import parse
+from afl.syntax_errors import SYNTAX_HELP
+from afl.transformer import MAX_EXPRESSION_DEPTH
+
+from .programs import EVERYTHING
+
+
+def refusal(text: str) -> Diagnostic:
+    with pytest.raises(ParseError) as caught:
+        parse(text)
+    assert caught.value.diagnostic is not None
+    return caught.value.diagnostic
+
+
+@pytest.mark.parametrize(("help_text", "program"), [(text, program) for text, all_ in SYNTAX_HELP for program in all_])
+def test_syntax_help(help_text: str, program: str) -> None:
+    found = refusal(program)
+
+    assert (found.code, found.hint) == ("PARSE_ERROR", help_text)
+
+
+@pytest.mark.parametrize(
+    ("text", "construct", "column"),
+    [
+        ("facet F() catch { }", "`catch`", 11),
+        ("facet F() andThen { s = G() catch { } }", "`catch`", 29),
+        ("facet F() script { }", "`script`", 11),
+        ('event facet F() prompt { template "x" }', "`prompt`", 17),
+        ("facet F() with M()", "`with`", 11),
+        ("facet F() andThen { s = G() with M() }", "`with`", 29),
+        ("facet F() andThen { yield F() with M() }", "`with`", 31),
+        ("facet F() andThen when { case _ => { } }", "`andThen when`", 11),
+        ('facet F() andThen script "x"', "`andThen script`", 11),
+        ("implicit x = F()", "`implicit`", 1),
+        ("namespace a { implicit x = F() }", "`implicit`", 15),
+        ("facet F() andThen { sys.log(a = 1) }", "`sys`", 21),
+        ("facet F() andThen { s = G() sys.assert(a.b) }", "`sys`", 29),
+        ("facet F(x: Boolean = 1 == 2)", "`==`", 24),
+        ("facet F(x: Boolean = 1 != 2)", "`!=`", 24),
+        ("facet F(x: Boolean = 1 < 2)", "`<`", 24),
+        ("facet F(x: Boolean = 1 >= 2)", "`>=`", 24),
+        ("facet F(x: Boolean = $.a && $.b)", "`&&`", 26),
+        ("facet F(x: Boolean = $.a || $.b)", "`||`", 26),
+        ("facet F(x: Boolean = !$.a)", "`!`", 22),
+        ("facet F(x: Boolean = $.a in $.b)", "`in`", 26),
+        ("facet F(x: Boolean = $.a not in $.b)", "`not in`", 26),
+        ("facet F(x: Boolean = $.a contains $.b)", "`contains`", 26),
+        ("facet F(x: Boolean = $.a startsWith $.b)", "`startsWith`", 26),
+        ("facet F(x: Boolean = $.a endsWith $.b)", "`endsWith`", 26),
+    ],
+)
+def test_a_construct_of_later_versions_is_called_by_its_name(text: str, construct: str, column: int) -> None:
+    found = refusal(text)
+
+    assert (found.code, found.line, found.column) == ("NOT_AVAILABLE", 1, column)
+    assert found.message == f"{construct} is not available yet in this version of the compiler"
+
+
+@pytest.mark.parametrize("text", ["facet contains in()", "facet F(x catch: Int)", "catch"])
+def test_a_stray_keyword_is_an_ordinary_mistake(text: str) -> None:
+    assert refusal(text).code == "PARSE_ERROR"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line", "column"),
+    [
+        ("facet F(\n  x Int)", "syntax: found `Int`, wanted `:`", 2, 5),
+        ("facet F(x: Int = )", "syntax: found `)`, wanted a value", 1, 18),
+        ("facet F() andThen {", "syntax: found the end of the text, wanted a name, `}` or `yield`", 1, 20),
+        ('facet F(x: String = "a\n', "syntax: this string is never closed", 1, 21),
+        ("facet F() /* a\n", "syntax: this comment is never closed", 1, 11),
+        ("facet Fé()", "syntax: found `é` (U+00E9), which is no part of the language", 1, 8),
+        ("facet F(x: String = 'a')", "syntax: found `'`, wanted a string in double quotes", 1, 21),
+        ('facet F(x: String = "ab\\x4")', "syntax: \\x wants 2 hexadecimal digits", 1, 24),
+        ('facet F(x: String = "\n \\u12G4")', "syntax: \\u wants 4 hexadecimal digits", 2, 2),
+        ('facet F(x: String = "\\U00110000")', "syntax: \\U00110000 is beyond the last character, \\U0010FFFF", 1, 22),
+        ('facet F(x: String = "\\ud83c!")', "syntax: the string has half of a surrogate pair", 1, 21),
+        ("facet F(x: Double = 1.5e999)", "syntax: the number is too large for a Double", 1, 21),
+        (f"facet F(x: Int = {'9' * 5000})", "syntax: an integer of 5000 digits is too long", 1, 18),
+    ],
+)
+def test_a_refusal_says_what_was_found_and_where(text: str, message: str, line: int, column: int) -> None:
+    found = refusal(text)
+
+    assert (found.line, found.column) == (line, column)
+    assert found.message == message
+
+
+def test_the_error_carries_message_and_place_and_says_them() -> None:
+    with pytest.raises(ParseError) as caught:
+        parse("facet F(x Int)")
+
+    assert (caught.value.line, caught.value.column) == (1, 11)
+    assert str(caught.value) == "syntax: found `Int`, wanted `:` at line 1, column 11"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "(" * 10_000 + "1" + ")" * 10_000,
+        "[" * 10_000 + "]" * 10_000,
+        "-" * 10_000 + "1",
+        "+ " * 10_000 + "1",
+        "1" + " - 1" * 10_000,
+        "#{a: " * 10_000 + "1" + "}" * 10_000,
+        "$.a" + "[0]" * 10_000,
+    ],
+)
+def test_nesting_too_deep_is_a_diagnostic(value: str) -> None:
+    assert "nested too deeply" in refusal(f"facet F(x: Json = {value})").message
+
+
+def test_deep_blocks_and_types_are_diagnostics() -> None:
+    blocks = "andThen { s = G() " * 5_000 + "}" * 5_000
+    assert "nested too deeply" in refusal(f"facet F() {blocks}").message
+    assert "nested too deeply" in refusal(f"facet F(x: {'[' * 5_000}Int{']' * 5_000})").message
+
+
+def test_unclosed_nesting_is_a_diagnostic() -> None:
+    assert refusal("facet F(x: Json = " + "(" * 100_000).message.startswith("syntax: found the end of the text")
+
+
+def test_what_is_just_not_too_deep_compiles_to_json() -> None:
+    depth = MAX_EXPRESSION_DEPTH - 2
+    for value in ("[" * depth + "]" * depth, "1" + " + 1" * depth, "#{a: " * depth + "1" + "}" * depth):
+        checked = check_texts([(f"namespace a {{ facet F(x: Json = {value}) }}", None)])
+        assert checked.diagnostics == ()
+
+
+def test_a_long_chain_of_concatenations_is_not_deep() -> None:
+    assert check_texts([('facet F(x: String = "a"' + ' ++ "a"' * 5_000 + ")", None)]).diagnostics == ()
+
+
+def test_no_mutation_of_a_program_is_more_than_a_diagnostic() -> None:
+    chance = random.Random(20240601)
+    original = EVERYTHING.encode()
+    alphabet = b"{}()[]$.=+-*/%\"\\;:,#_ \n\tax1\xc3\xa9\xff\x00<>!&|"
+    for _ in range(1_500):
+        mutant = bytearray(original)
+        for _ in range(chance.randint(1, 4)):
+            place = chance.randrange(len(mutant))
+            how = chance.randrange(3)
+            if how == 0:
+                mutant[place] = chance.choice(alphabet)
+            elif how == 1:
+                del mutant[place : place + chance.randint(1, 30)]
+            else:
+                other = chance.randrange(len(original))
+                mutant[place:place] = original[other : other + chance.randint(1, 30)]
+        for found in check_texts([(mutant.decode(errors="replace"), None)]).diagnostics:
+            assert found.message
