@@ -1,0 +1,324 @@
+"""What can go wrong in the engine: each error says which thing, what was found, and what would be right."""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from afl.errors import AFLError
+
+
+class RuntimeError(AFLError):  # shadows the builtin inside this module only: the name is part of the public API
+    """The base of the engine's errors."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions copy and pickle by their positional arguments, which these, made by keyword, need not have.
+        return copyreg.__newobj__, (type(self),), dict(self.__dict__)  # type: ignore[attr-defined]  # not in typeshed
+
+
+@dataclass(eq=False)
+class InvalidStepStateError(RuntimeError):
+    """A step is in a state in which it can't do what it was asked."""
+
+    step_id: str
+    current_state: str
+    expected_states: list[str]
+
+    def __str__(self) -> str:
+        return f"step {self.step_id} is at {self.current_state}, expected {' or '.join(self.expected_states)}"
+
+
+@dataclass(eq=False)
+class StepNotFoundError(RuntimeError):
+    """No step has this id."""
+
+    step_id: str
+
+    def __str__(self) -> str:
+        return f"step {self.step_id} not found"
+
+
+@dataclass(eq=False)
+class BlockNotFoundError(RuntimeError):
+    """No block has this id."""
+
+    block_id: str
+
+    def __str__(self) -> str:
+        return f"block {self.block_id} not found"
+
+
+@dataclass(eq=False)
+class DependencyNotSatisfiedError(RuntimeError):
+    """A step was run before the steps that it needs had completed."""
+
+    step_id: str
+    missing_dependencies: list[str]
+
+    def __str__(self) -> str:
+        return f"step {self.step_id} needs {', '.join(self.missing_dependencies)}, not complete yet"
+
+
+@dataclass(eq=False)
+class EvaluationError(RuntimeError):
+    """An expression has no value. `expression` is its source text."""
+
+    expression: str
+    message: str
+    step_id: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.message} in {self.expression}{_at_step(self.step_id)}"
+
+
+@dataclass(eq=False)
+class ReferenceError(RuntimeError):  # shadows the builtin inside this module only: AFL programs catch it by this name
+    """A reference leads nowhere. `reference` is its source text."""
+
+    reference: str
+    message: str
+    step_id: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.message} in {self.reference}{_at_step(self.step_id)}"
+
+
+@dataclass(eq=False)
+class InvalidTransitionError(RuntimeError):
+    """A step was moved where its table does not lead."""
+
+    step_id: str
+    from_state: str
+    to_state: str
+
+    def __str__(self) -> str:
+        return f"step {self.step_id} can't go from {self.from_state} to {self.to_state}"
+
+
+@dataclass(eq=False)
+class ConcurrencyError(RuntimeError):
+    """Two writers wanted the same step."""
+
+    step_id: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"step {self.step_id}: {self.message}"
+
+
+@dataclass(eq=False)
+class EventError(RuntimeError):
+    """An event could not be handled."""
+
+    event_id: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"event {self.event_id}: {self.message}"
+
+
+@dataclass(eq=False)
+class VersionMismatchError(RuntimeError):
+    """Something was written under a version that this runtime does not read."""
+
+    expected_version: str
+    actual_version: str
+    component: str
+
+    def __str__(self) -> str:
+        return f"{self.component} has version {self.actual_version}, this runtime reads {self.expected_version}"
+
+
+@dataclass(eq=False)
+class WorkflowConflict(RuntimeError):
+    """Other writers committed these workflows first: reload them and try again."""
+
+    workflow_ids: Sequence[str]
+
+    def __str__(self) -> str:
+        return f"changed by another writer since they were read: workflows {', '.join(self.workflow_ids)}"
+
+
+@dataclass(eq=False)
+class UnknownWorkflow(RuntimeError):
+    """A program has no workflow of this name. `near` holds the names that it may have been meant to be."""
+
+    name: str
+    near: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"no workflow is called {self.name}{_did_you_mean(self.near)}"
+
+
+@dataclass(eq=False)
+class UnknownFacet(RuntimeError):
+    """A program calls a facet that it does not declare. `near` holds the names that may have been meant."""
+
+    name: str
+    near: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"no facet or schema is called {self.name}{_did_you_mean(self.near)}"
+
+
+@dataclass(eq=False)
+class ProgramMismatch(RuntimeError):
+    """A workflow was to go on with another program than the one it was started with."""
+
+    workflow_id: str
+    pinned: str
+    given: str
+
+    def __str__(self) -> str:
+        return f"workflow {self.workflow_id} runs program {self.pinned}, not {self.given}"
+
+
+@dataclass(eq=False)
+class InputError(RuntimeError):
+    """A workflow can't be started with these inputs. The base of the three ways in which they can be wrong."""
+
+    workflow: str
+    name: str
+
+
+@dataclass(eq=False)
+class MissingInput(InputError):
+    """An input without a default was not given."""
+
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.workflow} needs input {self.name}: {self.expected}, which was not given"
+
+
+@dataclass(eq=False)
+class UnknownInput(InputError):
+    """An input was given that the workflow does not declare."""
+
+    declared: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        takes = f"it takes {', '.join(self.declared)}" if self.declared else "it takes none"
+        return f"{self.workflow} has no input {self.name}: {takes}"
+
+
+@dataclass(eq=False)
+class InputTypeMismatch(InputError):
+    """An input's value is not of the declared type. Both types by their AFL names."""
+
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.workflow}: input {self.name} is a {self.found}, expected {self.expected}"
+
+
+@dataclass(eq=False)
+class StoreCorrupt(RuntimeError):
+    """A store's file can't be read as what it says it is."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"store {self.path} is damaged: {self.reason}"
+
+
+@dataclass(eq=False)
+class StoreUnavailable(RuntimeError):
+    """A store can't be used now: its directory is missing, its disk is full, another process holds it."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"store {self.path} can't be used: {self.reason}"
+
+
+@dataclass(eq=False)
+class ForeignStore(RuntimeError):
+    """A file is somebody else's: not a store, another prefix's, or of a newer format."""
+
+    path: str
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.path} holds {self.found}, expected {self.expected}"
+
+
+@dataclass(eq=False)
+class PositionLost(RuntimeError):
+    """A partition's stored position was moved by another owner: drop what was read and join again."""
+
+    topic: str
+    partition: int
+    #: None: there was none yet.
+    expected: int | None
+    found: int | None
+
+    def __str__(self) -> str:
+        found, expected = ("none" if offset is None else str(offset) for offset in (self.found, self.expected))
+        return f"{self.topic}[{self.partition}]: the stored position is {found}, expected {expected}"
+
+
+@dataclass(eq=False)
+class IterationLimitReached(RuntimeError):
+    """A call used up its iterations and the workflow could still go on."""
+
+    limit: int
+
+    def __str__(self) -> str:
+        return f"not finished after {self.limit} iterations (max_iterations)"
+
+
+@dataclass(eq=False)
+class NestingTooDeep(RuntimeError):
+    """A step stands deeper in nested calls than the limit allows: most often a recursion without an end."""
+
+    step_path: str
+    limit: int
+
+    def __str__(self) -> str:
+        return f"{self.step_path} is nested deeper than {self.limit} steps: does a facet call itself without an end?"
+
+
+@dataclass(eq=False)
+class NoProgress(RuntimeError):
+    """Nothing can move a workflow on: no event is awaited, and these steps are not finished."""
+
+    stuck: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"no step can go on and none waits for an event; stuck: {', '.join(self.stuck) or 'none'}"
+
+
+@dataclass(eq=False)
+class StepFailure(RuntimeError):
+    """
+    The first cause of a failed run.
+
+    `step_path` leads to the step from the workflow down (`Checkout.payment`), `error_type` is the class of the
+    original error by name, `message` its text, `line` the statement's line in the source where that is known.
+    """
+
+    step_id: str
+    step_path: str
+    facet: str
+    error_type: str
+    message: str
+    line: int | None = field(default=None)
+
+    def __str__(self) -> str:
+        line = "" if self.line is None else f", line {self.line}"
+        facet = f" ({self.facet}{line})" if self.facet else line and f" ({line[2:]})"
+        return f"{self.step_path}{facet} failed: {self.error_type}: {self.message}"
+
+
+def _at_step(step_id: str | None) -> str:
+    return "" if step_id is None else f" (step {step_id})"
+
+
+def _did_you_mean(near: tuple[str, ...]) -> str:
+    return f"; did you mean {' or '.join(near)}?" if near else ""

@@ -1,0 +1,328 @@
+"""Compiles expressions into closures over a frame, with short cuts for what programs do most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar, cast
+
+from afl.runtime.errors import EvaluationError
+from afl.runtime.expression_nodes import Node, entries_of, expression_text, kind_of, part, parts, path_of
+from afl.runtime.limits import MAX_EXPRESSION_DEPTH
+from afl.runtime.operators import (
+    BARE_ARITHMETIC,
+    BARE_EQUALITY,
+    BARE_ORDERING,
+    BINARY_OPERATORS,
+    UNARY_OPERATORS,
+    Operation,
+    OperationError,
+    condition,
+    indexed,
+    rendered,
+)
+from afl.runtime.rendering import type_name
+from afl.runtime.types import Value
+
+F = TypeVar("F")
+F_contra = TypeVar("F_contra", contravariant=True)
+
+_SCALARS: Final[frozenset[type]] = frozenset({bool, int, float, str, type(None)})
+_ORDERED: Final[frozenset[type]] = frozenset({int, float, str})
+
+
+class References(Protocol[F_contra]):
+    """
+    Compiles references; what a frame is and where values are found in it is decided here.
+
+    Both methods are called while an expression is compiled and return what reads the reference's value from a frame.
+    What they return raises `ReferenceError` when the reference leads nowhere.
+    """
+
+    def input_reference(self, path: tuple[str, ...]) -> Callable[[F_contra], Value]:
+        """Compile `$.a.b`, path ("a", "b")."""
+
+    def step_reference(self, path: tuple[str, ...]) -> Callable[[F_contra], Value]:
+        """Compile `s.a.b`, path ("s", "a", "b"); a bare step or loop variable has a path of one."""
+
+
+def compile_expression(node: object, references: References[F]) -> Callable[[F], Value]:
+    """
+    Compile an expression node into a function of a frame.
+
+    Literal values may stand in the place of nodes, and a bare list for an array literal. Calling the result raises
+    `EvaluationError` or `ReferenceError`. Compiling raises `EvaluationError` for nodes that expressions don't have
+    and for nesting deeper than `MAX_EXPRESSION_DEPTH`.
+    """
+    return _Compiler(references).compile(node).run
+
+
+def compile_default(node: object, references: References[F]) -> Callable[[F], Value]:
+    """Compile a parameter's default, which, unlike other expressions, may also be a bare map of plain values."""
+    if isinstance(node, Mapping) and "type" not in node:
+        node = {"type": "MapLiteral", "entries": [{"key": key, "value": value} for key, value in node.items()]}
+    return compile_expression(node, references)
+
+
+class _Code(NamedTuple, Generic[F]):
+    """A compiled expression; `constant` says that it is a scalar which no frame can change, and `value` is it."""
+
+    run: Callable[[F], Value]
+    constant: bool = False
+    value: Value = None
+
+
+def _constant(value: Value) -> _Code[Any]:
+    return _Code(lambda _: value, constant=True, value=value)
+
+
+def _fail(node: object, error: OperationError) -> NoReturn:
+    raise EvaluationError(expression_text(node), str(error)) from None
+
+
+def _checked(node: Node, operation: Operation) -> Operation:
+    """Return the operation with its errors naming the expression, whose text is made only then."""
+
+    def apply(left: Value, right: Value) -> Value:
+        try:
+            return operation(left, right)
+        except OperationError as error:
+            _fail(node, error)
+
+    return apply
+
+
+class _Compiler(Generic[F]):
+    """Compiles one expression, bottom up, folding what is constant."""
+
+    def __init__(self, references: References[F]) -> None:
+        self._references = references
+        self._depth = 0
+
+    def compile(self, node: object) -> _Code[F]:
+        """Compile a node, a literal value or a bare list."""
+        if isinstance(node, list | tuple):
+            return self._array(node)
+        if not isinstance(node, Mapping):
+            return _constant(cast(Value, node))
+        kind = kind_of(node)
+        if self._depth >= MAX_EXPRESSION_DEPTH:
+            raise EvaluationError(kind, f"expression nested deeper than {MAX_EXPRESSION_DEPTH} levels")
+        self._depth += 1
+        code = _COMPILERS[kind](self, node)
+        self._depth -= 1
+        return code
+
+    def literal(self, node: Node) -> _Code[F]:
+        return _constant(_literal_value(node))
+
+    def input_reference(self, node: Node) -> _Code[F]:
+        return _Code(self._references.input_reference(path_of(node)))
+
+    def step_reference(self, node: Node) -> _Code[F]:
+        return _Code(self._references.step_reference(path_of(node)))
+
+    def array(self, node: Node) -> _Code[F]:
+        return self._array(parts(node, "elements"))
+
+    def _array(self, elements: Sequence[object]) -> _Code[F]:
+        codes = [self.compile(element) for element in elements]
+        if all(code.constant for code in codes):
+            # A copy each time: two steps must not hold the same list.
+            template = [code.value for code in codes]
+            return _Code(lambda _: template[:])
+        runs = [code.run for code in codes]
+        return _Code(lambda frame: [run(frame) for run in runs])
+
+    def map(self, node: Node) -> _Code[F]:
+        codes = {key: self.compile(value) for key, value in entries_of(node)}
+        if all(code.constant for code in codes.values()):
+            template = {key: code.value for key, code in codes.items()}
+            return _Code(lambda _: template.copy())
+        runs = [(key, code.run) for key, code in codes.items()]
+        return _Code(lambda frame: {key: run(frame) for key, run in runs})
+
+    def concatenation(self, node: Node) -> _Code[F]:
+        def written(value: Value) -> str:
+            try:
+                return rendered(value)
+            except OperationError as error:
+                _fail(node, error)
+
+        # Each piece is the constant text in front of an operand, and the operand.
+        pieces: list[tuple[str, Callable[[F], Value]]] = []
+        text = ""
+        for code in map(self.compile, parts(node, "operands")):
+            if code.constant:
+                text += written(code.value)
+            else:
+                pieces.append((text, code.run))
+                text = ""
+        if not pieces:
+            return _constant(text)
+        tail = text
+
+        def run(frame: F) -> Value:
+            result = ""
+            for before, operand in pieces:
+                value = operand(frame)
+                result += before
+                result += value if type(value) is str else written(value)
+            return result + tail
+
+        return _Code(run)
+
+    def index(self, node: Node) -> _Code[F]:
+        target, position = self.compile(part(node, "target")).run, self.compile(part(node, "index")).run
+        slow = _checked(node, indexed)
+
+        def run(frame: F) -> Value:
+            container, key = target(frame), position(frame)
+            if type(container) is dict and type(key) is str and key in container:
+                return container[key]
+            return slow(container, key)
+
+        return _Code(run)
+
+    def unary(self, node: Node) -> _Code[F]:
+        operation = UNARY_OPERATORS.get(str(node.get("operator")))
+        if operation is None:
+            raise EvaluationError(expression_text(node), f"unknown operator: {node.get('operator')}")
+        operand = self.compile(part(node, "operand"))
+        evaluate, apply = operand.run, operation
+
+        def run(frame: F) -> Value:
+            value = evaluate(frame)
+            try:
+                return apply(value)
+            except OperationError as error:
+                _fail(node, error)
+
+        return self._folded(run, operand)
+
+    def binary(self, node: Node) -> _Code[F]:
+        symbol = str(node.get("operator"))
+        left, right = self.compile(part(node, "left")), self.compile(part(node, "right"))
+        if symbol in ("&&", "||"):
+            return self._folded(_logic(node, symbol, left.run, right.run), left, right)
+        if symbol not in BINARY_OPERATORS:
+            raise EvaluationError(expression_text(node), f"unknown operator: {symbol}")
+        slow = _checked(node, BINARY_OPERATORS[symbol])
+        if symbol in ("+", "-", "*"):
+            run = _integer_first(BARE_ARITHMETIC[symbol], slow, left, right)
+        elif symbol in BARE_ORDERING:
+            run = _same_kind_first(_ORDERED, BARE_ORDERING[symbol], slow, left, right)
+        elif symbol in BARE_EQUALITY:
+            run = _same_kind_first(_SCALARS, BARE_EQUALITY[symbol], slow, left, right)
+        else:
+            run = _always(slow, left, right)
+        return self._folded(run, left, right)
+
+    def _folded(self, run: Callable[[F], Value], *operands: _Code[F]) -> _Code[F]:
+        """Return a constant where all operands are: unless evaluating fails, which is for the run to find out."""
+        if all(operand.constant for operand in operands):
+            try:
+                # No operand looks at the frame, so there need not be one.
+                value = run(cast(F, None))
+            except EvaluationError:
+                return _Code(run)
+            if type(value) in _SCALARS:
+                return _constant(value)
+        return _Code(run)
+
+
+def _integer_first(fast: Operation, slow: Operation, left: _Code[F], right: _Code[F]) -> Callable[[F], Value]:
+    """Combine two integers directly, anything else by the book."""
+    first, second = left.run, right.run
+    if right.constant and type(right.value) is int:
+        literal = right.value
+
+        def run_with_literal(frame: F) -> Value:
+            x = first(frame)
+            return fast(x, literal) if type(x) is int else slow(x, literal)
+
+        return run_with_literal
+
+    def run(frame: F) -> Value:
+        x, y = first(frame), second(frame)
+        return fast(x, y) if type(x) is int and type(y) is int else slow(x, y)
+
+    return run
+
+
+def _same_kind_first(
+    kinds: frozenset[type], fast: Operation, slow: Operation, left: _Code[F], right: _Code[F]
+) -> Callable[[F], Value]:
+    """Combine two values of one of these kinds directly, anything else by the book."""
+    first, second = left.run, right.run
+    if right.constant and type(right.value) in kinds:
+        literal, kind = right.value, type(right.value)
+
+        def run_with_literal(frame: F) -> Value:
+            x = first(frame)
+            return fast(x, literal) if type(x) is kind else slow(x, literal)
+
+        return run_with_literal
+
+    def run(frame: F) -> Value:
+        x, y = first(frame), second(frame)
+        return fast(x, y) if type(x) is type(y) and type(x) in kinds else slow(x, y)
+
+    return run
+
+
+def _always(operation: Operation, left: _Code[F], right: _Code[F]) -> Callable[[F], Value]:
+    first, second = left.run, right.run
+    return lambda frame: operation(first(frame), second(frame))
+
+
+def _logic(node: Node, symbol: str, left: Callable[[F], Value], right: Callable[[F], Value]) -> Callable[[F], Value]:
+    """`&&` and `||`: the right side is looked at only if the left one does not decide."""
+    deciding = symbol == "||"
+
+    def run(frame: F) -> Value:
+        try:
+            first = condition(symbol, left(frame))
+            return first if first is deciding else condition(symbol, right(frame))
+        except OperationError as error:
+            _fail(node, error)
+
+    return run
+
+
+#: What compiles each type of node. Its keys are those of `expression_nodes.CHILDREN`.
+_COMPILERS: Final[Mapping[str, Callable[[_Compiler[Any], Node], _Code[Any]]]] = {
+    "String": _Compiler.literal,
+    "Int": _Compiler.literal,
+    "Double": _Compiler.literal,
+    "Boolean": _Compiler.literal,
+    "Null": _Compiler.literal,
+    "InputRef": _Compiler.input_reference,
+    "StepRef": _Compiler.step_reference,
+    "BinaryExpr": _Compiler.binary,
+    "UnaryExpr": _Compiler.unary,
+    "ConcatExpr": _Compiler.concatenation,
+    "ArrayLiteral": _Compiler.array,
+    "MapLiteral": _Compiler.map,
+    "IndexExpr": _Compiler.index,
+}
+
+_LITERAL_KINDS: Final[Mapping[str, Callable[[Any], Value]]] = {"String": str, "Int": int, "Double": float}
+
+
+def _literal_value(node: Node) -> Value:
+    """Return a literal's value in the kind that its type names: hand-written JSON has Doubles with value 2."""
+    kind = node["type"]
+    if kind == "Null":
+        return None
+    value = part(node, "value")
+    if kind == "Boolean":
+        if isinstance(value, bool):
+            return value
+    elif kind == "Int" and isinstance(value, float) and not value.is_integer():
+        pass
+    else:
+        try:
+            return _LITERAL_KINDS[str(kind)](value)
+        except (TypeError, ValueError, OverflowError):
+            pass
+    raise EvaluationError(repr(value), f"a {type_name(value)} is no {kind} literal")

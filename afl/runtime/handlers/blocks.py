@@ -1,0 +1,48 @@
+"""A step's blocks: made together when the step reaches them, and waited for."""
+
+from __future__ import annotations
+
+from afl.runtime.execution import Cause, Execution
+from afl.runtime.handlers.base import StateHandler
+from afl.runtime.records import StepRecord
+
+
+class MixinBlocksBeginHandler(StateHandler):
+    """Pass: no program that the engine accepts has mixins yet."""
+
+
+class MixinBlocksContinueHandler(StateHandler):
+    """Pass."""
+
+
+class MixinBlocksEndHandler(StateHandler):
+    """Pass."""
+
+
+class StatementBlocksBeginHandler(StateHandler):
+    """Make a block step for each andThen block: the statement's own, or else its callee's."""
+
+    @staticmethod
+    def work(execution: Execution, step: StepRecord) -> bool:
+        statement = step.statement
+        calling = statement if statement is not None else step.facet
+        plans = calling.blocks if calling is not None else ()
+        step.blocks = [execution.make_block(step, plan) for plan in plans]
+        step.blocks_open = len(step.blocks)
+        return True
+
+
+class StatementBlocksContinueHandler(StateHandler):
+    """Wait until every block has ended. One that failed makes the step fail, after the others have finished."""
+
+    @staticmethod
+    def work(execution: Execution, step: StepRecord) -> bool:
+        if step.blocks_open:
+            return False
+        if step.failed is not None:
+            raise Cause(step.failed)
+        return True
+
+
+class StatementBlocksEndHandler(StateHandler):
+    """Nothing to do after the blocks."""

@@ -1,0 +1,27 @@
+"""How ids are made and read: derived from what they name, so that doing the same work twice makes the same ids."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+
+def derived_id(workflow_id: str, parent_id: str, key: str) -> str:
+    """A step's id: its workflow's, and a digest of its place (the parent's id, and the key under it)."""
+    return f"{workflow_id}:{blake2b(f'{parent_id}/{key}'.encode(), digest_size=12).hexdigest()}"
+
+
+def workflow_of(step_id: str) -> str | None:
+    """The workflow that a step of the engine's belongs to; None for an id of another make."""
+    workflow_id, separator, _ = step_id.rpartition(":")
+    return workflow_id if separator else None
+
+
+def event_id_of(step_id: str, attempt: int) -> str:
+    """An event's id: its step's, and which attempt it is."""
+    return f"{step_id}#{attempt}"
+
+
+def split_event_id(event_id: str) -> tuple[str, int] | None:
+    """The step and attempt of an event of the engine's; None for an id of another make."""
+    step_id, separator, attempt = event_id.rpartition("#")
+    return (step_id, int(attempt)) if separator and attempt.isdecimal() else None

@@ -1,0 +1,351 @@
+"""The store in memory: the reference of what every store does, for tests and for runs that need not outlive them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from copy import deepcopy
+from dataclasses import replace
+from operator import itemgetter
+from typing import TypeVar, cast
+
+from afl.runtime.clock import Clock, SystemClock
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.errors import PositionLost, WorkflowConflict
+from afl.runtime.memory_tasks import MemoryTasks
+from afl.runtime.persistence import (
+    Batch,
+    EventDefinition,
+    ParkedRecord,
+    Position,
+    StepDocument,
+    StoredOutboxRecord,
+    WorkflowRow,
+)
+from afl.runtime.public_store import ENTITY_TABLES, KeptStep, PublicRows, PublicStore
+from afl.runtime.store_checks import check_changes
+from afl.runtime.types import Value, copy_value
+from afl.runtime.views import StepNotes
+
+E = TypeVar("E")
+
+_by_number = itemgetter(StepDocument._fields.index("number"))
+
+
+class MemoryStore(PublicStore):
+    """
+    Keeps everything in dictionaries under one lock.
+
+    Step documents are kept as they are handed in: they are immutable by agreement. Entities are copied on the way in
+    and out. `prefix` is the topic prefix that the store belongs to; the default clock is the system's.
+    """
+
+    def __init__(self, prefix: str = "afl.", clock: Clock | None = None) -> None:
+        self._prefix = prefix
+        self._clock = clock or SystemClock()
+        # Re-entrant: public writes read the store while they hold it.
+        self._lock = threading.RLock()
+        self._outbox_sequence = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._workflows: dict[str, WorkflowRow] = {}
+        #: Workflow id to its steps by id, in order of creation.
+        self._steps: dict[str, dict[str, StepDocument]] = {}
+        self._notes: dict[str, StepNotes] = {}
+        self._runnable: dict[str, None] = {}
+        self._outbox: dict[int, StoredOutboxRecord] = {}
+        self._positions: dict[Position, int] = {}
+        self._parked: dict[str, ParkedRecord] = {}
+        self._programs: dict[str, bytes] = {}
+        self._entities: dict[type, dict[str, object]] = {kind: {} for kind in ENTITY_TABLES}
+        self._task_queue = MemoryTasks()
+        self._tasks = self._task_queue.by_id
+
+    # The engine's face.
+
+    def commit_batch(self, batch: Batch) -> int:
+        """Write all of the batch and return the sequence number of its first outbox record; see `Store`."""
+        check_changes(batch.changes)
+        with self._lock:
+            self._refuse_stale(batch)
+            self._task_queue.check(batch.tasks)
+            for change in batch.changes:
+                row = change.workflow
+                self._keep_workflow(row)
+                steps = self._steps.get(row.id)
+                if steps is None:
+                    steps = self._steps[row.id] = {}
+                for document in change.steps:
+                    steps[document.id] = document
+            for first, last in batch.published:
+                self._drop_published(first, last)
+            for move in batch.positions:
+                self._positions[move.position] = move.next_offset
+            for parked in batch.parked:
+                self._parked[parked.id] = parked
+            for parked_id in batch.unparked:
+                self._parked.pop(parked_id, None)
+            for task in batch.tasks:
+                self._task_queue.put(task)
+            for fingerprint, program in batch.programs.items():
+                self._programs.setdefault(fingerprint, program)
+            if not batch.outbox:
+                return 0
+            first_sequence = self._outbox_sequence + 1
+            for sequence, record in enumerate(batch.outbox, first_sequence):
+                self._outbox[sequence] = StoredOutboxRecord(sequence, batch.now_ms, record)
+            self._outbox_sequence += len(batch.outbox)
+            return first_sequence
+
+    def _refuse_stale(self, batch: Batch) -> None:
+        lost: dict[str, None] = {}
+        workflows = self._workflows
+        for change in batch.changes:
+            stored = workflows.get(change.workflow.id)
+            if (0 if stored is None else stored.revision) != change.expected_revision:
+                lost[change.workflow.id] = None
+        for workflow_id, revision in batch.confirms.items():
+            stored = workflows.get(workflow_id)
+            if (0 if stored is None else stored.revision) != revision:
+                lost[workflow_id] = None
+        if lost:
+            raise WorkflowConflict(workflow_ids=tuple(lost))
+        moved: dict[Position, int] = {}
+        for move in batch.positions:
+            found = moved.get(move.position, self._positions.get(move.position))
+            if found != move.expected:
+                raise PositionLost(
+                    topic=move.position.topic, partition=move.position.partition, expected=move.expected, found=found
+                )
+            moved[move.position] = move.next_offset
+
+    def _keep_workflow(self, row: WorkflowRow) -> None:
+        self._workflows[row.id] = row
+        if row.runnable:
+            self._runnable[row.id] = None
+        else:
+            self._runnable.pop(row.id, None)
+
+    def _drop_published(self, first: int, last: int) -> None:
+        if last - first < len(self._outbox):
+            for sequence in range(first, last + 1):
+                self._outbox.pop(sequence, None)
+        else:
+            for sequence in [sequence for sequence in self._outbox if first <= sequence <= last]:
+                del self._outbox[sequence]
+
+    def load_workflow(self, workflow_id: str) -> WorkflowRow | None:
+        """Return the workflow's row."""
+        with self._lock:
+            row = self._workflows.get(workflow_id)
+        return None if row is None else _own_copy(row)
+
+    def load_steps(self, workflow_id: str, *, newer_than: int = 0) -> list[StepDocument]:
+        """Return the workflow's steps in order of creation; with `newer_than`, those of later revisions only."""
+        with self._lock:
+            steps = list(self._steps.get(workflow_id, {}).values())
+        if newer_than:
+            steps = [document for document in steps if document.revision > newer_than]
+        steps.sort(key=_by_number)
+        return steps
+
+    def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
+        """Return the current revision of each; unknown ones are left out."""
+        with self._lock:
+            rows = self._workflows
+            return {workflow_id: rows[workflow_id].revision for workflow_id in workflow_ids if workflow_id in rows}
+
+    def list_workflows(
+        self, *, status: str | None = None, name: str | None = None, limit: int = 100
+    ) -> list[WorkflowRow]:
+        """Return workflows, newest first."""
+        with self._lock:
+            rows = list(self._workflows.values())
+        found = [row for row in rows if (status is None or row.status == status) and (name is None or row.name == name)]
+        found.sort(key=lambda row: (row.created_at_ms, row.id), reverse=True)
+        return [_own_copy(row) for row in found[:limit]]
+
+    def runnable_workflows(self, *, limit: int = 1_000) -> list[str]:
+        """Return the ids of workflows that have more to do now, oldest first."""
+        with self._lock:
+            rows = [self._workflows[workflow_id] for workflow_id in self._runnable]
+        rows.sort(key=lambda row: (row.created_at_ms, row.id))
+        return [row.id for row in rows[:limit]]
+
+    def load_program(self, fingerprint: str) -> bytes | None:
+        """Return a compiled program."""
+        with self._lock:
+            return self._programs.get(fingerprint)
+
+    def outbox(
+        self, *, lane: str | None = None, older_than_ms: int | None = None, after: int = 0, limit: int = 1_000
+    ) -> list[StoredOutboxRecord]:
+        """Return waiting records in sequence order; see `Store`."""
+        with self._lock:
+            waiting = list(self._outbox.values())
+        found = [
+            stored
+            for stored in waiting
+            if stored.sequence > after
+            and (lane is None or stored.record.lane == lane)
+            and (older_than_ms is None or stored.created_at_ms < older_than_ms)
+        ]
+        return found[:limit]
+
+    def lanes(self) -> list[str]:
+        """Return the lanes that have waiting records."""
+        with self._lock:
+            return sorted({stored.record.lane for stored in self._outbox.values()})
+
+    def positions(self) -> dict[Position, int]:
+        """Return every position with its next offset."""
+        with self._lock:
+            return dict(self._positions)
+
+    def parked(
+        self,
+        *,
+        step_id: str | None = None,
+        workflow_id: str | None = None,
+        expired_at_ms: int | None = None,
+        limit: int = 1_000,
+    ) -> list[ParkedRecord]:
+        """Return parked records in order of parking; see `Store`."""
+        with self._lock:
+            records = list(self._parked.values())
+        found = [
+            record
+            for record in records
+            if (step_id is None or record.step_id == step_id)
+            and (workflow_id is None or record.workflow_id == workflow_id)
+            and (expired_at_ms is None or record.expires_at_ms <= expired_at_ms)
+        ]
+        found.sort(key=lambda record: record.parked_at_ms)
+        return found[:limit]
+
+    def prefix(self) -> str:
+        """Return the topic prefix that this store belongs to."""
+        return self._prefix
+
+    def close(self) -> None:
+        """Do nothing: the store goes with its last reference."""
+
+    def clear(self) -> None:
+        """Forget everything. Outbox sequence numbers go on growing."""
+        with self._lock:
+            self._forget()
+
+    # What the public face stands on.
+
+    def step_count(self) -> int:
+        """Return how many steps there are."""
+        with self._lock:
+            return sum(map(len, self._steps.values()))
+
+    def _exclusive(self) -> AbstractContextManager[object]:
+        return self._lock
+
+    def _find_step(self, step_id: str) -> KeptStep | None:
+        with self._lock:
+            document = self._steps.get(step_id.partition(":")[0], {}).get(step_id)
+            if document is None:
+                # Only steps that the engine did not make lack their workflow's id in theirs.
+                document = next((steps[step_id] for steps in self._steps.values() if step_id in steps), None)
+            return None if document is None else KeptStep(document, self._notes.get(step_id))
+
+    def _steps_of(self, workflow_id: str) -> list[KeptStep]:
+        documents = self.load_steps(workflow_id)
+        notes = self._notes
+        return [KeptStep(document, notes.get(document.id)) for document in documents]
+
+    def _any_step_of(self, workflow_id: str) -> KeptStep | None:
+        with self._lock:
+            document = next(iter(self._steps.get(workflow_id, {}).values()), None)
+            return None if document is None else KeptStep(document, self._notes.get(document.id))
+
+    def _steps_near(self, related_id: str) -> Iterator[KeptStep]:
+        # Blocks and containers are steps of the same workflow, mostly; what was saved by hand may name anything.
+        workflow_id, mark, _ = related_id.partition(":")
+        if not mark or workflow_id not in self._workflows:
+            yield from self._all_steps()
+            return
+        seen = self._steps_of(workflow_id)
+        yield from seen
+        with self._lock:
+            noted = [kept for kept in map(self._find_step, list(self._notes)) if kept is not None]
+        yield from (kept for kept in noted if kept.document.workflow_id != workflow_id)
+
+    def _all_steps(self, *, state: str | None = None) -> Iterator[KeptStep]:
+        with self._lock:
+            workflow_ids = list(self._steps)
+        for workflow_id in workflow_ids:
+            for document in self.load_steps(workflow_id):
+                if state is None or document.state == state:
+                    yield KeptStep(document, self._notes.get(document.id))
+
+    def _next_number(self, workflow_id: str) -> int:
+        return len(self._steps.get(workflow_id, {}))
+
+    def _waiting_keys(self, key: bytes | None = None) -> set[bytes]:
+        with self._lock:
+            waiting = {stored.record.key for stored in self._outbox.values() if stored.record.key is not None}
+        return waiting if key is None else waiting & {key}
+
+    def _apply(self, rows: PublicRows) -> None:
+        self._task_queue.check(rows.tasks)
+        events = {event.id: deepcopy(event) for event in rows.events}
+        for row in rows.workflows.values():
+            self._keep_workflow(row)
+        for kept in rows.steps.values():
+            document = kept.document
+            self._steps.setdefault(document.workflow_id, {})[document.id] = document
+            if kept.notes is not None:
+                self._notes[document.id] = kept.notes
+        for task in rows.tasks:
+            self._task_queue.put(task)
+        self._entities[EventDefinition].update(events)
+
+    def _put(self, entity: object) -> None:
+        with self._lock:
+            if isinstance(entity, TaskDefinition):
+                self._task_queue.check([entity])
+                self._task_queue.put(entity)
+            else:
+                key = getattr(entity, ENTITY_TABLES[type(entity)].key)
+                self._entities[type(entity)][key] = deepcopy(entity)
+
+    def _get(self, kind: type[E], key: str) -> E | None:
+        with self._lock:
+            return cast(E | None, deepcopy(self._held(kind).get(key)))
+
+    def _select(self, kind: type[E], **equal: str) -> list[E]:
+        with self._lock:
+            return [
+                cast(E, deepcopy(entity))
+                for entity in self._held(kind).values()
+                if all(getattr(entity, name) == value for name, value in equal.items())
+            ]
+
+    def _remove(self, kind: type, key: str) -> bool:
+        with self._lock:
+            return self._entities[kind].pop(key, None) is not None
+
+    def _held(self, kind: type) -> dict[str, object]:
+        return cast(dict[str, object], self._tasks) if kind is TaskDefinition else self._entities[kind]
+
+    def _claim(self, task_names: Sequence[str], task_list: str, now_ms: int) -> TaskDefinition | None:
+        with self._lock:
+            return self._task_queue.claim(task_names, task_list, now_ms)
+
+
+def _own_copy(row: WorkflowRow) -> WorkflowRow:
+    """Return the row with maps of the reader's own."""
+    if not row.inputs and not row.outputs:
+        return row
+    return replace(
+        row,
+        inputs=cast(dict[str, Value], copy_value(row.inputs)),
+        outputs=cast("dict[str, Value] | None", copy_value(row.outputs)),
+    )

@@ -1,0 +1,370 @@
+"""What a store keeps, what one commit writes, and the two faces of every store.
+
+`Store` is what the engine and the control loop use: rows and batches. `PersistenceAPI` is the face for users: steps,
+events, tasks, locks and registrations as public objects. Each store has both; tests/contract/store_contract.py is the
+contract that all of them keep.
+
+Rules for every adapter
+  * A batch is all or nothing, and durable when `commit_batch` returns.
+  * What is read is the caller's own: changing it changes nothing in the store. What was handed in for writing is
+    never changed by the store; a `StepDocument` is immutable by agreement, nested values included.
+  * Revisions guard workflows: a change names the revision that it was made from, and the whole batch is refused
+    when another writer was first.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from afl.runtime.entities import (
+    HandlerRegistration,
+    LockDefinition,
+    LockMetaData,
+    LogDefinition,
+    RunnerDefinition,
+    TaskDefinition,
+)
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import Value
+
+#: Workflow statuses as stored. PAUSED: at a fixed point, unanswered events are out. RUNNING: more to do (runnable).
+RUNNING, PAUSED, COMPLETED, ERROR, CANCELLED = "RUNNING", "PAUSED", "COMPLETED", "ERROR", "CANCELLED"
+ENDED_STATUSES = frozenset({COMPLETED, ERROR, CANCELLED})
+
+
+class ErrorRecord(NamedTuple):
+    """Why a step or a run failed: the first cause, kept as it was told (the agent's class name and text)."""
+
+    type: str
+    message: str
+    step_id: str = ""
+    #: Where the failing step stands, e.g. `shop.Checkout.payment`.
+    path: str = ""
+    facet: str = ""
+    #: Source line of the failing statement, 0 when the program was compiled without locations.
+    line: int = 0
+
+
+class StepDocument(NamedTuple):
+    """One step as stored: an immutable snapshot. Ids of other steps tie the tree together."""
+
+    id: str
+    workflow_id: str
+    #: Order of creation inside the workflow, from 0.
+    number: int
+    #: The workflow's revision that wrote this document.
+    revision: int
+    object_type: str
+    state: str
+    statement_id: str | None
+    facet_name: str
+    container_id: str | None
+    container_type: str | None
+    block_id: str | None
+    root_id: str | None
+    params: Mapping[str, Value]
+    returns: Mapping[str, Value]
+    #: How many events this step has sent; the current attempt. 0 for steps that sent none.
+    attempt: int = 0
+    #: An EventState constant once there is an event, else "".
+    event_state: str = ""
+    error: ErrorRecord | None = None
+    foreach_index: int | None = None
+    foreach_var: str | None = None
+    foreach_value: Value = None
+    #: When the step was created, ms since the epoch.
+    created_at_ms: int = 0
+    #: Absolute deadline of the current event, ms since the epoch; None: waits for as long as it takes.
+    deadline_ms: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkflowRow:
+    """One execution of a workflow. Never changed once made; not frozen, because that triples the cost of making one
+    and a row is made for every commit."""
+
+    id: str
+    #: Bumped by each commit; 1 after the first.
+    revision: int
+    #: Fingerprint of the pinned program.
+    program: str
+    #: Qualified name of the workflow.
+    name: str
+    status: str
+    #: More can run now: whoever owns the workflow must evaluate it without waiting for an answer.
+    runnable: bool = False
+    inputs: Mapping[str, Value] = field(default_factory=dict)
+    outputs: Mapping[str, Value] | None = None
+    error: ErrorRecord | None = None
+    #: Number of this execution under its workflow id, from 1.
+    execution: int = 1
+    runner_id: str = ""
+    #: Outbox lane that the workflow's own records go to.
+    lane: str = ""
+    #: How many steps were made so far.
+    steps: int = 0
+    iterations: int = 0
+    created_at_ms: int = 0
+    updated_at_ms: int = 0
+    ended_at_ms: int = 0
+    workflow_version: str = "1.0"
+    step_schema_version: str = "1.0"
+    runtime_version: str = "0.1.0"
+
+
+class OutboxRecord(NamedTuple):
+    """A record to publish: encoded before the commit that carries it, so that publishing can meet no bad value."""
+
+    #: Who publishes it: `control/<partition>` or `writer/<id>`.
+    lane: str
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class StoredOutboxRecord(NamedTuple):
+    """An outbox record that waits in the store. `sequence` grows over the whole store."""
+
+    sequence: int
+    created_at_ms: int
+    record: OutboxRecord
+
+
+class Position(NamedTuple):
+    """A place in a log: reading goes on at `next_offset`."""
+
+    cluster_id: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionMove:
+    """Advance a position by compare-and-set. `expected` None: there is none yet."""
+
+    position: Position
+    expected: int | None
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedRecord:
+    """A control record that came before what it speaks of; applied when that appears, dead-lettered at `expires_at_ms`."""
+
+    #: Identity, the same when the record is read again: `topic/partition/offset`.
+    id: str
+    workflow_id: str
+    step_id: str
+    #: The record as it came: value, key, headers.
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    parked_at_ms: int
+    expires_at_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkflowChange:
+    """What one workflow becomes: its row (revision = `expected_revision` + 1) and the steps made or changed.
+
+    Never changed once made."""
+
+    workflow: WorkflowRow
+    #: The revision that this was computed from; 0: the workflow is new.
+    expected_revision: int
+    steps: Sequence[StepDocument] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """Everything that one commit writes."""
+
+    changes: list[WorkflowChange] = field(default_factory=list)
+    #: Decisions that write nothing: workflow id to the revision they relied on (0: no such workflow). The batch is
+    #: refused when it is another one, so that no answer is lost on stale memory.
+    confirms: dict[str, int] = field(default_factory=dict)
+    outbox: list[OutboxRecord] = field(default_factory=list)
+    #: Inclusive ranges of outbox sequence numbers that were published: their rows go.
+    published: list[tuple[int, int]] = field(default_factory=list)
+    positions: list[PositionMove] = field(default_factory=list)
+    parked: list[ParkedRecord] = field(default_factory=list)
+    #: Ids of parked records that are done with.
+    unparked: list[str] = field(default_factory=list)
+    #: Tasks made or changed (dispatch mode `task`).
+    tasks: list[TaskDefinition] = field(default_factory=list)
+    #: Programs to keep: fingerprint to the compiled program's text.
+    programs: dict[str, bytes] = field(default_factory=dict)
+    #: The time of the commit, ms since the epoch (outbox rows remember it).
+    now_ms: int = 0
+
+    def is_empty(self) -> bool:
+        return not (
+            self.changes
+            or self.confirms
+            or self.outbox
+            or self.published
+            or self.positions
+            or self.parked
+            or self.unparked
+            or self.tasks
+            or self.programs
+        )
+
+
+class Store(Protocol):
+    """The engine's face of a store."""
+
+    def commit_batch(self, batch: Batch) -> int:
+        """Write all of the batch in one transaction; return the sequence number of its first outbox record (they are
+        numbered without gaps; 0 when it has none).
+
+        In this order: revisions and confirms (WorkflowConflict names every workflow that lost), positions
+        (PositionLost), then the rows. Nothing is written when one of them is refused. Steps and parked records are
+        upserts by id; programs are written once.
+        """
+
+    def load_workflow(self, workflow_id: str) -> WorkflowRow | None: ...
+
+    def load_steps(self, workflow_id: str, *, newer_than: int = 0) -> list[StepDocument]:
+        """The workflow's steps in order of creation; with `newer_than`, those written by later revisions only."""
+
+    def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
+        """The current revision of each; unknown ones are left out."""
+
+    def list_workflows(self, *, status: str | None = None, name: str | None = None, limit: int = 100) -> list[WorkflowRow]:
+        """Newest first."""
+
+    def runnable_workflows(self, *, limit: int = 1_000) -> list[str]:
+        """Ids of workflows that have more to do now, oldest first."""
+
+    def load_program(self, fingerprint: str) -> bytes | None: ...
+
+    def outbox(self, *, lane: str | None = None, older_than_ms: int | None = None, after: int = 0, limit: int = 1_000) -> list[StoredOutboxRecord]:
+        """Waiting records with a sequence above `after`, in sequence order; of one lane, or of all; with
+        `older_than_ms`, those created before that time."""
+
+    def lanes(self) -> list[str]:
+        """The lanes that have waiting records."""
+
+    def positions(self) -> dict[Position, int]: ...
+
+    def parked(self, *, step_id: str | None = None, workflow_id: str | None = None, expired_at_ms: int | None = None, limit: int = 1_000) -> list[ParkedRecord]:
+        """Parked records in order of parking: of a step, of a workflow, or those whose expiry has come."""
+
+    def prefix(self) -> str:
+        """The topic prefix that this store belongs to."""
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class EventDefinition:
+    """A step's event, as a public view."""
+
+    id: str
+    step_id: str
+    workflow_id: str
+    state: str
+    event_type: str
+    payload: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass
+class IterationChanges:
+    """What one iteration made and changed, as public objects."""
+
+    created_steps: list[StepDefinition] = field(default_factory=list)
+    updated_steps: list[StepDefinition] = field(default_factory=list)
+    created_events: list[EventDefinition] = field(default_factory=list)
+    updated_events: list[EventDefinition] = field(default_factory=list)
+    created_tasks: list[TaskDefinition] = field(default_factory=list)
+    _created_ids: set[str] = field(default_factory=set, repr=False, compare=False)
+    _updated_at: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+
+    def add_created_step(self, step: StepDefinition) -> None:
+        """Note a new step; a second one of the same id is dropped."""
+        if step.id not in self._created_ids:
+            self._created_ids.add(step.id)
+            self.created_steps.append(step)
+
+    def add_updated_step(self, step: StepDefinition) -> None:
+        """Note a changed step; a later change of the same step takes the place of the earlier one."""
+        at = self._updated_at.get(step.id)
+        if at is None:
+            self._updated_at[step.id] = len(self.updated_steps)
+            self.updated_steps.append(step)
+        else:
+            self.updated_steps[at] = step
+
+    def add_created_event(self, event: EventDefinition) -> None:
+        self.created_events.append(event)
+
+    def add_updated_event(self, event: EventDefinition) -> None:
+        self.updated_events.append(event)
+
+    def add_created_task(self, task: TaskDefinition) -> None:
+        self.created_tasks.append(task)
+
+    @property
+    def has_changes(self) -> bool:
+        return bool(
+            self.created_steps or self.updated_steps or self.created_events or self.updated_events or self.created_tasks
+        )
+
+    def clear(self) -> None:
+        """Forget everything noted so far."""
+        for noted in (self.created_steps, self.updated_steps, self.created_events, self.updated_events):
+            noted.clear()
+        self.created_tasks.clear()
+        self._created_ids.clear()
+        self._updated_at.clear()
+
+
+@runtime_checkable
+class PersistenceAPI(Protocol):
+    """The users' face of a store."""
+
+    def get_step(self, step_id: str) -> StepDefinition | None: ...
+    def get_steps_by_block(self, block_id: str) -> Sequence[StepDefinition]: ...
+    def get_steps_by_workflow(self, workflow_id: str) -> Sequence[StepDefinition]: ...
+    def get_steps_by_state(self, state: str) -> Sequence[StepDefinition]: ...
+    def get_steps_by_container(self, container_id: str) -> Sequence[StepDefinition]: ...
+    def get_blocks_by_step(self, step_id: str) -> Sequence[StepDefinition]:
+        """The block steps whose container is that step."""
+
+    def get_workflow_root(self, workflow_id: str) -> StepDefinition | None:
+        """The step without container and root."""
+
+    def step_exists(self, statement_id: str, block_id: str | None) -> bool: ...
+    def save_step(self, step: StepDefinition) -> None: ...
+    def get_event(self, event_id: str) -> EventDefinition | None: ...
+    def save_event(self, event: EventDefinition) -> None: ...
+    def commit(self, changes: IterationChanges) -> None:
+        """Write everything in `changes`, all or nothing."""
+
+    def get_runner(self, runner_id: str) -> RunnerDefinition | None: ...
+    def save_runner(self, runner: RunnerDefinition) -> None: ...
+    def get_runners_by_state(self, state: str) -> Sequence[RunnerDefinition]: ...
+    def get_pending_tasks(self, task_list: str) -> Sequence[TaskDefinition]: ...
+    def save_task(self, task: TaskDefinition) -> None: ...
+    def claim_task(self, task_names: list[str], task_list: str = "default") -> TaskDefinition | None:
+        """Move the oldest matching pending task to running and return it; no two callers get the same one."""
+
+    def save_log(self, log: LogDefinition) -> None: ...
+    def get_logs_by_runner(self, runner_id: str) -> Sequence[LogDefinition]: ...
+    def acquire_lock(self, key: str, duration_ms: int, meta: LockMetaData | None = None) -> bool: ...
+    def release_lock(self, key: str) -> bool: ...
+    def check_lock(self, key: str) -> LockDefinition | None: ...
+    def extend_lock(self, key: str, duration_ms: int) -> bool: ...
+    def save_handler_registration(self, registration: HandlerRegistration) -> None: ...
+    def get_handler_registration(self, facet_name: str) -> HandlerRegistration | None: ...
+    def list_handler_registrations(self) -> Sequence[HandlerRegistration]: ...
+    def delete_handler_registration(self, facet_name: str) -> bool: ...
+
+
+class EngineStore(Store, PersistenceAPI, Protocol):
+    """A store with both faces, as every adapter is."""

@@ -1,0 +1,431 @@
+"""The users' face that every store shares: public objects over the few row primitives that each store gives."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, TypeVar
+
+from afl.runtime.clock import Clock
+from afl.runtime.entities import (
+    HandlerRegistration,
+    LockDefinition,
+    LockMetaData,
+    LogDefinition,
+    RunnerDefinition,
+    ServerDefinition,
+    TaskDefinition,
+    TaskState,
+)
+from afl.runtime.persistence import EventDefinition, IterationChanges, StepDocument, WorkflowRow
+from afl.runtime.states import EventState
+from afl.runtime.step import StepDefinition
+from afl.runtime.views import StepNotes, document_of, split_event_id, view_event, view_step
+
+E = TypeVar("E")
+
+
+@dataclass(frozen=True, slots=True)
+class EntityTable:
+    """How one kind of entity is kept: under which name, by which key, and findable by which other fields."""
+
+    name: str
+    key: str = "uuid"
+    columns: tuple[str, ...] = ()
+
+
+#: The entities that stores keep whole. Names are stored: never change one.
+ENTITY_TABLES: Final[dict[type, EntityTable]] = {
+    RunnerDefinition: EntityTable("runners", columns=("state",)),
+    TaskDefinition: EntityTable("tasks", columns=("name", "state", "task_list_name", "step_id", "created")),
+    LogDefinition: EntityTable("logs", columns=("runner_id",)),
+    ServerDefinition: EntityTable("servers"),
+    LockDefinition: EntityTable("locks", key="key"),
+    HandlerRegistration: EntityTable("handler_registrations", key="facet_name"),
+    EventDefinition: EntityTable("events", key="id", columns=("workflow_id",)),
+}
+
+#: Name of the rule, and in SQL of the index, that a step has at most one running task.
+RUNNING_TASK_INDEX: Final = "event_stepId_running_unique_index"
+
+
+class KeptStep(NamedTuple):
+    """A step as a store keeps it. `notes` are there when it was last saved through the public face."""
+
+    document: StepDocument
+    notes: StepNotes | None = None
+
+    def view(self) -> StepDefinition:
+        """Return the step as a public object."""
+        return view_step(self.document, self.notes)
+
+
+@dataclass(slots=True, kw_only=True)
+class PublicRows:
+    """What one public write comes to, ready to be stored in one go."""
+
+    steps: dict[str, KeptStep] = field(default_factory=dict)
+    #: Rows of the engine's workflows that steps belong to, bumped by one revision each.
+    workflows: dict[str, WorkflowRow] = field(default_factory=dict)
+    #: Events that are no engine step's own.
+    events: list[EventDefinition] = field(default_factory=list)
+    tasks: list[TaskDefinition] = field(default_factory=list)
+
+
+class PublicStore(ABC):
+    """
+    Implements `PersistenceAPI` over row primitives.
+
+    What is saved here for a step of the engine's bumps its workflow's revision, so that whoever holds the workflow in
+    memory notices. Steps of workflows that the engine does not know are kept all the same, with revision 0.
+    """
+
+    _clock: Clock
+
+    # What a store gives.
+
+    @abstractmethod
+    def load_workflow(self, workflow_id: str) -> WorkflowRow | None: ...
+
+    @abstractmethod
+    def _exclusive(self) -> AbstractContextManager[object]:
+        """Keep every other writer out; what is written inside is seen by others at the end, or not at all."""
+
+    @abstractmethod
+    def _find_step(self, step_id: str) -> KeptStep | None: ...
+
+    @abstractmethod
+    def _steps_of(self, workflow_id: str) -> list[KeptStep]:
+        """The workflow's steps in order of creation."""
+
+    @abstractmethod
+    def _any_step_of(self, workflow_id: str) -> KeptStep | None: ...
+
+    @abstractmethod
+    def _steps_near(self, related_id: str) -> Iterable[KeptStep]:
+        """At least every step that names this id as its block or container, workflow by workflow in order."""
+
+    @abstractmethod
+    def _all_steps(self, *, state: str | None = None) -> Iterable[KeptStep]:
+        """All steps, or those in one state; a workflow's in order of creation."""
+
+    @abstractmethod
+    def _next_number(self, workflow_id: str) -> int:
+        """The number of the next step of a workflow that has no row."""
+
+    @abstractmethod
+    def _waiting_keys(self, key: bytes | None = None) -> set[bytes]:
+        """The keys of the records in the outbox: all of them, or that one if it is there."""
+
+    @abstractmethod
+    def _apply(self, rows: PublicRows) -> None:
+        """Write the rows; called inside `_exclusive`."""
+
+    @abstractmethod
+    def _put(self, entity: object) -> None:
+        """Insert or replace an entity; a replaced one keeps its place in the order."""
+
+    @abstractmethod
+    def _get(self, kind: type[E], key: str) -> E | None: ...
+
+    @abstractmethod
+    def _select(self, kind: type[E], **equal: str) -> list[E]:
+        """The entities whose columns have these values, in order of insertion."""
+
+    @abstractmethod
+    def _remove(self, kind: type, key: str) -> bool: ...
+
+    @abstractmethod
+    def _claim(self, task_names: Sequence[str], task_list: str, now_ms: int) -> TaskDefinition | None: ...
+
+    # Steps.
+
+    def get_step(self, step_id: str) -> StepDefinition | None:
+        """Return the step of that id."""
+        kept = self._find_step(step_id)
+        return None if kept is None else kept.view()
+
+    def get_steps_by_block(self, block_id: str) -> list[StepDefinition]:
+        """Return the steps of a block."""
+        return [kept.view() for kept in self._steps_near(block_id) if kept.document.block_id == block_id]
+
+    def get_steps_by_workflow(self, workflow_id: str) -> list[StepDefinition]:
+        """Return the steps of a workflow in order of creation."""
+        return [kept.view() for kept in self._steps_of(workflow_id)]
+
+    def get_steps_by_state(self, state: str) -> list[StepDefinition]:
+        """Return every step in a state."""
+        return [kept.view() for kept in self._all_steps(state=state)]
+
+    def get_steps_by_container(self, container_id: str) -> list[StepDefinition]:
+        """Return the steps whose container is that step."""
+        return [kept.view() for kept in self._steps_near(container_id) if kept.document.container_id == container_id]
+
+    def get_blocks_by_step(self, step_id: str) -> list[StepDefinition]:
+        """Return the block steps whose container is that step."""
+        return [step for step in self.get_steps_by_container(step_id) if step.is_block]
+
+    def get_workflow_root(self, workflow_id: str) -> StepDefinition | None:
+        """Return the step without container and root."""
+        # Every step of a run names its root: one of them leads there, however many there are.
+        sample = self._any_step_of(workflow_id)
+        if sample is None:
+            return None
+        root = sample if sample.document.root_id is None else self._find_step(sample.document.root_id)
+        if root is not None and _is_root(root.document) and root.document.workflow_id == workflow_id:
+            return root.view()
+        return next((kept.view() for kept in self._steps_of(workflow_id) if _is_root(kept.document)), None)
+
+    def step_exists(self, statement_id: str, block_id: str | None) -> bool:
+        """Say whether the statement has a step in that block."""
+        candidates = self._all_steps() if block_id is None else self._steps_near(block_id)
+        return any(
+            kept.document.statement_id == statement_id and kept.document.block_id == block_id for kept in candidates
+        )
+
+    def get_all_steps(self) -> list[StepDefinition]:
+        """Return every step."""
+        return [kept.view() for kept in self._all_steps()]
+
+    def step_count(self) -> int:
+        """Return how many steps there are."""
+        return sum(1 for _ in self._all_steps())
+
+    def save_step(self, step: StepDefinition) -> None:
+        """Insert or replace a step. ValueError when it would move to another workflow."""
+        self.commit(IterationChanges(updated_steps=[step]))
+
+    def commit(self, changes: IterationChanges) -> None:
+        """Write everything in `changes`, all or nothing. ValueError when a step would move to another workflow."""
+        with self._exclusive():
+            rows = PublicRows(tasks=list(changes.created_tasks))
+            numbers: dict[str, int] = {}
+            for step in (*changes.created_steps, *changes.updated_steps):
+                self._keep_step(step, rows, numbers)
+            for event in (*changes.created_events, *changes.updated_events):
+                self._keep_event(event, rows)
+            self._apply(rows)
+
+    def _keep_step(self, step: StepDefinition, rows: PublicRows, numbers: dict[str, int]) -> None:
+        before = rows.steps.get(step.id) or self._find_step(step.id)
+        if before is not None and before.document.workflow_id != step.workflow_id:
+            raise ValueError(
+                f"step {step.id} belongs to workflow {before.document.workflow_id}, not {step.workflow_id}"
+            )
+        workflow_id = step.workflow_id
+        row = self._bumped(workflow_id, rows)
+        number = 0
+        if before is None:
+            if workflow_id not in numbers:
+                numbers[workflow_id] = self._next_number(workflow_id) if row is None else row.steps
+            number = numbers[workflow_id]
+            numbers[workflow_id] = number + 1
+            if row is not None:
+                rows.workflows[workflow_id] = replace(row, steps=number + 1)
+        document, notes = document_of(
+            step,
+            number=number,
+            revision=0 if row is None else row.revision,
+            before=None if before is None else before.document,
+        )
+        rows.steps[step.id] = KeptStep(document, notes)
+
+    def _bumped(self, workflow_id: str, rows: PublicRows) -> WorkflowRow | None:
+        """Return the workflow's row as this write leaves it; None for a workflow that the engine does not know."""
+        row = rows.workflows.get(workflow_id)
+        if row is None:
+            row = self.load_workflow(workflow_id)
+            if row is not None:
+                row = replace(row, revision=row.revision + 1, updated_at_ms=self._clock.now_ms())
+                rows.workflows[workflow_id] = row
+        return row
+
+    # Events.
+
+    def get_event(self, event_id: str) -> EventDefinition | None:
+        """
+        Return the event of that id.
+
+        An event of the engine's is a view of its step: there for the current attempt; Dispatched once the record that
+        carries it has left the outbox.
+        """
+        kept = self._step_of_event(event_id)
+        if kept is None:
+            return self._get(EventDefinition, event_id)
+        document = kept.document
+        created = document.event_state == EventState.CREATED
+        return view_event(
+            document, dispatched=created and self._has_lane(document) and not self._waiting_keys(document.id.encode())
+        )
+
+    def get_all_events(self) -> list[EventDefinition]:
+        """Return every event: those of the engine's steps, then those saved on their own."""
+        waiting = self._waiting_keys()
+        lanes: dict[str, bool] = {}
+        events = []
+        for kept in self._all_steps():
+            document = kept.document
+            if document.event_state:
+                if document.workflow_id not in lanes:
+                    lanes[document.workflow_id] = self._has_lane(document)
+                gone = lanes[document.workflow_id] and document.id.encode() not in waiting
+                events.append(view_event(document, dispatched=gone))
+        return events + self._select(EventDefinition)
+
+    def event_count(self) -> int:
+        """Return how many events there are."""
+        return len(self.get_all_events())
+
+    def save_event(self, event: EventDefinition) -> None:
+        """Insert or replace an event; of an engine's event, only its state can change."""
+        self.commit(IterationChanges(updated_events=[event]))
+
+    def _keep_event(self, event: EventDefinition, rows: PublicRows) -> None:
+        kept = self._step_of_event(event.id, rows)
+        if kept is None:
+            rows.events.append(event)
+        elif kept.document.event_state != event.state:
+            row = self._bumped(kept.document.workflow_id, rows)
+            document = kept.document._replace(event_state=event.state, revision=0 if row is None else row.revision)
+            notes = None if kept.notes is None else kept.notes._replace(revision=document.revision)
+            rows.steps[document.id] = KeptStep(document, notes)
+
+    def _step_of_event(self, event_id: str, rows: PublicRows | None = None) -> KeptStep | None:
+        parts = split_event_id(event_id)
+        if parts is None:
+            return None
+        step_id, attempt = parts
+        kept = (rows.steps.get(step_id) if rows is not None else None) or self._find_step(step_id)
+        if kept is None or not kept.document.event_state or kept.document.attempt != attempt:
+            return None
+        return kept
+
+    def _has_lane(self, document: StepDocument) -> bool:
+        """Say whether the step's event travels through the outbox."""
+        row = self.load_workflow(document.workflow_id)
+        return row is not None and row.lane != ""
+
+    # Runners, logs, servers, registrations.
+
+    def get_runner(self, runner_id: str) -> RunnerDefinition | None:
+        """Return the runner of that id."""
+        return self._get(RunnerDefinition, runner_id)
+
+    def save_runner(self, runner: RunnerDefinition) -> None:
+        """Insert or replace a runner."""
+        self._put(runner)
+
+    def get_runners_by_state(self, state: str) -> list[RunnerDefinition]:
+        """Return the runners in a state."""
+        return self._select(RunnerDefinition, state=state)
+
+    def save_log(self, log: LogDefinition) -> None:
+        """Insert or replace a log entry."""
+        self._put(log)
+
+    def get_logs_by_runner(self, runner_id: str) -> list[LogDefinition]:
+        """Return a runner's log entries by their order."""
+        return sorted(self._select(LogDefinition, runner_id=runner_id), key=lambda log: log.order)
+
+    def get_server(self, server_id: str) -> ServerDefinition | None:
+        """Return the server of that id."""
+        return self._get(ServerDefinition, server_id)
+
+    def save_server(self, server: ServerDefinition) -> None:
+        """Insert or replace a server."""
+        self._put(server)
+
+    def update_server_ping(self, server_id: str, ping_ms: int) -> None:
+        """Note a server's heartbeat; nothing happens when there is no such server."""
+        with self._exclusive():
+            server = self._get(ServerDefinition, server_id)
+            if server is not None:
+                self._put(replace(server, ping_time=ping_ms))
+
+    def get_all_servers(self) -> list[ServerDefinition]:
+        """Return every server."""
+        return self._select(ServerDefinition)
+
+    def save_handler_registration(self, registration: HandlerRegistration) -> None:
+        """Insert or replace what answers a facet."""
+        self._put(registration)
+
+    def get_handler_registration(self, facet_name: str) -> HandlerRegistration | None:
+        """Return what answers a facet."""
+        return self._get(HandlerRegistration, facet_name)
+
+    def list_handler_registrations(self) -> list[HandlerRegistration]:
+        """Return every registration."""
+        return self._select(HandlerRegistration)
+
+    def delete_handler_registration(self, facet_name: str) -> bool:
+        """Drop a registration; False when there is none."""
+        return self._remove(HandlerRegistration, facet_name)
+
+    # Tasks.
+
+    def get_task(self, task_id: str) -> TaskDefinition | None:
+        """Return the task of that id."""
+        return self._get(TaskDefinition, task_id)
+
+    def get_pending_tasks(self, task_list: str) -> list[TaskDefinition]:
+        """Return the tasks of a list that wait to be claimed, oldest first."""
+        pending = self._select(TaskDefinition, state=TaskState.PENDING, task_list_name=task_list)
+        return sorted(pending, key=lambda task: task.created)
+
+    def save_task(self, task: TaskDefinition) -> None:
+        """Insert or replace a task. ConcurrencyError when it is running and its step has a running one already."""
+        self._put(task)
+
+    def claim_task(self, task_names: list[str], task_list: str = "default") -> TaskDefinition | None:
+        """Move the oldest pending task of these names to running and return it; None when there is none.
+
+        No two callers get the same one, and no task is given out while another one of its step is running.
+        """
+        return self._claim(task_names, task_list, self._clock.now_ms())
+
+    # Locks.
+
+    def acquire_lock(self, key: str, duration_ms: int, meta: LockMetaData | None = None) -> bool:
+        """Take a lock for a time; False when somebody holds it."""
+        with self._exclusive():
+            if self._live_lock(key) is not None:
+                return False
+            now_ms = self._clock.now_ms()
+            self._put(LockDefinition(key=key, acquired_at=now_ms, expires_at=now_ms + duration_ms, meta=meta))
+            return True
+
+    def release_lock(self, key: str) -> bool:
+        """Give a lock back; False when there is none."""
+        return self._remove(LockDefinition, key)
+
+    def check_lock(self, key: str) -> LockDefinition | None:
+        """Return who holds a lock; one that has expired is dropped."""
+        with self._exclusive():
+            lock = self._live_lock(key)
+            if lock is None:
+                self._remove(LockDefinition, key)
+            return lock
+
+    def extend_lock(self, key: str, duration_ms: int) -> bool:
+        """Hold a lock until that long from now; False when there is none or it has expired."""
+        with self._exclusive():
+            lock = self._live_lock(key)
+            if lock is None:
+                return False
+            self._put(replace(lock, expires_at=self._clock.now_ms() + duration_ms))
+            return True
+
+    def get_all_locks(self) -> list[LockDefinition]:
+        """Return every lock, those that have expired included."""
+        return self._select(LockDefinition)
+
+    def _live_lock(self, key: str) -> LockDefinition | None:
+        lock = self._get(LockDefinition, key)
+        return lock if lock is not None and lock.expires_at > self._clock.now_ms() else None
+
+
+def _is_root(document: StepDocument) -> bool:
+    return document.container_id is None and document.root_id is None

@@ -1,0 +1,150 @@
+"""The engine's own records: one step, and one running block. Compact, slotted, and never handed out.
+
+Public objects (StepDefinition and its kin) are views that documents.py makes of what was committed.
+Attribute maps are replaced, never changed in place: a committed snapshot may share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from afl.runtime.states import StepState
+from afl.runtime.types import Value
+
+if TYPE_CHECKING:
+    from afl.runtime.persistence import ErrorRecord
+    from afl.runtime.plan import BlockPlan, FacetPlan, StatementPlan
+
+_NOTHING: Mapping[str, Value] = {}
+
+
+class StepRecord:
+    """One step: a statement's, a block's, or a workflow's root."""
+
+    __slots__ = (
+        "attempt",
+        "block",
+        "blocks",
+        "blocks_open",
+        "captured",
+        "container",
+        "created_at_ms",
+        "deadline_ms",
+        "dirty",
+        "error",
+        "event_state",
+        "facet",
+        "failed",
+        "foreach_index",
+        "foreach_value",
+        "frame",
+        "id",
+        "number",
+        "object_type",
+        "params",
+        "plan",
+        "queued",
+        "returns",
+        "revision",
+        "state",
+        "statement",
+        "told",
+    )
+
+    def __init__(self, step_id: str, number: int, object_type: str) -> None:
+        self.id = step_id
+        self.number = number
+        #: The workflow's revision that last wrote this step; 0: not written yet.
+        self.revision = 0
+        self.object_type = object_type
+        self.state: str = StepState.CREATED
+        #: What it does: the statement (None for blocks and the root) and the facet it calls (None for blocks).
+        self.statement: StatementPlan | None = None
+        self.facet: FacetPlan | None = None
+        #: For blocks: the plan of the block.
+        self.plan: BlockPlan | None = None
+        #: The step whose body this is part of, and the block that this is a statement (or foreach instance) of.
+        self.container: StepRecord | None = None
+        self.block: StepRecord | None = None
+        self.params: Mapping[str, Value] = _NOTHING
+        self.returns: Mapping[str, Value] = _NOTHING
+        self.attempt = 0
+        self.event_state = ""
+        self.error: ErrorRecord | None = None
+        self.foreach_index: int | None = None
+        self.foreach_value: Value = None
+        self.created_at_ms = 0
+        self.deadline_ms: int | None = None
+        #: A block's running state. For a foreach block `blocks` holds its instances instead.
+        self.frame: Frame | None = None
+        #: The block steps that this step (or foreach) runs, and how many have not ended.
+        self.blocks: list[StepRecord] | None = None
+        self.blocks_open = 0
+        #: The first error of a statement (for blocks), block (for steps) or instance (for foreach blocks).
+        self.failed: ErrorRecord | None = None
+        #: Yields addressed to this step, as they completed; sorted when captured.
+        self.captured: list[StepRecord] | None = None
+        #: Waiting in the queue of the next iteration; changed since the last commit.
+        self.queued = False
+        self.dirty = False
+        #: Its end has been told to those who wait for it: until then nobody sees it.
+        self.told = False
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in (StepState.STATEMENT_COMPLETE, StepState.STATEMENT_ERROR)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.state == StepState.STATEMENT_COMPLETE
+
+    def __repr__(self) -> str:
+        return f"StepRecord({self.id!r}, {self.object_type}, {self.state})"
+
+
+class Frame:
+    """A running block: the steps of its statements so far, and what the rest still waits for."""
+
+    __slots__ = ("env", "live", "missing", "owner", "parent", "ready", "step", "value", "waiting", "watchers", "yields_made")
+
+    def __init__(self, step: StepRecord, owner: StepRecord, parent: Frame | None, plan: BlockPlan) -> None:
+        #: The block step itself.
+        self.step = step
+        #: The step whose body this is: what `$` means, together with `parent` for a statement's body.
+        self.owner = owner
+        #: The frame that `owner` is a statement of, when this is a statement's own body; None for a declaration's.
+        self.parent = parent
+        #: The loop variable's value in a foreach instance.
+        self.value: Value = step.foreach_value
+        #: One place a statement: its step, once created.
+        self.env: list[StepRecord | None] = [None] * len(plan.statements)
+        #: One count a statement: how many steps it still waits for.
+        self.waiting: list[int] = list(plan.wait_counts)
+        #: Statements whose last dependency has completed, to be created when the block runs next.
+        self.ready: list[int] = []
+        #: Statements not created yet, and created steps (yields too) that have not ended.
+        self.missing = len(plan.statements)
+        self.live = 0
+        self.yields_made = False
+        #: Who outside waits for a statement of this block: nested frames, with the statement there (None: the
+        #: foreach source of the nested block). Filled only where a nested body reads an outer step.
+        self.watchers: dict[int, list[tuple[StepRecord, int | None]]] | None = None
+
+
+class _Bound:
+    """A step as far as a default sees it: its parameters."""
+
+    __slots__ = ("params",)
+
+    def __init__(self, params: Mapping[str, Value]) -> None:
+        self.params = params
+
+
+class CalleeScope(Frame):
+    """What a declaration's default sees: the parameters bound so far, as `$`, and nothing else."""
+
+    __slots__ = ()
+
+    def __init__(self, params: Mapping[str, Value]) -> None:
+        self.owner = _Bound(params)  # type: ignore[assignment]  # a default reads the owner's parameters only

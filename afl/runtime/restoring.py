@@ -1,0 +1,235 @@
+"""A workflow read back from its rows: the same live state that was committed, with all that can move in the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from afl.runtime import limits
+from afl.runtime.errors import StoreCorrupt
+from afl.runtime.execution import Cause, Dispatch, Execution, Trace
+from afl.runtime.persistence import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
+from afl.runtime.plan import BlockPlan, StatementPlan, WorkflowPlan
+from afl.runtime.records import Frame, StepRecord
+from afl.runtime.states import StepState
+from afl.runtime.types import ObjectType
+
+#: States in which a step waits for others, who wake it.
+_WAITING = frozenset(
+    {StepState.EVENT_TRANSMIT, StepState.STATEMENT_BLOCKS_CONTINUE, StepState.BLOCK_EXECUTION_CONTINUE}
+)
+
+
+def restore(
+    plan: WorkflowPlan,
+    row: WorkflowRow,
+    documents: Sequence[StepDocument],
+    dispatch: Dispatch,
+    trace: Trace | None = None,
+    max_open_events: int = limits.MAX_OPEN_EVENTS,
+) -> Execution:
+    """Rebuild the execution that `documents` (in order of creation) hold.
+
+    Raises StoreCorrupt when the rows do not fit the pinned program.
+    """
+    execution = Execution(plan, row.id, dispatch, trace)
+    execution.max_open_events = max_open_events
+    execution.revision = row.revision
+    execution.execution = row.execution
+    execution.runner_id = row.runner_id
+    execution.lane = row.lane
+    execution.inputs = row.inputs
+    execution.iterations = row.iterations
+    execution.created_at_ms = row.created_at_ms
+    execution.ended_at_ms = row.ended_at_ms
+    execution.cancelled = row.status == CANCELLED
+    execution.end_was_told = row.status in ENDED_STATUSES
+    statements: dict[int, dict[str, StatementPlan]] = {}
+    for document in documents:
+        _add(execution, document, statements)
+    if not documents:
+        raise StoreCorrupt(path=f"workflow {row.id}", reason="it has no steps")
+    for step in execution.steps.values():
+        if step.told:
+            _tell_again(execution, step)
+    if not execution.is_ended:
+        for step in list(execution.steps.values()):
+            _continue(execution, step)
+        for _ in range(max_open_events - execution.open_events):
+            if not execution.held:
+                break
+            execution.release_held()
+    return execution
+
+
+def _add(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> None:
+    step = StepRecord(document.id, document.number, document.object_type)
+    step.revision = document.revision
+    step.state = document.state
+    step.params, step.returns = document.params, document.returns
+    step.attempt, step.event_state = document.attempt, document.event_state
+    step.foreach_index, step.foreach_value = document.foreach_index, document.foreach_value
+    step.created_at_ms, step.deadline_ms = document.created_at_ms, document.deadline_ms
+    step.told = step.is_terminal
+    if step.told:
+        step.error = document.error
+    else:
+        step.failed = document.error
+    execution.steps[step.id] = step
+    if document.container_id is None:
+        execution.root = step
+        step.facet = execution.plan.facet
+        return
+    step.container = _known(execution, document, document.container_id)
+    if document.block_id is not None:
+        step.block = _known(execution, document, document.block_id)
+    if ObjectType.is_block(step.object_type):
+        step.plan = _block_plan(step, document)
+        if step.state not in (StepState.CREATED, StepState.BLOCK_EXECUTION_BEGIN):
+            execution.open_frame(step)
+        if step.block is not None:
+            foreach = step.block
+            foreach.blocks = foreach.blocks or []
+            foreach.blocks.append(step)
+            foreach.blocks_open += 1
+        else:
+            owner = step.container
+            owner.blocks = [*(owner.blocks or ()), step]
+            owner.blocks_open += 1
+        if step.plan.variable is not None and step.block is None and step.frame is not None:
+            step.blocks = []
+        return
+    _place(execution, step, document, statements)
+
+
+def _place(
+    execution: Execution, step: StepRecord, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]
+) -> None:
+    block = step.block
+    if block is None or block.plan is None or block.frame is None:
+        raise StoreCorrupt(path=f"workflow {execution.id}", reason=f"step {step.id} stands in no running block")
+    by_id = statements.get(id(block.plan))
+    if by_id is None:
+        by_id = statements[id(block.plan)] = {s.id: s for s in (*block.plan.statements, *block.plan.yields)}
+    statement = by_id.get(document.statement_id or "")
+    if statement is None:
+        raise StoreCorrupt(
+            path=f"workflow {execution.id}",
+            reason=f"step {step.id} is statement {document.statement_id}, which its program does not have",
+        )
+    step.statement, step.facet = statement, statement.callee
+    frame = block.frame
+    frame.live += 1
+    if statement.is_yield:
+        frame.yields_made = True
+    else:
+        frame.env[statement.index] = step
+        frame.missing -= 1
+    if step.state == StepState.EVENT_TRANSMIT and step.event_state:
+        execution.open_events += 1
+
+
+def _known(execution: Execution, document: StepDocument, step_id: str) -> StepRecord:
+    step = execution.steps.get(step_id)
+    if step is None:
+        raise StoreCorrupt(
+            path=f"workflow {execution.id}", reason=f"step {document.id} belongs to {step_id}, which is not there"
+        )
+    return step
+
+
+def _block_plan(step: StepRecord, document: StepDocument) -> BlockPlan:
+    if step.block is not None:
+        assert step.block.plan is not None
+        return step.block.plan
+    owner = step.container
+    assert owner is not None
+    plans = owner.statement.blocks if owner.statement is not None else owner.facet.blocks if owner.facet else ()
+    for plan in plans:
+        if plan.name == document.statement_id:
+            return plan
+    raise StoreCorrupt(
+        path=f"workflow {document.workflow_id}",
+        reason=f"step {document.id} is {document.statement_id} of {owner.id}, which its program does not have",
+    )
+
+
+def _tell_again(execution: Execution, step: StepRecord) -> None:
+    """Count an ended step down where it was counted, without waking anybody: _continue looks at the sums."""
+    statement = step.statement
+    if statement is not None:
+        block = step.block
+        assert block is not None
+        frame = block.frame
+        assert frame is not None
+        frame.live -= 1
+        if step.error is not None:
+            block.failed = block.failed or step.error
+        else:
+            for index in statement.wakes:
+                frame.waiting[index] -= 1
+            if statement.is_yield:
+                _capture(step)
+        return
+    waiting = step.block if step.block is not None else step.container
+    if waiting is not None:
+        waiting.blocks_open -= 1
+        if step.error is not None:
+            waiting.failed = waiting.failed or step.error
+
+
+def _capture(step: StepRecord) -> None:
+    assert step.block is not None
+    assert step.statement is not None
+    if step.statement.yield_depth is None:
+        return
+    frame = step.block.frame
+    for _ in range(step.statement.yield_depth):
+        assert frame is not None
+        frame = frame.parent
+    assert frame is not None
+    target = frame.owner
+    if not target.is_terminal:
+        target.captured = [*(target.captured or ()), step]
+
+
+def _continue(execution: Execution, step: StepRecord) -> None:
+    """Queue a step that something can be done with; register again what it waits for."""
+    if step.is_terminal:
+        return
+    if step.state not in _WAITING:
+        execution.wake(step)
+    elif step.state == StepState.EVENT_TRANSMIT:
+        if not step.event_state:
+            execution.held.append(step)
+    elif step.state == StepState.STATEMENT_BLOCKS_CONTINUE or (step.plan is not None and step.blocks is not None):
+        if not step.blocks_open:
+            execution.wake(step)
+    else:
+        _continue_block(execution, step)
+
+
+def _continue_block(execution: Execution, step: StepRecord) -> None:
+    frame, plan = step.frame, step.plan
+    assert frame is not None
+    assert plan is not None
+    if step.failed is None:
+        try:
+            _wait_again(execution, step, frame, plan)
+        except Cause as error:
+            step.failed = error.record
+        frame.ready = [
+            index for index, count in enumerate(frame.waiting) if not count and frame.env[index] is None
+        ]
+    if (frame.ready and step.failed is None) or (not frame.live and (not frame.missing or step.failed is not None)):
+        execution.wake(step)
+
+
+def _wait_again(execution: Execution, step: StepRecord, frame: Frame, plan: BlockPlan) -> None:
+    if not plan.has_outer_waits:
+        return
+    for statement in plan.statements:
+        if frame.env[statement.index] is not None:
+            continue
+        for wait in statement.outer_waits:
+            if not execution.watch(step, frame, wait.depth, wait.index, statement.index):
+                frame.waiting[statement.index] -= 1

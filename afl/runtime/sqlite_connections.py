@@ -1,0 +1,118 @@
+"""The connections of a SQLite store: one that writes, and as many as threads read at the same time."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from afl.runtime.errors import StoreUnavailable
+from afl.runtime.sqlite_schema import connect, speaking
+
+
+class Connections:
+    """
+    Shares a file between threads.
+
+    Writers take turns; readers do not wait for them and see the last commit. A thread that writes reads what it wrote.
+    """
+
+    def __init__(self, path: Path, writer: sqlite3.Connection, busy_timeout_s: float) -> None:
+        self._path = path
+        self._writer = writer
+        self._busy_timeout_s = busy_timeout_s
+        # Re-entrant: a public write is made of smaller ones.
+        self._turn = threading.RLock()
+        #: The thread inside `writing`, by its identifier.
+        self._writing_thread: int | None = None
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._closed = False
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """
+        Give the connection inside a transaction, which is committed at the end and rolled back by an exception.
+
+        Inside itself it is the same transaction. Other processes are waited for up to the busy timeout, then
+        StoreUnavailable.
+        """
+        with self._turn:
+            if self._writing_thread is not None:
+                yield self._writer
+                return
+            self._refuse_closed()
+            db = self._writer
+            self._writing_thread = threading.get_ident()
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                yield db
+                if db.in_transaction:
+                    db.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise speaking(self._path, error) from error
+            finally:
+                self._writing_thread = None
+                # Still open only when something was raised, by the commit itself included.
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Return all rows of a query."""
+        if self._writing_thread == threading.get_ident():
+            return self._writer.execute(sql, parameters).fetchall()
+        self._refuse_closed()
+        try:
+            # Two steps of one bytecode each: threads never get the same one.
+            db = self._idle.pop()
+        except IndexError:
+            db = self._connect()
+        try:
+            return db.execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise speaking(self._path, error) from error
+        finally:
+            self._idle.append(db)
+            if self._closed:
+                self._close_idle()
+
+    def close(self) -> None:
+        """Close the file, after the writer at work; readers at work close theirs when they are done."""
+        with self._turn:
+            self._closed = True
+            self._close_idle()
+            # The last one to close folds the write-ahead log into the file.
+            self._writer.close()
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            return connect(self._path, self._busy_timeout_s)
+        except sqlite3.Error as error:
+            raise speaking(self._path, error) from error
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise StoreUnavailable(path=str(self._path), reason="it has been closed")
+
+
+def key_of(text: str) -> str | bytes:
+    """Return a text as SQLite can hold it: lone surrogates, which are no Unicode text, make it a blob."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogatepass")
+    return text
+
+
+def text_of(key: str | bytes) -> str:
+    """Return the text that `key_of` was given."""
+    return key if isinstance(key, str) else key.decode(errors="surrogatepass")

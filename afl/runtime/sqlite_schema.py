@@ -1,0 +1,209 @@
+"""What a SQLite store's file looks like inside, and how one is opened: made, recognised, or refused untouched."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import struct
+import time
+from pathlib import Path
+from typing import Final
+
+from afl.runtime.documents import VERSIONS
+from afl.runtime.errors import ForeignStore, StoreCorrupt, StoreUnavailable
+from afl.runtime.public_store import ENTITY_TABLES, RUNNING_TASK_INDEX, EntityTable
+
+#: Marks the file as ours, in its header. Never change it.
+APPLICATION_ID: Final = 0x41464C53  # "AFLS"
+#: Version of the tables below, in the file's header. Raise it with every change; the version before is still read.
+FORMAT: Final = 1
+
+_MAGIC: Final = b"SQLite format 3\0"
+_HEADER_BYTES: Final = 100
+#: Where the header holds user_version and application_id, big-endian.
+_USER_VERSION_AT, _APPLICATION_ID_AT = 60, 68
+
+#: Pages kept in memory per connection, in KiB.
+_CACHE_KIB: Final = 16_384
+
+# A step's id starts with its workflow's id and ":", so a workflow's steps are a range of keys and need no index.
+# Steps that were saved through the public face may have any id: `public_step` finds those by workflow.
+# Outbox rows live for a batch or two: every index would cost more than the scan that it saves.
+_TABLES: Final = """
+CREATE TABLE store(one INTEGER PRIMARY KEY CHECK (one = 1), prefix TEXT NOT NULL, versions TEXT NOT NULL);
+CREATE TABLE workflow(
+    id PRIMARY KEY, revision INTEGER NOT NULL, name NOT NULL, status TEXT NOT NULL, runnable INTEGER NOT NULL,
+    created_at_ms INTEGER NOT NULL, document BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX workflow_newest ON workflow(created_at_ms, id);
+CREATE INDEX workflow_runnable ON workflow(created_at_ms, id) WHERE runnable = 1;
+CREATE TABLE workflow_inputs(id PRIMARY KEY, document BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE step(id PRIMARY KEY, revision INTEGER NOT NULL, state NOT NULL, document BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE public_step(id PRIMARY KEY, workflow_id NOT NULL, number INTEGER NOT NULL, notes BLOB) WITHOUT ROWID;
+CREATE INDEX public_step_workflow ON public_step(workflow_id, number);
+CREATE TABLE outbox(
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT, created_at_ms INTEGER NOT NULL, lane NOT NULL, topic NOT NULL,
+    key BLOB, value BLOB, headers BLOB);
+CREATE TABLE position(
+    cluster_id, topic, partition INTEGER, next_offset INTEGER NOT NULL,
+    PRIMARY KEY (cluster_id, topic, partition)) WITHOUT ROWID;
+CREATE TABLE parked(
+    sequence INTEGER PRIMARY KEY, id UNIQUE NOT NULL, workflow_id NOT NULL, step_id NOT NULL, topic NOT NULL,
+    partition INTEGER NOT NULL, "offset" INTEGER NOT NULL, key BLOB, value BLOB, headers BLOB,
+    parked_at_ms INTEGER NOT NULL, expires_at_ms INTEGER NOT NULL);
+CREATE INDEX parked_step ON parked(step_id);
+CREATE INDEX parked_workflow ON parked(workflow_id);
+CREATE INDEX parked_expiry ON parked(expires_at_ms);
+CREATE TABLE program(fingerprint PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
+CREATE UNIQUE INDEX {running} ON tasks(step_id) WHERE state = 'running' AND step_id <> '';
+CREATE INDEX tasks_pending ON tasks(task_list_name, name, created, sequence) WHERE state = 'pending';
+CREATE INDEX logs_runner ON logs(runner_id);
+"""
+
+
+def _entity_table(table: EntityTable) -> str:
+    columns = "".join(f", {name}" for name in table.columns)
+    return (
+        f"CREATE TABLE {table.name}(sequence INTEGER PRIMARY KEY, key UNIQUE NOT NULL{columns}, document BLOB NOT NULL)"
+    )
+
+
+def _statements() -> list[str]:
+    tables = _TABLES.format(running=RUNNING_TASK_INDEX).split(";")
+    return [*map(_entity_table, ENTITY_TABLES.values()), *filter(str.strip, tables)]
+
+
+def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: float) -> sqlite3.Connection:
+    """
+    Open a store's file for reading and writing; make it where there is none and `create` is true.
+
+    The file's own header is read first, so that SQLite never touches a file that is somebody else's. A new store is
+    made in one transaction, header included, before the file is switched to a write-ahead log: a crash leaves either
+    an empty file or a store, and of two processes that make it at the same time the second finds it made.
+
+    Raises StoreUnavailable (directory missing or closed to writing, no such file), StoreCorrupt (not a SQLite file,
+    or damaged), ForeignStore (another program's file, another prefix's, or another format's).
+    """
+    header = _read_header(path)
+    if header:
+        _check_header(path, header)
+    elif not create:
+        raise StoreUnavailable(path=str(path), reason="there is no such file")
+    elif not path.parent.is_dir():
+        raise StoreUnavailable(path=str(path), reason=f"directory {path.parent} does not exist")
+    connection: sqlite3.Connection | None = None
+    try:
+        connection = connect(path, busy_timeout_s)
+        if not header:
+            _make_tables(connection, prefix)
+        _check_identity(path, connection, prefix)
+        _switch_to_write_ahead_log(connection, busy_timeout_s)
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise speaking(path, error) from error
+        raise
+    return connection
+
+
+def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
+    """Return a connection whose commits are durable, for one thread at a time, without implicit transactions."""
+    connection = sqlite3.connect(
+        path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    return connection
+
+
+def speaking(path: Path, error: sqlite3.Error) -> Exception:
+    """Return what an error of SQLite means for the store: damaged, out of reach, or else the error itself."""
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = None if code is None else code & 0xFF
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StoreCorrupt(path=str(path), reason=str(error))
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreUnavailable(path=str(path), reason=f"another process holds it ({error})")
+    if primary in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        closed = "" if os.access(path.parent, os.W_OK) else f": directory {path.parent} can't be written to"
+        return StoreUnavailable(path=str(path), reason=f"{error}{closed}")
+    return error
+
+
+def _read_header(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise StoreUnavailable(path=str(path), reason=error.strerror or str(error)) from error
+
+
+def _check_header(path: Path, header: bytes) -> None:
+    if not header.startswith(_MAGIC):
+        raise StoreCorrupt(path=str(path), reason=f"it starts with {header[:16]!r}, expected {_MAGIC!r}")
+    if len(header) < _HEADER_BYTES:
+        raise StoreCorrupt(path=str(path), reason=f"it ends after {len(header)} bytes, inside its header")
+    (application_id,) = struct.unpack_from(">I", header, _APPLICATION_ID_AT)
+    if application_id != APPLICATION_ID:
+        raise ForeignStore(
+            path=str(path),
+            found=f"a SQLite database of another program (application id {application_id:#010x})",
+            expected=f"a workflow store (application id {APPLICATION_ID:#010x})",
+        )
+    (found,) = struct.unpack_from(">I", header, _USER_VERSION_AT)
+    _check_format(path, found)
+
+
+def _check_format(path: Path, found: int) -> None:
+    if not max(1, FORMAT - 1) <= found <= FORMAT:
+        expected = f"format {FORMAT}" if FORMAT == 1 else f"format {FORMAT - 1} or {FORMAT}"
+        raise ForeignStore(path=str(path), found=f"a workflow store of format {found}", expected=expected)
+
+
+def _make_tables(connection: sqlite3.Connection, prefix: str) -> None:
+    connection.execute("BEGIN EXCLUSIVE")
+    try:
+        (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+        if application_id == 0:
+            for statement in _statements():
+                connection.execute(statement)
+            connection.execute("INSERT INTO store VALUES (1, ?, ?)", (prefix, VERSIONS))
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _check_identity(path: Path, connection: sqlite3.Connection, prefix: str) -> None:
+    # Once more from inside: a newer format may still stand in the write-ahead log only.
+    _check_format(path, connection.execute("PRAGMA user_version").fetchone()[0])
+    try:
+        row = connection.execute("SELECT prefix FROM store").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+            raise
+        raise StoreCorrupt(path=str(path), reason=str(error)) from error
+    if row is None:
+        raise StoreCorrupt(path=str(path), reason="its store row is missing")
+    if row[0] != prefix:
+        raise ForeignStore(
+            path=str(path), found=f"the store of topic prefix {row[0]!r}", expected=f"that of prefix {prefix!r}"
+        )
+
+
+def _switch_to_write_ahead_log(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
+    deadline_s = time.monotonic() + busy_timeout_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            # SQLite does not wait by itself here: another process may be switching at this moment.
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline_s:
+                raise
+            time.sleep(0.005)

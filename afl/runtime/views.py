@@ -1,0 +1,219 @@
+"""Public views of what stores keep: steps and events as objects of the caller's own, and the way back."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from typing import Final, NamedTuple, cast
+
+from afl.runtime.documents import decode_value
+from afl.runtime.persistence import ErrorRecord, EventDefinition, StepDocument
+from afl.runtime.states import EventState
+from afl.runtime.step import StepDefinition, StepTransition
+from afl.runtime.types import (
+    AttributeValue,
+    BlockId,
+    FacetAttributes,
+    StatementId,
+    StepId,
+    Value,
+    VersionInfo,
+    WorkflowId,
+    copy_value,
+    infer_type_hint,
+)
+
+#: Between the id of a step and the attempt in an event's id.
+_ATTEMPT_MARK: Final = "#"
+
+
+class StepNotes(NamedTuple):
+    """What a public step holds that a document has no place for. True of one revision of the document only."""
+
+    revision: int
+    #: Names of types that were given, where another one would be inferred from the value.
+    param_hints: Mapping[str, str]
+    return_hints: Mapping[str, str]
+    versions: tuple[str, str, str]
+    original_state: str
+    changed: bool
+    request_transition: bool
+    push_me: bool
+    timestamp: int | None
+
+    @classmethod
+    def decode(cls, content: bytes) -> StepNotes:
+        """Return the notes that `encode_value` wrote."""
+        notes = cls(*cast(list, decode_value(content)))  # type: ignore[type-arg]  # the fields, in their order
+        workflow, step_schema, runtime = notes.versions
+        return notes._replace(versions=(workflow, step_schema, runtime))
+
+
+def view_step(document: StepDocument, notes: StepNotes | None = None) -> StepDefinition:
+    """Return a step as a public object of the caller's own."""
+    if notes is not None and notes.revision != document.revision:
+        notes = None
+    state = document.state
+    step = StepDefinition(
+        id=StepId(document.id),
+        object_type=document.object_type,
+        workflow_id=WorkflowId(document.workflow_id),
+        statement_id=None if document.statement_id is None else StatementId(document.statement_id),
+        container_type=document.container_type,
+        container_id=None if document.container_id is None else StepId(document.container_id),
+        block_id=None if document.block_id is None else BlockId(document.block_id),
+        root_id=None if document.root_id is None else StepId(document.root_id),
+        state=state,
+        transition=StepTransition(state, state, error=_view_error(document.error)),
+        facet_name=document.facet_name,
+        attributes=FacetAttributes(
+            params=_view_attributes(document.params, notes.param_hints if notes else {}),
+            returns=_view_attributes(document.returns, notes.return_hints if notes else {}),
+        ),
+        foreach_var=document.foreach_var,
+        foreach_value=copy_value(document.foreach_value),
+        timestamp=document.created_at_ms or None,
+        attempt=document.attempt,
+    )
+    if notes is not None:
+        step.version = VersionInfo(*notes.versions)
+        step.timestamp = notes.timestamp
+        step.transition = StepTransition(
+            notes.original_state,
+            state,
+            changed=notes.changed,
+            request_transition=notes.request_transition,
+            push_me=notes.push_me,
+            error=step.transition.error,
+        )
+    return step
+
+
+def document_of(
+    step: StepDefinition, *, number: int, revision: int, before: StepDocument | None
+) -> tuple[StepDocument, StepNotes]:
+    """
+    Return a public step as it is stored, sharing nothing changeable with it.
+
+    `before` is what the store held so far: it keeps what a public step does not show (its number, its event).
+    TypeError names the attribute whose value is no AFL value and no copy can be made of.
+    """
+    params, param_hints = _plain_attributes(step.attributes.params)
+    returns, return_hints = _plain_attributes(step.attributes.returns)
+    document = StepDocument(
+        id=step.id,
+        workflow_id=step.workflow_id,
+        number=number if before is None else before.number,
+        revision=revision,
+        object_type=step.object_type,
+        state=step.state,
+        statement_id=step.statement_id,
+        facet_name=step.facet_name,
+        container_id=step.container_id,
+        container_type=step.container_type,
+        block_id=step.block_id,
+        root_id=step.root_id,
+        params=params,
+        returns=returns,
+        attempt=step.attempt,
+        event_state="" if before is None else before.event_state,
+        error=_record_error(step, before),
+        foreach_index=None if before is None else before.foreach_index,
+        foreach_var=step.foreach_var,
+        foreach_value=cast(Value, copy_value(step.foreach_value)),
+        created_at_ms=step.timestamp or 0,
+        deadline_ms=None if before is None else before.deadline_ms,
+    )
+    notes = StepNotes(
+        revision=revision,
+        param_hints=param_hints,
+        return_hints=return_hints,
+        versions=(step.version.workflow_version, step.version.step_schema_version, step.version.runtime_version),
+        original_state=step.transition.original_state,
+        changed=step.transition.changed,
+        request_transition=step.transition.request_transition,
+        push_me=step.transition.push_me,
+        timestamp=step.timestamp,
+    )
+    return document, notes
+
+
+def _view_attributes(values: Mapping[str, Value], hints: Mapping[str, str]) -> dict[str, AttributeValue]:
+    return {
+        name: AttributeValue(name, copy_value(value), hints.get(name) or infer_type_hint(value))
+        for name, value in values.items()
+    }
+
+
+def _plain_attributes(attributes: Mapping[str, object]) -> tuple[dict[str, Value], dict[str, str]]:
+    """Part attributes into their values and the type names that the values do not tell."""
+    values: dict[str, Value] = {}
+    hints: dict[str, str] = {}
+    for name, attribute in attributes.items():
+        value, hint = attribute, ""
+        if isinstance(attribute, AttributeValue):
+            value, hint = attribute.value, attribute.type_hint
+        elif isinstance(attribute, Mapping) and "value" in attribute and "type_hint" in attribute:
+            # The form in which attributes stand in documents; callers have always been free to hand it in.
+            value, hint = attribute["value"], str(attribute["type_hint"])
+        values[name] = cast(Value, copy_value(value))
+        if hint and hint != infer_type_hint(value):
+            hints[name] = hint
+    return values, hints
+
+
+def _record_error(step: StepDefinition, before: StepDocument | None) -> ErrorRecord | None:
+    error = step.transition.error
+    if error is None:
+        return None
+    if before is not None and before.error is not None and before.error.message == str(error):
+        # What was read as an exception and comes back keeps what the exception has no place for.
+        return before.error
+    return ErrorRecord(type=type(error).__name__, message=str(error), step_id=step.id, facet=step.facet_name)
+
+
+def _view_error(record: ErrorRecord | None) -> Exception | None:
+    """Return a failure as an exception: of its own class where that is a builtin one, and always with its own text."""
+    if record is None:
+        return None
+    error: Exception = builtins.RuntimeError(record.message)
+    kind = getattr(builtins, record.type, None)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        try:
+            same = kind(record.message)
+        except TypeError:
+            # Some need more than a text (UnicodeDecodeError); their text is what counts.
+            same = error
+        if str(same) == record.message:
+            error = same
+    where = record.path or record.step_id
+    error.add_note(f"{record.type}{f' at {where}' if where else ''}{f', line {record.line}' if record.line else ''}")
+    return error
+
+
+def event_id_of(step_id: str, attempt: int) -> str:
+    """Return the id of a step's event."""
+    return f"{step_id}{_ATTEMPT_MARK}{attempt}"
+
+
+def split_event_id(event_id: str) -> tuple[str, int] | None:
+    """Return step and attempt that an event id was made from; None when it was not made by the engine."""
+    step_id, mark, attempt = event_id.rpartition(_ATTEMPT_MARK)
+    if not mark or not attempt.isascii() or not attempt.isdecimal() or len(attempt) > 18:
+        return None
+    return step_id, int(attempt)
+
+
+def view_event(document: StepDocument, *, dispatched: bool) -> EventDefinition:
+    """Return the event of a step's current attempt. `dispatched`: the record that carries it has left the outbox."""
+    state = document.event_state
+    if dispatched and state == EventState.CREATED:
+        state = EventState.DISPATCHED
+    return EventDefinition(
+        id=event_id_of(document.id, document.attempt),
+        step_id=document.id,
+        workflow_id=document.workflow_id,
+        state=state,
+        event_type=document.facet_name,
+        payload=cast(dict[str, Value], {name: copy_value(value) for name, value in document.params.items()}),
+    )

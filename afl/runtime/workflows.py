@@ -1,0 +1,150 @@
+"""Workflows by id: started from a program, taken from memory, or read back from the store.
+
+Hot workflows stay in memory between calls, least recently used out first. They are only a copy: a commit names the
+revision that it was computed from, so stale memory loses there and is thrown away. One thread has a workflow at a
+time: `take` removes it from the hot ones until `keep` brings it back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+
+from afl.compiled import CompiledProgram, ProgramError
+from afl.runtime import limits
+from afl.runtime.errors import StoreCorrupt
+from afl.runtime.execution import Dispatch, Execution, Trace
+from afl.runtime.handlers.initialization import bind_defaults
+from afl.runtime.persistence import Store
+from afl.runtime.plan import WorkflowPlan
+from afl.runtime.planner import plan_workflow
+from afl.runtime.restoring import restore
+from afl.runtime.types import Value
+from afl.runtime.values import check_inputs
+
+#: Plans kept in memory. A deployment runs a few programs, each in a few versions at a time.
+_PLANS_KEPT = 256
+
+
+class Workflows:
+    """What the evaluator and the control loop get their workflows from. Thread-safe."""
+
+    def __init__(
+        self,
+        store: Store,
+        dispatch: Dispatch,
+        *,
+        trace: Trace | None = None,
+        prepare: Callable[[WorkflowPlan], None] | None = None,
+        hot_steps: int = limits.HOT_WORKFLOW_STEPS,
+        max_open_events: int = limits.MAX_OPEN_EVENTS,
+    ) -> None:
+        self._store = store
+        self._dispatch = dispatch
+        self._trace = trace
+        #: Called with each plan before it is first used: what its events need is made ready, or this raises.
+        self._prepare = prepare
+        self._hot_steps = hot_steps
+        self._max_open_events = max_open_events
+        self._lock = threading.Lock()
+        self._hot: OrderedDict[str, Execution] = OrderedDict()
+        self._steps = 0
+        self._plans: OrderedDict[tuple[str, str], WorkflowPlan] = OrderedDict()
+
+    def plan(self, program: CompiledProgram, name: str) -> WorkflowPlan:
+        """The plan of a workflow, made once a program. Raises what plan_workflow raises."""
+        key = (program.fingerprint, program.workflow(name).qualified_name)
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is not None:
+                self._plans.move_to_end(key)
+                return plan
+        plan = plan_workflow(program, key[1])
+        if self._prepare is not None:
+            self._prepare(plan)
+        with self._lock:
+            self._plans[key] = plan
+            while len(self._plans) > _PLANS_KEPT:
+                self._plans.popitem(last=False)
+        return plan
+
+    def start(
+        self, plan: WorkflowPlan, workflow_id: str, inputs: Mapping[str, Value], now_ms: int, *, runner_id: str = ""
+    ) -> Execution:
+        """A new execution, not in the store yet. Raises InputError and what its defaults raise."""
+        check_inputs(plan.facet, plan.schemas, inputs)
+        execution = Execution(plan, workflow_id, self._dispatch, self._trace)
+        execution.runner_id = runner_id
+        execution.max_open_events = self._max_open_events
+        execution.start(inputs, bind_defaults(plan.facet, inputs), now_ms)
+        return execution
+
+    def take(self, workflow_id: str) -> Execution | None:
+        """A hot workflow as memory has it, which may be stale; None when it is not hot."""
+        with self._lock:
+            execution = self._hot.pop(workflow_id, None)
+            if execution is not None:
+                self._steps -= len(execution.steps)
+            return execution
+
+    def load(self, workflow_id: str) -> Execution | None:
+        """The workflow as the store has it now, from memory when that is the same; None when there is none."""
+        hot = self.take(workflow_id)
+        if hot is not None and self._store.revisions((workflow_id,)).get(workflow_id) == hot.revision:
+            return hot
+        return self.read(workflow_id)
+
+    def read(self, workflow_id: str) -> Execution | None:
+        """The workflow as the store has it. Raises StoreCorrupt when its program is missing or does not fit."""
+        while True:
+            row = self._store.load_workflow(workflow_id)
+            if row is None:
+                return None
+            documents = self._store.load_steps(workflow_id)
+            if any(document.revision > row.revision for document in documents):
+                # Another writer committed between the two reads.
+                continue
+            plan = self._stored_plan(row.program, row.name)
+            return restore(plan, row, documents, self._dispatch, self._trace, self._max_open_events)
+
+    def keep(self, execution: Execution) -> None:
+        """Keep a committed workflow hot, unless it has ended."""
+        if execution.is_ended or len(execution.steps) > self._hot_steps:
+            return
+        with self._lock:
+            other = self._hot.get(execution.id)
+            if other is not None:
+                # Another thread read it from the store meanwhile; whichever is newer is worth keeping.
+                if other.revision >= execution.revision:
+                    return
+                self._steps -= len(other.steps)
+            self._hot[execution.id] = execution
+            self._hot.move_to_end(execution.id)
+            self._steps += len(execution.steps)
+            while self._steps > self._hot_steps:
+                _, oldest = self._hot.popitem(last=False)
+                self._steps -= len(oldest.steps)
+
+    def forget(self, workflow_id: str) -> None:
+        """Throw a workflow out of memory: its commit failed, or another writer was first."""
+        self.take(workflow_id)
+
+    def forget_all(self) -> None:
+        """Throw all workflows out of memory."""
+        with self._lock:
+            self._hot.clear()
+            self._steps = 0
+
+    def _stored_plan(self, fingerprint: str, name: str) -> WorkflowPlan:
+        with self._lock:
+            plan = self._plans.get((fingerprint, name))
+        if plan is not None:
+            return plan
+        text = self._store.load_program(fingerprint)
+        if text is None:
+            raise StoreCorrupt(path=f"workflow {name}", reason=f"its program {fingerprint} is not in the store")
+        program = CompiledProgram.from_text(text)
+        if program.fingerprint != fingerprint:
+            raise ProgramError(f"program {fingerprint} in the store has the fingerprint {program.fingerprint}")
+        return self.plan(program, name)

@@ -1,0 +1,450 @@
+"""The SQLite store keeps the contract, survives its processes, and touches no file that is not its own."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from afl.runtime.clock import ManualClock
+from afl.runtime.documents import encode_step
+from afl.runtime.entities import TaskState
+from afl.runtime.errors import (
+    ForeignStore,
+    StoreCorrupt,
+    StoreUnavailable,
+    VersionMismatchError,
+    WorkflowConflict,
+)
+from afl.runtime.persistence import Batch, EventDefinition, IterationChanges, PositionMove
+from afl.runtime.sqlite_schema import APPLICATION_ID, FORMAT
+from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.states import EventState
+from tests.contract.store_contract import (
+    CONTROL_0,
+    PublicFaceContract,
+    StoreContract,
+    WholeStore,
+    change,
+    outbox_record,
+    parked_record,
+    public_step,
+    runner,
+    start,
+    step_document,
+    task,
+    workflow_row,
+)
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+class TestSqliteStore(StoreContract, PublicFaceContract):
+    @pytest.fixture
+    def store(self, path: Path, clock: ManualClock) -> Iterator[WholeStore]:
+        store = SqliteStore(path, clock=clock)
+        yield store
+        store.close()
+
+
+def test_a_restart_keeps_everything(path: Path) -> None:
+    store = SqliteStore(path)
+    step = step_document("w:a", params={"x": [1, None]})
+    row = workflow_row("w", inputs={"i": 1}, runnable=True)
+    by_hand = public_step()
+    sequence = store.commit_batch(
+        Batch(
+            changes=[change(row, step)],
+            outbox=[outbox_record("a")],
+            positions=[PositionMove(position=CONTROL_0, expected=None, next_offset=5)],
+            parked=[parked_record("p")],
+            programs={"f": b"program"},
+            tasks=[task("t")],
+        )
+    )
+    store.commit(
+        IterationChanges(
+            created_steps=[by_hand], created_events=[EventDefinition("e", by_hand.id, "x", EventState.CREATED, "f")]
+        )
+    )
+    store.save_runner(runner("r"))
+    assert store.acquire_lock("k", 100_000)
+    store.close()
+
+    store = SqliteStore(path)
+
+    assert store.load_workflow("w") == row
+    assert store.load_steps("w") == [step]
+    assert store.get_step(by_hand.id) == by_hand
+    assert store.runnable_workflows() == ["w"]
+    assert [stored.sequence for stored in store.outbox()] == [sequence]
+    assert store.positions() == {CONTROL_0: 5}
+    assert store.parked() == [parked_record("p")]
+    assert store.load_program("f") == b"program"
+    assert store.get_task("t") == task("t")
+    assert store.event_count() == 1
+    assert store.get_runner("r") == runner("r")
+    assert not store.acquire_lock("k", 100_000)
+    assert store.commit_batch(Batch(outbox=[outbox_record("b")])) == sequence + 1
+    store.close()
+
+
+def test_closing_leaves_one_file(path: Path) -> None:
+    store = SqliteStore(path)
+    start(store, "w", step_document("w:a"))
+    assert store.load_steps("w")
+
+    store.close()
+
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_closed_store_says_so(path: Path) -> None:
+    store = SqliteStore(path)
+    store.close()
+
+    with pytest.raises(StoreUnavailable, match="closed"):
+        store.load_workflow("w")
+    with pytest.raises(StoreUnavailable, match="closed"):
+        start(store, "w")
+    store.close()
+
+
+def test_a_commit_in_one_store_is_a_conflict_in_another_of_the_same_file(path: Path) -> None:
+    first, second = SqliteStore(path), SqliteStore(path)
+    start(first, "w", step_document("w:a"))
+    assert second.load_steps("w") == [step_document("w:a")]
+    second.commit_batch(Batch(changes=[change(workflow_row("w", 2))]))
+
+    with pytest.raises(WorkflowConflict):
+        first.commit_batch(Batch(changes=[change(workflow_row("w", 2))]))
+
+    assert first.revisions(["w"]) == {"w": 2}
+    first.close()
+    second.close()
+
+
+def test_readers_do_not_wait_for_a_writer_and_see_the_last_commit(path: Path) -> None:
+    store = SqliteStore(path)
+    start(store, "w")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("UPDATE workflow SET revision = 9")
+
+    assert store.revisions(["w"]) == {"w": 1}
+
+    other.execute("ROLLBACK")
+    other.close()
+    store.close()
+
+
+def test_a_writer_that_is_kept_out_for_too_long_says_who_holds_the_file(path: Path) -> None:
+    store = SqliteStore(path, busy_timeout_s=0.01)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    with pytest.raises(StoreUnavailable, match="another process holds it"):
+        start(store, "w")
+
+    other.execute("ROLLBACK")
+    start(store, "w")
+    other.close()
+    store.close()
+
+
+def test_threads_read_while_others_write(path: Path) -> None:
+    store = SqliteStore(path)
+    start(store, "w", step_document("w:a", number=0), step_document("w:b", number=1))
+    done = threading.Event()
+    torn: list[object] = []
+
+    def read() -> None:
+        while not done.is_set():
+            revisions = {step.revision for step in store.load_steps("w")}
+            if len(revisions) != 1:
+                torn.append(revisions)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for revision in range(2, 52):
+        steps = [step_document("w:a", number=0, revision=revision), step_document("w:b", number=1, revision=revision)]
+        store.commit_batch(Batch(changes=[change(workflow_row("w", revision), *steps)]))
+    done.set()
+    for reader in readers:
+        reader.join()
+
+    assert torn == []
+    store.close()
+
+
+OTHER_PROCESS = """
+import sys
+from afl.runtime.errors import WorkflowConflict
+from afl.runtime.persistence import Batch
+from afl.runtime.sqlite_store import SqliteStore
+from tests.contract.store_contract import change, step_document, workflow_row
+store = SqliteStore(sys.argv[1])
+print([step.id for step in store.load_steps("w")], flush=True)
+for line in sys.stdin:
+    revision = int(line)
+    try:
+        store.commit_batch(Batch(changes=[change(workflow_row("w", revision), step_document("w:b", number=1))]))
+        print("committed", flush=True)
+    except WorkflowConflict as conflict:
+        print(conflict, flush=True)
+"""
+
+
+def test_another_process_on_the_file_sees_commits_and_conflicts(path: Path) -> None:
+    store = SqliteStore(path)
+    start(store, "w", step_document("w:a"))
+    with subprocess.Popen(
+        [sys.executable, "-c", OTHER_PROCESS, str(path)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "['w:a']\n"
+
+        store.commit_batch(Batch(changes=[change(workflow_row("w", 2))]))
+        other.stdin.write("2\n")
+        assert "workflows w" in other.stdout.readline()
+        other.stdin.write("3\n")
+        assert other.stdout.readline() == "committed\n"
+        other.stdin.close()
+
+    assert [step.id for step in store.load_steps("w")] == ["w:a", "w:b"]
+    with pytest.raises(WorkflowConflict):
+        store.commit_batch(Batch(changes=[change(workflow_row("w", 3))]))
+    store.close()
+
+
+KILLED_PROCESS = """
+import sys
+from afl.runtime.persistence import Batch, PositionMove
+from afl.runtime.sqlite_store import SqliteStore
+from tests.contract.store_contract import CONTROL_0, change, outbox_record, step_document, workflow_row
+store = SqliteStore(sys.argv[1])
+filler = "x" * 2000
+for revision in range(1, 1_000_000):
+    steps = {
+        w: [step_document(f"{w}:{n}", number=n, revision=revision, params={"filler": filler}) for n in range(100)]
+        for w in "vw"
+    }
+    batch = Batch(
+        changes=[change(workflow_row(w, revision), *steps[w]) for w in "vw"],
+        outbox=[outbox_record(str(revision))],
+        positions=[PositionMove(position=CONTROL_0, expected=revision - 1 or None, next_offset=revision)],
+    )
+    store.commit_batch(batch)
+    print(revision, flush=True)
+"""
+
+
+@pytest.mark.parametrize("commits", [1, 7, 20])
+def test_a_process_killed_in_the_middle_of_commits_leaves_each_whole_or_not_at_all(path: Path, commits: int) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED_PROCESS, str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        told = [int(process.stdout.readline()) for _ in range(commits)][-1]
+        process.kill()
+
+    store = SqliteStore(path)
+
+    revision = store.revisions(["w"])["w"]
+    assert revision >= told
+    assert store.revisions(["v"]) == {"v": revision}
+    for workflow_id in "vw":
+        assert [step.revision for step in store.load_steps(workflow_id)] == [revision] * 100
+    assert store.positions() == {CONTROL_0: revision}
+    assert [stored.record.value for stored in store.outbox()] == [str(n + 1).encode() for n in range(revision)]
+    store.close()
+
+
+OPENING_PROCESS = """
+import sys
+from afl.runtime.sqlite_store import SqliteStore
+from tests.contract.store_contract import start
+start(SqliteStore(sys.argv[1]), sys.argv[2])
+"""
+
+
+def test_processes_that_make_the_file_at_the_same_time_share_one_store(path: Path) -> None:
+    processes = [
+        subprocess.Popen([sys.executable, "-c", OPENING_PROCESS, str(path), f"w{number}"], cwd=ROOT)
+        for number in range(3)
+    ]
+
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    store = SqliteStore(path, create=False)
+    assert store.revisions(["w0", "w1", "w2"]) == {"w0": 1, "w1": 1, "w2": 1}
+    store.close()
+
+
+def test_an_index_keeps_a_step_to_one_running_task(path: Path) -> None:
+    store = SqliteStore(path)
+    store.save_task(task("t", step_id="w:a", state=TaskState.RUNNING))
+    store.close()
+    with sqlite3.connect(path) as file:
+        sql = file.execute("SELECT sql FROM sqlite_master WHERE name = 'event_stepId_running_unique_index'").fetchone()
+    file.close()
+
+    assert "UNIQUE" in sql[0]
+
+
+# Files that are not ours.
+
+
+def header_with(application_id: int, user_version: int) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        file = sqlite3.connect(path)
+        file.execute("CREATE TABLE theirs(x)")
+        file.execute(f"PRAGMA application_id = {application_id}")
+        file.execute(f"PRAGMA user_version = {user_version}")
+        file.commit()
+        file.close()
+
+    return make
+
+
+def store_of_another_prefix(path: Path) -> None:
+    store = SqliteStore(path, "tenant.")
+    start(store, "w")
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("make", "found", "expected"),
+    [
+        (header_with(0, 0), "SQLite database of another program", f"{APPLICATION_ID:#010x}"),
+        (header_with(0x0F055111, 4), "SQLite database of another program (application id 0x0f055111)", "store"),
+        (header_with(APPLICATION_ID, FORMAT + 1), f"format {FORMAT + 1}", f"format {FORMAT}"),
+        (store_of_another_prefix, "'tenant.'", "'afl.'"),
+    ],
+)
+def test_a_foreign_file_is_named_and_left_alone(
+    path: Path, make: Callable[[Path], None], found: str, expected: str
+) -> None:
+    make(path)
+    before = path.read_bytes()
+
+    with pytest.raises(ForeignStore) as caught:
+        SqliteStore(path)
+
+    assert found in caught.value.found
+    assert expected in caught.value.expected
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "content", [b"not a database", b"SQLite format 3\0cut", b"\0" * 8192], ids=["text", "cut", "zeros"]
+)
+def test_a_file_that_is_no_database_is_corrupt_and_left_alone(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+    with pytest.raises(StoreCorrupt) as caught:
+        SqliteStore(path)
+
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == content
+
+
+def test_a_store_with_damaged_pages_is_corrupt(path: Path) -> None:
+    store = SqliteStore(path)
+    start(store, "w", *(step_document(f"w:{number}", number=number) for number in range(200)))
+    store.close()
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"\xa5" * (len(content) - 4096))
+
+    with pytest.raises(StoreCorrupt, match=str(path)):
+        SqliteStore(path).load_steps("w")
+
+
+def test_a_store_without_its_tables_is_corrupt(path: Path) -> None:
+    header_with(APPLICATION_ID, FORMAT)(path)
+
+    with pytest.raises(StoreCorrupt, match="no such table"):
+        SqliteStore(path)
+
+
+@pytest.mark.parametrize("content", [b"[1", b"{}", b"[]", b"\xff", b'["1.0 1.0 0.1.0"]', "text", 5])
+@pytest.mark.parametrize(
+    ("table", "named"), [("step", "step w:a"), ("workflow", "workflow w"), ("tasks", "an entry of tasks")]
+)
+def test_a_damaged_document_is_corrupt_and_named(path: Path, table: str, named: str, content: object) -> None:
+    store = SqliteStore(path)
+    start(store, "w", step_document("w:a"))
+    store.save_task(task("t"))
+    with sqlite3.connect(path) as file:
+        file.execute(f"UPDATE {table} SET document = ?", (content,))
+    file.close()
+
+    with pytest.raises(StoreCorrupt, match=named):
+        (store.load_steps("w"), store.load_workflow("w"), store.get_task("t"))
+    store.close()
+
+
+def test_a_document_of_a_newer_runtime_is_refused_by_version(path: Path) -> None:
+    store = SqliteStore(path)
+    start(store, "w", step_document("w:a"))
+    newer = encode_step(step_document("w:a")).replace(b"1.0 1.0 0.1.0", b"1.0 2.0 0.1.0")
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE step SET document = ?", (newer,))
+    file.close()
+
+    with pytest.raises(VersionMismatchError) as caught:
+        store.load_steps("w")
+
+    assert caught.value.component == "step_schema_version"
+    store.close()
+
+
+def test_an_empty_file_becomes_a_store(path: Path) -> None:
+    path.touch()
+
+    store = SqliteStore(path)
+    start(store, "w")
+
+    assert store.revisions(["w"]) == {"w": 1}
+    store.close()
+
+
+def test_a_missing_file_is_made_only_when_told(path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="no such file"):
+        SqliteStore(path, create=False)
+
+    assert not path.exists()
+
+
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match=f"directory {tmp_path / 'missing'} does not exist"):
+        SqliteStore(tmp_path / "missing" / "store.db")
+
+
+def test_a_directory_in_the_files_place_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="directory"):
+        SqliteStore(tmp_path)
+
+
+def test_a_directory_that_can_not_be_written_to_is_refused() -> None:
+    # /proc takes no new files from anyone: permission bits would not stop a test that runs as root.
+    with pytest.raises(StoreUnavailable, match="unable to open"):
+        SqliteStore(Path("/proc/store.db"))

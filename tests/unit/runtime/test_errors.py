@@ -1,0 +1,114 @@
+"""The engine's errors say what is wrong, and travel."""
+
+import copy
+import pickle
+
+import pytest
+
+from afl.errors import AFLError
+from afl.runtime import errors
+from afl.runtime.errors import (
+    EvaluationError,
+    ForeignStore,
+    InputError,
+    InputTypeMismatch,
+    IterationLimitReached,
+    MissingInput,
+    NoProgress,
+    PositionLost,
+    ReferenceError,
+    StepFailure,
+    UnknownInput,
+    UnknownWorkflow,
+    WorkflowConflict,
+)
+
+SPOKEN: list[tuple[errors.RuntimeError, str]] = [
+    (
+        errors.InvalidStepStateError(step_id="s1", current_state="a", expected_states=["b", "c"]),
+        "step s1 is at a, expected b or c",
+    ),
+    (errors.StepNotFoundError("s1"), "step s1 not found"),
+    (errors.BlockNotFoundError("b1"), "block b1 not found"),
+    (errors.DependencyNotSatisfiedError("s1", ["a", "b"]), "step s1 needs a, b, not complete yet"),
+    (EvaluationError("1 / 0", "division by zero", step_id="s1"), "division by zero in 1 / 0 (step s1)"),
+    (ReferenceError("$.x", "input 'x' not found"), "input 'x' not found in $.x"),
+    (errors.InvalidTransitionError("s1", "a", "b"), "step s1 can't go from a to b"),
+    (errors.ConcurrencyError("s1", "locked"), "step s1: locked"),
+    (errors.EventError("e1", "lost"), "event e1: lost"),
+    (
+        errors.VersionMismatchError(expected_version="1.0", actual_version="9.0", component="step schema"),
+        "step schema has version 9.0, this runtime reads 1.0",
+    ),
+    (WorkflowConflict(("w1", "w2")), "changed by another writer since they were read: workflows w1, w2"),
+    (UnknownWorkflow("Chekout", ("shop.Checkout",)), "no workflow is called Chekout; did you mean shop.Checkout?"),
+    (errors.UnknownFacet("Pya"), "no facet or schema is called Pya"),
+    (errors.ProgramMismatch("w1", pinned="aa", given="bb"), "workflow w1 runs program aa, not bb"),
+    (
+        MissingInput(workflow="Checkout", name="amount", expected="Double"),
+        "Checkout needs input amount: Double, which was not given",
+    ),
+    (
+        UnknownInput(workflow="Checkout", name="amuont", declared=("amount", "sku")),
+        "Checkout has no input amuont: it takes amount, sku",
+    ),
+    (UnknownInput(workflow="Ping", name="x"), "Ping has no input x: it takes none"),
+    (
+        InputTypeMismatch(workflow="Checkout", name="amount", expected="Double", found="String"),
+        "Checkout: input amount is a String, expected Double",
+    ),
+    (errors.StoreCorrupt("run.db", "page 3 is short"), "store run.db is damaged: page 3 is short"),
+    (errors.StoreUnavailable("run.db", "the disk is full"), "store run.db can't be used: the disk is full"),
+    (
+        ForeignStore("run.db", found="prefix 'a.'", expected="prefix 'b.'"),
+        "run.db holds prefix 'a.', expected prefix 'b.'",
+    ),
+    (PositionLost("afl.control", 3, expected=5, found=None), "afl.control[3]: the stored position is none, expected 5"),
+    (PositionLost("afl.control", 3, expected=5, found=9), "afl.control[3]: the stored position is 9, expected 5"),
+    (IterationLimitReached(1000), "not finished after 1000 iterations (max_iterations)"),
+    (
+        errors.NestingTooDeep("Loop.again", 250),
+        "Loop.again is nested deeper than 250 steps: does a facet call itself without an end?",
+    ),
+    (NoProgress(("Checkout.a",)), "no step can go on and none waits for an event; stuck: Checkout.a"),
+    (
+        StepFailure("s1", "Checkout.payment", "shop.Pay", "ValueError", "no funds", line=7),
+        "Checkout.payment (shop.Pay, line 7) failed: ValueError: no funds",
+    ),
+    (StepFailure("s1", "Checkout.andThen", "", "ValueError", "x"), "Checkout.andThen failed: ValueError: x"),
+    (
+        StepFailure("s1", "Checkout.andThen", "", "ValueError", "x", 7),
+        "Checkout.andThen (line 7) failed: ValueError: x",
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "text"), SPOKEN)
+def test_an_error_says_what_was_found_and_what_would_be_right(error: errors.RuntimeError, text: str) -> None:
+    assert str(error) == text
+
+
+def test_every_error_is_in_the_list_above() -> None:
+    kinds = {
+        value for value in vars(errors).values() if isinstance(value, type) and value.__module__ == errors.__name__
+    }
+
+    assert kinds - {errors.RuntimeError, InputError} == {type(error) for error, _ in SPOKEN}
+
+
+@pytest.mark.parametrize(("error", "text"), SPOKEN)
+def test_an_error_survives_copying_and_the_way_between_processes(error: errors.RuntimeError, text: str) -> None:
+    for other in (copy.deepcopy(error), pickle.loads(pickle.dumps(error))):
+        assert type(other) is type(error)
+        assert str(other) == text
+        assert vars(other) == vars(error)
+
+
+def test_all_errors_are_caught_by_the_shared_base_and_can_be_hashed() -> None:
+    assert all(isinstance(error, AFLError) for error, _ in SPOKEN)
+    assert len({error for error, _ in SPOKEN}) == len(SPOKEN)
+
+
+def test_the_engine_s_base_is_not_the_builtin() -> None:
+    assert not issubclass(errors.RuntimeError, RuntimeError)
+    assert issubclass(MissingInput, InputError)
