@@ -1,0 +1,1 @@
+"""AFL workflows on Kafka: events on topics, agents as consumer groups."""

@@ -1,0 +1,246 @@
+"""From what became of a handler to an answer that the broker has acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from queue import Empty, SimpleQueue
+from threading import Event as Flag
+from typing import Final
+
+from afl_stream.agent_handlers import (
+    Deferred,
+    HandlerContext,
+    Outcome,
+    Raised,
+    Returned,
+    TimedOut,
+    is_async,
+    takes_context,
+)
+from afl_stream.agent_runtime import Shared
+from afl_stream.agent_work import Work
+from afl_stream.errors import EventTooLarge, StreamError, Unreadable, ValueRefused
+from afl_stream.handler_modules import Handler, HandlerModuleError
+from afl_stream.handler_pool import Call
+from afl_stream.messages import Event
+from afl_stream.transport import RecordTooLarge, TopicPartition, TransportError
+
+#: `error.type` of the failures that are the agent's own words.
+TIMEOUT: Final = "Timeout"
+BAD_RESULT: Final = "BadResult"
+NO_HANDLER: Final = "NoHandler"
+POISON_EVENT: Final = "PoisonEvent"
+UNREADABLE_EVENT: Final = "UnreadableEvent"
+
+
+class PoisonEvent(StreamError):
+    """An event whose handler was running each time when several processes died."""
+
+    def __init__(self, event_id: str, crashes: int) -> None:
+        super().__init__(f"the handler of event {event_id} was running in {crashes} processes when they died")
+        self.event_id = event_id
+        self.crashes = crashes
+
+
+class After(Enum):
+    """What the member does next about a work."""
+
+    FINISH = auto()
+    RETRY = auto()
+    SEND_NEXT = auto()
+    SEND_AGAIN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """News about a work, from whichever thread had it. `wait_s` before a retry."""
+
+    work: Work
+    after: After
+    wait_s: float = 0.0
+    error: Exception | None = None
+
+
+class Answering:
+    """Turns outcomes into answers and sends them, on the thread that has the outcome; the member hears by `settled`."""
+
+    def __init__(self, shared: Shared, group: str) -> None:
+        self._shared = shared
+        self._group = group
+        self._settled: SimpleQueue[Settled] = SimpleQueue()
+        #: Set whenever the member has something to do.
+        self.wake = Flag()
+
+    def take_settled(self) -> list[Settled]:
+        """What has come in since the last call."""
+        self.wake.clear()
+        news: list[Settled] = []
+        while True:
+            try:
+                news.append(self._settled.get_nowait())
+            except Empty:
+                return news
+
+    def call(self, work: Work, *, alone: bool) -> Call:
+        """The call that runs this work's handler, or that says why it cannot be run."""
+        event, route = work.event, work.route
+        assert event is not None
+        assert route is not None
+        try:
+            handler = route.find()
+        except HandlerModuleError as error:
+            # The module has changed since the start.
+            handler = _raising(error)
+        payload = route.payload(event.event_type, event.payload)
+        context = HandlerContext(
+            facet=event.event_type,
+            event_id=event.id,
+            step_id=event.step_id,
+            workflow_id=event.workflow_id,
+            execution_id=event.execution_id,
+            attempt=event.attempt,
+            deadline_ms=event.deadline,
+            answer_token=event.answer_token,
+            headers=dict(work.record.headers),
+            send_update=lambda partial: self._update(work, event, partial),
+            is_stopping=lambda: self._shared.conduct.is_stopping or not work.partition.held,
+            is_over=lambda: call.is_over,
+        )
+        call = Call(
+            handler,
+            (payload, context) if takes_context(handler) else (payload,),
+            is_async=is_async(handler),
+            timeout_s=route.timeout_s,
+            alone=alone,
+            on_outcome=lambda outcome: self._on_outcome(work, event, outcome),
+        )
+        return call
+
+    def fail(self, work: Work, error_type: str, message: str) -> None:
+        """Answer StepFailed without running anything."""
+        assert work.event is not None
+        self._queue_failure(work, work.event, error_type, message)
+        self.send(work)
+
+    def dead_letter(self, work: Work, error: Unreadable | PoisonEvent) -> None:
+        """Send the record to its dead letters, then answer StepFailed: a crash between the two does both again.
+
+        The step of a record that cannot be read is taken from its key; without one nobody can be answered.
+        """
+        records, record = self._shared.records, work.record
+        work.outgoing.append(records.dead_letter(record, error, self._group))
+        if work.event is not None:
+            self._queue_failure(work, work.event, POISON_EVENT, str(error))
+        else:
+            failure = records.failed_by_key(record, UNREADABLE_EVENT, str(error), self._group)
+            if failure is not None:
+                self._shared.counters.add("failed")
+                work.outgoing.append(failure)
+        self.send(work)
+
+    def send(self, work: Work) -> None:
+        """Produce the first of what is to be sent; the member hears what became of it."""
+        conduct, outgoing = self._shared.conduct, work.outgoing[0]
+        if conduct.is_dead:
+            return
+        try:
+            self._shared.producer.produce(
+                outgoing.topic,
+                outgoing.value,
+                key=outgoing.key,
+                headers=outgoing.headers,
+                on_delivery=lambda error, where, offset: self._on_delivery(work, error, where),
+            )
+        except RecordTooLarge as error:
+            self._too_large(work, error)
+        except TransportError as error:
+            self._tell(Settled(work, After.SEND_AGAIN, error=error))
+        else:
+            self._shared.probe("agent.produced")
+
+    def _on_outcome(self, work: Work, event: Event, outcome: Outcome) -> None:
+        self._shared.conduct.check()
+        self._shared.probe("agent.handled")
+        counters = self._shared.counters
+        if isinstance(outcome, Returned):
+            if isinstance(outcome.value, Deferred):
+                counters.add("deferred")
+                self._tell(Settled(work, After.FINISH))
+                return
+            self._queue_result(work, event, outcome.value)
+        else:
+            error = outcome.error if isinstance(outcome, Raised) else TimeoutError(f"after {outcome.timeout_s:g} s")
+            retry = work.route.retry if work.route is not None else None
+            wait_s = retry.wait_s(work.tries, error) if retry is not None else None
+            if wait_s is not None:
+                counters.add("retried")
+                self._tell(Settled(work, After.RETRY, wait_s))
+                return
+            self._queue_failure_of(work, event, outcome)
+        self.send(work)
+
+    def _queue_result(self, work: Work, event: Event, value: object) -> None:
+        result = {} if value is None else value
+        if not isinstance(result, dict) or not all(isinstance(key, str) for key in result):
+            found = f"a {type(value).__name__}" if not isinstance(value, dict) else "a dict with keys that are no text"
+            self._queue_failure(work, event, BAD_RESULT, f"the handler returned {found}; a dict or None is expected")
+            return
+        try:
+            answer = self._shared.records.continued(event, result, self._group, work.record.headers)
+        except (ValueRefused, EventTooLarge) as error:
+            self._queue_failure(work, event, BAD_RESULT, f"the handler's result cannot be sent: {error}")
+        else:
+            self._shared.counters.add("handled")
+            work.outgoing.append(answer)
+
+    def _queue_failure_of(self, work: Work, event: Event, outcome: Raised | TimedOut) -> None:
+        if isinstance(outcome, TimedOut):
+            self._shared.counters.add("timed_out")
+            self._queue_failure(work, event, TIMEOUT, f"the handler did not end within {outcome.timeout_s:g} s")
+        else:
+            self._queue_failure(work, event, type(outcome.error).__name__, str(outcome.error))
+
+    def _queue_failure(self, work: Work, event: Event, error_type: str, message: str) -> None:
+        self._shared.counters.add("failed")
+        work.outgoing.append(self._shared.records.failed(event, error_type, message, self._group, work.record.headers))
+
+    def _too_large(self, work: Work, error: RecordTooLarge) -> None:
+        """A dead letter goes without its value then, an answer is a failure that says so."""
+        refused = work.outgoing.popleft()
+        records = self._shared.records
+        if refused.topic != records.control_topic:
+            work.outgoing.appendleft(records.without_value(refused))
+        elif work.event is not None:
+            failure = records.failed(work.event, BAD_RESULT, str(error), self._group, work.record.headers)
+            self._shared.counters.add("failed")
+            work.outgoing.appendleft(failure)
+        self.send(work)
+
+    def _update(self, work: Work, event: Event, partial: Mapping[str, object]) -> None:
+        """Send news from a handler, on its thread. Raises what the codec and the producer raise."""
+        self._shared.conduct.check()
+        update = self._shared.records.updated(event, partial, self._group, work.record.headers)
+        self._shared.producer.produce(update.topic, update.value, key=update.key, headers=update.headers)
+        self._shared.counters.add("updates")
+
+    def _on_delivery(self, work: Work, error: Exception | None, where: TopicPartition) -> None:
+        if self._shared.conduct.is_dead:
+            return
+        self._shared.probe("agent.acknowledged")
+        if error is None:
+            self._tell(Settled(work, After.SEND_NEXT))
+        else:
+            self._tell(Settled(work, After.SEND_AGAIN, error=error))
+
+    def _tell(self, news: Settled) -> None:
+        self._settled.put(news)
+        self.wake.set()
+
+
+def _raising(error: Exception) -> Handler:
+    def raise_it(payload: dict[str, object]) -> dict[str, object]:
+        raise error
+
+    return raise_it

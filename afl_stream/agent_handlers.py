@@ -1,0 +1,209 @@
+"""What an agent's handler is given, what it may return, and which handler a facet finds."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from afl_stream.errors import ConfigError, StreamError
+from afl_stream.handler_modules import Handler
+
+FACET_NAME_KEY: Final = "_facet_name"
+METADATA_KEY: Final = "_handler_metadata"
+_CONTEXT_NAMES: Final = frozenset({"context", "ctx"})
+
+
+class Deferred:
+    """Returned by a handler whose answer comes later, from anyone: the event is taken care of.
+
+    Whoever answers needs the event's step id, and its event id and answer token where there are any: the handler's
+    context has them all.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often a handler that raised is tried again before its step fails.
+
+    `max_attempts` counts the first try too. The wait before try n + 1 is `backoff_s * factor ** (n - 1)`, at most
+    `max_backoff_s`. `retry_on`: which exceptions are worth another try. Tries are not attempts of the step: all of them
+    have the same event id.
+    """
+
+    max_attempts: int
+    backoff_s: float = 1.0
+    factor: float = 2.0
+    max_backoff_s: float = 60.0
+    retry_on: tuple[type[Exception], ...] = (Exception,)
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise ConfigError("RetryPolicy", "max_attempts", self.max_attempts, "1 or more, the first try included")
+
+    def wait_s(self, tries: int, error: BaseException) -> float | None:
+        """The wait after this many failed tries, or None when there is no other."""
+        if tries >= self.max_attempts or not isinstance(error, self.retry_on):
+            return None
+        return float(min(self.backoff_s * self.factor ** (tries - 1), self.max_backoff_s))
+
+
+class HandlerOver(StreamError):
+    """A handler speaks for its step after its answer was given or its time was up."""
+
+    def __init__(self, step_id: str) -> None:
+        super().__init__(f"step {step_id} has its answer already; a handler may send updates only while it runs")
+        self.step_id = step_id
+
+
+class HandlerContext:
+    """What a handler may know about its event, and the one thing that it may do besides answering: `update`.
+
+    `event_id` is the idempotency key: every copy of the event has it. `deadline_ms` is since the epoch.
+    """
+
+    __slots__ = (
+        "_is_over", "_is_stopping", "_send_update", "answer_token", "attempt", "deadline_ms", "event_id",
+        "execution_id", "facet", "headers", "step_id", "workflow_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        facet: str,
+        event_id: str,
+        step_id: str,
+        workflow_id: str,
+        execution_id: str,
+        attempt: int,
+        deadline_ms: int | None,
+        answer_token: str | None,
+        headers: Mapping[str, bytes],
+        send_update: Callable[[Mapping[str, object]], None],
+        is_stopping: Callable[[], bool],
+        is_over: Callable[[], bool],
+    ) -> None:
+        self.facet = facet
+        self.event_id = event_id
+        self.step_id = step_id
+        self.workflow_id = workflow_id
+        self.execution_id = execution_id
+        self.attempt = attempt
+        self.deadline_ms = deadline_ms
+        self.answer_token = answer_token
+        self.headers = headers
+        self._send_update = send_update
+        self._is_stopping = is_stopping
+        self._is_over = is_over
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the handler should come to an end: its agent drains, its partition is gone, or its time is up."""
+        return self._is_stopping() or self._is_over()
+
+    def update(self, partial: Mapping[str, object]) -> None:
+        """Tell what is known so far; the step goes on waiting. Raises HandlerOver after the answer."""
+        if self._is_over():
+            raise HandlerOver(self.step_id)
+        self._send_update(partial)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One registered handler. `find` returns the function to call, looked up at each call."""
+
+    name: str
+    find: Callable[[], Handler]
+    timeout_s: float | None = None
+    retry: RetryPolicy | None = None
+    metadata: Mapping[str, object] | None = None
+
+    def payload(self, facet: str, payload: Mapping[str, object]) -> dict[str, object]:
+        """The payload as the handler gets it: its own copy, with the facet's name and the registered metadata."""
+        own = {**payload, FACET_NAME_KEY: facet}
+        if self.metadata is not None:
+            own[METADATA_KEY] = dict(self.metadata)
+        return own
+
+
+@dataclass(slots=True)
+class RouteTable:
+    """The routes by name: a facet finds that of its qualified name, else that of its short name."""
+
+    routes: dict[str, Route] = field(default_factory=dict)
+
+    def find(self, facet: str) -> Route | None:
+        found = self.routes.get(facet)
+        return found if found is not None else self.routes.get(facet.rpartition(".")[2])
+
+    def resolve(self, known_facets: Iterable[str]) -> list[str]:
+        """The qualified facets that these routes handle. A short name stands for each known facet that ends in it.
+
+        Raises NoSuchFacet for a name without a namespace that no known facet ends in.
+        """
+        known = sorted(set(known_facets))
+        facets: dict[str, None] = {}
+        for name in self.routes:
+            if "." in name:
+                facets[name] = None
+                continue
+            meant = [facet for facet in known if facet.rpartition(".")[2] == name]
+            if not meant:
+                raise NoSuchFacet(name, known)
+            facets.update(dict.fromkeys(meant))
+        return list(facets)
+
+
+class NoSuchFacet(StreamError):
+    """A handler was registered under a short name that no facet with a topic has."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        near = difflib.get_close_matches(name, [facet.rpartition(".")[2] for facet in known], 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known[:10]) or 'none'}"
+        super().__init__(f"no topic belongs to a facet {name} of any namespace: {hint}")
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The handler came to its end."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The handler raised."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """The handler's time was up; what it does from now on is nobody's concern."""
+
+    timeout_s: float
+
+
+Outcome: TypeAlias = Returned | Raised | TimedOut
+
+
+def takes_context(handler: Handler) -> bool:
+    """Say whether the handler wants `(payload, context)`: a second parameter that is required, or named so."""
+    try:
+        parameters = list(inspect.signature(handler).parameters.values())
+    except (TypeError, ValueError):
+        # Built-in callables without a signature.
+        return False
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(positional) < 2:
+        return False
+    return positional[1].default is inspect.Parameter.empty or positional[1].name in _CONTEXT_NAMES
+
+
+def is_async(handler: Handler) -> bool:
+    """Say whether calling the handler gives a coroutine."""
+    return asyncio.iscoroutinefunction(handler) or asyncio.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004 - an object whose __call__ is async

@@ -1,0 +1,344 @@
+"""One membership of an agent in one group: what becomes of each record, from reading to the committed offset."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from afl_stream.agent_answers import NO_HANDLER, After, Answering, PoisonEvent, Settled
+from afl_stream.agent_handlers import RouteTable
+from afl_stream.agent_partitions import FIRST_BACKOFF_S, HeldPartitions
+from afl_stream.agent_runtime import Shared
+from afl_stream.agent_work import PartitionWork, Work
+from afl_stream.errors import NewerFormat, SchemaUnavailable, Unreadable
+from afl_stream.messages import Event
+from afl_stream.transport import Consumer, Record, TopicPartition
+
+log = logging.getLogger(__name__)
+
+#: How long reading blocks while something is in hand whose end asks for the next step.
+BUSY_POLL_S: Final = 0.01
+#: How long partitions that are taken away wait for answers that are on their way.
+REVOKE_FLUSH_S: Final = 1.0
+#: Event ids remembered to count duplicates.
+REMEMBERED_EVENTS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duty:
+    """What a group of agents is there for. `topics` says of each whether it is declared to be shared by facets."""
+
+    group: str
+    facets: frozenset[str]
+    topics: Mapping[str, bool]
+
+
+class GroupMember:
+    """
+    Reads the facets of one group, has their events handled, and commits what is answered.
+
+    A record goes this way; a probe is called at the end of each step:
+      1. it is read                                                                        (agent.polled)
+      2. its start is noted; if an earlier process may have run it, the note is committed  (agent.started)
+      3. its handler runs                                                                  (agent.handled)
+      4. its answer is produced                                                            (agent.produced)
+      5. the broker acknowledges the answer                                                (agent.acknowledged)
+      6. the offset moves past it, and past nothing unfinished                             (agent.committed)
+
+    A crash before 4 runs the handler again, with the same event id. A crash between 4 and 6 does too, and answers a
+    second time; the first answer has won by then. A crash in 3 is counted by whoever runs the record next; records so
+    marked run one at a time, so that those beside the culprit are not taken for it. After 6 nothing is done again.
+
+    All of it happens on the thread that calls `turn`, but for 3 and 4, which happen where the handler runs.
+    """
+
+    def __init__(self, shared: Shared, consumer: Consumer, duty: Duty, routes: RouteTable) -> None:
+        self.duty = duty
+        self._shared = shared
+        self._routes = routes
+        self._answering = Answering(shared, duty.group)
+        self._held = HeldPartitions(shared, consumer, duty.group, self._before_revoke, self._on_drop)
+        #: Work by step, the one whose turn it is first: that one is ready, in flight, or about to start.
+        self._steps: dict[str, deque[Work]] = {}
+        self._queued = 0
+        self._ready: deque[Work] = deque()
+        self._to_send: list[tuple[float, Work]] = []
+        self._in_flight: set[Work] = set()
+        self._seen_events: OrderedDict[str, None] = OrderedDict()
+        shared.pool.on_free(self._answering.wake.set)
+
+    def join(self) -> None:
+        """Become a member of the group."""
+        self._held.join(sorted(self.duty.topics))
+
+    def turn(self, timeout_s: float, *, reading: bool = True, starting: bool = True) -> int:
+        """Do all that can be done now; wait for news up to `timeout_s`. Returns how many records were read.
+
+        Raises OffsetOutOfRange, UnknownTopic, and what the agent died of.
+        """
+        shared = self._shared
+        shared.conduct.check()
+        self._advance(starting)
+        count = self._read(timeout_s, reading)
+        self._advance(starting)
+        shared.producer.poll(0)
+        shared.pool.expire()
+        self._settle()
+        self._held.commit_when_due()
+        self._held.measure_lag()
+        shared.conduct.check()
+        return count
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything runs, waits for an acknowledgement, or could start."""
+        now_s = self._shared.clock_s()
+        return bool(self._in_flight or any(work.not_before_s <= now_s for work in tuple(self._ready)))
+
+    @property
+    def in_flight(self) -> int:
+        """Records whose handler runs, or whose answer is on its way."""
+        return len(self._in_flight)
+
+    def commit(self) -> None:
+        """Commit what is finished, and wait until that is durable."""
+        self._settle()
+        self._held.commit_now()
+
+    def drain(self, deadline_s: float) -> bool:
+        """Finish what runs, answer, commit, leave. False: something was still running at the deadline."""
+        while self._in_flight and self._shared.clock_s() < deadline_s:
+            self.turn(BUSY_POLL_S, reading=False, starting=False)
+        self._shared.conduct.check()
+        finished = not self._in_flight
+        self._held.leave()
+        self._shared.conduct.check()
+        return finished
+
+    def health(self) -> tuple[tuple[str, ...], int]:
+        """What is wrong, in words, and the lag. May be called by any thread."""
+        return self._held.health(len(self._in_flight))
+
+    # Partitions that go
+
+    def _before_revoke(self, partitions: Sequence[TopicPartition]) -> None:
+        """Hear of the answers that are on their way. What runs goes on: its answer counts, its offset does not."""
+        if any(work.outgoing and work.partition.where in partitions for work in self._in_flight):
+            self._shared.producer.flush(REVOKE_FLUSH_S)
+        self._settle()
+
+    def _on_drop(self, partition: PartitionWork) -> None:
+        self._ready = deque(work for work in self._ready if work.partition is not partition)
+        for step_id, queue in list(self._steps.items()):
+            kept = deque(work for work in queue if work.partition is not partition or work in self._in_flight)
+            self._queued -= len(queue) - len(kept)
+            self._steps[step_id] = kept
+            if not kept:
+                del self._steps[step_id]
+            elif kept[0] is not queue[0]:
+                self._ready.append(kept[0])
+
+    # Reading
+
+    def _read(self, timeout_s: float, reading: bool) -> int:
+        held = self._held
+        backoff_s = held.backoff_s()
+        if backoff_s is not None:
+            self._answering.wake.wait(min(backoff_s, timeout_s))
+        waiting = self._queued - len(self._in_flight) + held.unopened
+        room = self._shared.config.queue_records - waiting if reading else 0
+        held.pause_full(room)
+        if room > 0 and not self._ready:
+            busy = self._in_flight or held.is_dirty or held.unopened
+            return held.read(room, min(timeout_s, BUSY_POLL_S) if busy else timeout_s)
+        count = held.read(max(room, 1), 0.0)
+        if not count:
+            self._answering.wake.wait(min(timeout_s, BUSY_POLL_S))
+        return count
+
+    def _advance(self, starting: bool) -> None:
+        self._settle()
+        if starting:
+            for partition in self._held:
+                self._open(partition)
+            self._start()
+
+    def _open(self, partition: PartitionWork) -> None:
+        """Decode what may be taken in hand: within the window, and nothing behind a record that must wait."""
+        if partition.halted is not None or partition.retry_at_s > self._shared.clock_s():
+            return
+        progress = partition.progress
+        while partition.unopened and progress.has_room_for(partition.unopened[0].offset):
+            record = partition.unopened[0]
+            opened: Event | Unreadable
+            try:
+                opened = self._shared.records.open(record)
+            except Unreadable as error:
+                opened = error
+            except SchemaUnavailable as error:
+                wait_s = min(FIRST_BACKOFF_S * 2**partition.waits, self._shared.config.max_backoff_s)
+                partition.waits = min(partition.waits + 1, 16)
+                partition.retry_at_s = self._shared.clock_s() + wait_s
+                log.warning("%s; %s[%d] waits", error, record.topic, record.partition)
+                return
+            except NewerFormat as error:
+                partition.halted = f"{record.topic}[{record.partition}] offset {record.offset}: {error}"
+                log.error("%s; the partition is paused", partition.halted)
+                return
+            partition.unopened.popleft()
+            partition.waits = 0
+            partition.dirty = True
+            if progress.take(record.offset):
+                self._take_in_hand(partition, record, opened)
+            else:
+                self._shared.counters.add("skipped")
+
+    def _take_in_hand(self, partition: PartitionWork, record: Record, opened: Event | Unreadable) -> None:
+        if isinstance(opened, Unreadable):
+            self._give_up(Work(partition=partition, record=record), opened)
+            return
+        work = Work(partition=partition, record=record, event=opened, route=self._routes.find(opened.event_type))
+        if opened.id in self._seen_events:
+            self._shared.counters.add("duplicates")
+        self._seen_events[opened.id] = None
+        if len(self._seen_events) > REMEMBERED_EVENTS:
+            self._seen_events.popitem(last=False)
+        queue = self._steps.setdefault(opened.step_id, deque())
+        queue.append(work)
+        self._queued += 1
+        if len(queue) == 1:
+            self._ready.append(work)
+
+    # Running
+
+    def _start(self) -> None:
+        """Start what is ready while there are slots."""
+        starting: list[Work] = []
+        waiting: deque[Work] = deque()
+        now_s = self._shared.clock_s()
+        while self._ready:
+            work = self._ready.popleft()
+            if work.not_before_s > now_s:
+                waiting.append(work)
+            elif self._ends_unstarted(work):
+                continue
+            elif self._shared.pool.reserve(alone=work.crashes > 0):
+                starting.append(work)
+            else:
+                waiting.append(work)
+                if not work.crashes:
+                    break
+        self._ready.extendleft(reversed(waiting))
+        if starting and self._note_starts(starting):
+            self._shared.probe("agent.started")
+            for work in starting:
+                work.tries += 1
+                self._in_flight.add(work)
+                self._shared.pool.run(self._answering.call(work, alone=work.crashes > 0))
+
+    def _ends_unstarted(self, work: Work) -> bool:
+        """Deal with events that must not be run: of facets that are not ours, and those that kill their process."""
+        event, crashes = work.event, work.crashes
+        assert event is not None
+        if event.event_type not in self.duty.facets or work.route is None:
+            if self.duty.topics.get(work.record.topic, False):
+                self._shared.counters.add("skipped")
+                self._finish(work)
+            else:
+                self._in_flight.add(work)
+                self._answering.fail(work, NO_HANDLER, f"no handler for facet {event.event_type}")
+            return True
+        if crashes >= self._shared.config.stream.agent.max_crashes:
+            self._give_up(work, PoisonEvent(event.id, crashes))
+            return True
+        return False
+
+    def _note_starts(self, starting: Sequence[Work]) -> bool:
+        """Note what starts. Where an earlier process may have run it too, the note is made durable first: a record
+        that kills at once must not stay uncounted. False: that cannot be done now, and nothing may start."""
+        for work in starting:
+            work.partition.progress.start(work.record.offset)
+            work.partition.dirty = True
+            if work.tries == 0 and work.crashes:
+                self._shared.counters.add("crashes_seen", work.crashes)
+        doubtful = {work.partition.where: work.partition for work in starting if work.is_doubtful or work.crashes}
+        if not doubtful or self._held.commit(doubtful.values(), wait=True):
+            return True
+        retry_at_s = self._shared.clock_s() + FIRST_BACKOFF_S
+        for work in reversed(starting):
+            work.partition.progress.pause(work.record.offset)
+            self._shared.pool.release(alone=work.crashes > 0)
+            if work.partition.held:
+                work.not_before_s = retry_at_s
+                self._ready.appendleft(work)
+        return False
+
+    def _give_up(self, work: Work, error: Unreadable | PoisonEvent) -> None:
+        """Dead-letter an event and answer StepFailed for it."""
+        self._shared.counters.add("dead_lettered")
+        log.error("%s[%d] offset %d is dead-lettered: %s", *work.partition.where, work.record.offset, error)
+        self._in_flight.add(work)
+        self._answering.dead_letter(work, error)
+
+    # Settling
+
+    def _settle(self) -> None:
+        for news in self._answering.take_settled():
+            self._take_news(news)
+        if self._to_send:
+            now_s = self._shared.clock_s()
+            due = [work for at_s, work in self._to_send if at_s <= now_s]
+            self._to_send = [entry for entry in self._to_send if entry[0] > now_s]
+            for work in due:
+                self._answering.send(work)
+
+    def _take_news(self, news: Settled) -> None:
+        work = news.work
+        self._held.progressed()
+        if news.after is After.RETRY:
+            self._in_flight.discard(work)
+            self._retry(work, news.wait_s)
+        elif news.after is After.SEND_AGAIN:
+            self._shared.counters.add("resent")
+            log.warning("an answer of group %s was not taken: %s", self.duty.group, news.error)
+            self._to_send.append((self._shared.clock_s() + FIRST_BACKOFF_S, work))
+        elif news.after is After.SEND_NEXT and len(work.outgoing) > 1:
+            work.outgoing.popleft()
+            self._answering.send(work)
+        else:
+            if news.after is After.SEND_NEXT:
+                self._shared.counters.add("answered" if work.partition.held else "orphaned")
+            self._finish(work)
+
+    def _retry(self, work: Work, wait_s: float) -> None:
+        if not work.partition.held:
+            self._next_of_step(work)
+            return
+        work.partition.progress.pause(work.record.offset)
+        work.not_before_s = self._shared.clock_s() + wait_s
+        self._ready.append(work)
+
+    def _finish(self, work: Work) -> None:
+        self._in_flight.discard(work)
+        if work.partition.held:
+            work.partition.progress.finish(work.record.offset)
+            work.partition.dirty = True
+        self._next_of_step(work)
+
+    def _next_of_step(self, work: Work) -> None:
+        """Let the next record of the step have its turn; one that is a copy of what was just answered has had it."""
+        step_id = work.step_id
+        queue = self._steps.get(step_id) if step_id is not None else None
+        if queue is None or queue[0] is not work:
+            return
+        queue.popleft()
+        self._queued -= 1
+        if not queue:
+            del self._steps[work.step_id or ""]
+        elif queue[0].is_copy_of(work) and work.outgoing:
+            self._finish(queue[0])
+        else:
+            self._ready.append(queue[0])

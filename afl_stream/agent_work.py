@@ -1,0 +1,72 @@
+"""What an agent has in hand: the records of its partitions, from reading to the committed offset."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from afl_stream.agent_handlers import Route
+from afl_stream.messages import Event
+from afl_stream.offset_tracker import PartitionProgress
+from afl_stream.transport import Headers, Record, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A record to be produced."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class PartitionWork:
+    """One partition while it is held. It comes back as another one after it was given up."""
+
+    where: TopicPartition
+    progress: PartitionProgress
+    held: bool = True
+    #: Read, but not decoded: past the window, or behind a record that cannot be decoded now.
+    unopened: deque[Record] = field(default_factory=deque)
+    #: When to try again to decode the first of them.
+    retry_at_s: float = 0.0
+    waits: int = 0
+    #: Why nothing of this partition is handled until an operator acts.
+    halted: str | None = None
+    dirty: bool = False
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Work:
+    """One record in hand. It is finished when nothing is left to be sent for it.
+
+    `outgoing` is sent front first, each after the one before was acknowledged. `in_flight`: its handler runs, or
+    something is on its way to the broker; such work goes on when its partition is gone.
+    """
+
+    partition: PartitionWork
+    record: Record
+    event: Event | None = None
+    route: Route | None = None
+    tries: int = 0
+    not_before_s: float = 0.0
+    in_flight: bool = False
+    outgoing: deque[Outgoing] = field(default_factory=deque)
+
+    @property
+    def step_id(self) -> str | None:
+        return self.event.step_id if self.event is not None else None
+
+    @property
+    def crashes(self) -> int:
+        return self.partition.progress.crashes(self.record.offset)
+
+    @property
+    def is_doubtful(self) -> bool:
+        return self.partition.progress.is_doubtful(self.record.offset)
+
+    def is_copy_of(self, other: Work) -> bool:
+        """Say whether both are the same record, read twice."""
+        return (self.partition.where, self.record.offset) == (other.partition.where, other.record.offset)

@@ -1,0 +1,310 @@
+"""The audit: follows every facet's events and all answers, and writes a line of JSON for each record."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+from afl_stream.agent_runtime import Clock, monotonic_s, no_probe
+from afl_stream.audit_lines import AuditFile, AuditSink, AuditStream, encode_line, line_of, unreadable_line
+from afl_stream.codec import Codec, single_object_codec
+from afl_stream.config import StreamConfig
+from afl_stream.errors import NewerFormat, SchemaUnavailable, TopicMissing, Unreadable
+from afl_stream.schemas_topic import SchemasTopic
+from afl_stream.topics import Topology
+from afl_stream.transport import (
+    BrokerUnavailable,
+    CommittedOffset,
+    Consumer,
+    Fenced,
+    Record,
+    TopicPartition,
+    Transport,
+    TransportError,
+)
+
+__all__ = ["Audit", "AuditConfig", "AuditCounts", "AuditFile", "AuditStream"]
+
+log = logging.getLogger(__name__)
+
+FIRST_BACKOFF_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditConfig:
+    """What the audit follows besides events and answers, and from where.
+
+    `from_beginning`: write everything that the log still holds, whatever was written or committed before.
+    `group` None: `{prefix}audit`.
+    """
+
+    stream: StreamConfig = field(default_factory=StreamConfig)
+    group: str | None = None
+    from_beginning: bool = False
+    commands: bool = False
+    external: bool = False
+    lifecycle: bool = False
+    batch_records: int = 500
+    poll_timeout_s: float = 0.2
+    max_backoff_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditCounts:
+    """What was done since the start. `repeated`: records that the file had already."""
+
+    written: int = 0
+    unreadable: int = 0
+    repeated: int = 0
+    commits: int = 0
+    commit_failures: int = 0
+
+
+class Audit:
+    """
+    Writes a line for each record, in the order of each partition.
+
+    A batch, in this order:
+      1. it is read                        (audit.polled)
+      2. its lines are written             (audit.written)
+      3. they are on disk                  (audit.synced)
+      4. the offsets move past them        (audit.committed)
+
+    A crash before 3 loses lines that are written after the restart; a torn line is removed then. A crash between 3 and
+    4 delivers the records again: those that the end of the file has are not written twice. Where the file does not say
+    (another member has the partition now, or the sink is a stream), a line may be there twice: topic, partition and
+    offset tell.
+
+    A new facet's topic is followed from its first record on. `turn` and `run` belong to one thread.
+    """
+
+    def __init__(
+        self,
+        config: AuditConfig,
+        transport: Transport,
+        sink: AuditSink,
+        *,
+        topology: Topology | None = None,
+        codec: Codec | None = None,
+        probe: Callable[[str], None] = no_probe,
+        clock_s: Clock = monotonic_s,
+    ) -> None:
+        self.config = config
+        self._transport = transport
+        self._sink = sink
+        self._topology = topology if topology is not None else Topology(config.stream)
+        self._codec = codec
+        self._probe = probe
+        self._clock_s = clock_s
+        self._consumer: Consumer | None = None
+        self._written = {} if config.from_beginning else sink.written()
+        #: Where each partition's first assignment began, in a run from the beginning.
+        self._begun: set[TopicPartition] = set()
+        self._unopened: dict[TopicPartition, deque[Record]] = {}
+        self._halted: dict[TopicPartition, str] = {}
+        self._positions: dict[TopicPartition, int] = {}
+        self._paused: set[TopicPartition] = set()
+        self._followed: dict[str, bool] = {}
+        self._retry_at_s = 0.0
+        self._backoff_s = FIRST_BACKOFF_S
+        self._counts = AuditCounts()
+        self._counts_lock = Lock()
+        self._is_stopping = False
+        self._is_dead = False
+
+    @property
+    def group(self) -> str:
+        """The group that the audit reads in."""
+        return self.config.group or f"{self.config.stream.prefix}audit"
+
+    @property
+    def counts(self) -> AuditCounts:
+        """What was done so far. Any thread may ask."""
+        with self._counts_lock:
+            return self._counts
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Which partitions are not followed, and why. Any thread may ask."""
+        return tuple(self._halted.values())
+
+    def run(self) -> int:
+        """Follow until `stop`, and return 0. Raises what ended it otherwise."""
+        try:
+            while not self._is_stopping:
+                self.turn(self.config.poll_timeout_s)
+        finally:
+            self.close()
+        return 0
+
+    def stop(self) -> None:
+        """Ask for the end. Safe in a signal handler."""
+        self._is_stopping = True
+
+    def start(self) -> None:
+        """Join the group. Raises TopicMissing and what the transport raises."""
+        if self._consumer is not None:
+            return
+        topology, config = self._topology, self.config
+        topics = [topology.control()]
+        topics += [topology.commands()] * config.commands
+        topics += [topology.external()] * config.external
+        topics += [topology.lifecycle()] * config.lifecycle
+        self._followed.update(dict.fromkeys(topics, True))
+        existing = self._transport.admin().topics()
+        for topic in topics:
+            if topic not in existing:
+                raise TopicMissing(topic, "the audit")
+        if self._codec is None:
+            self._codec = single_object_codec(SchemasTopic(self._transport, topology.schemas()))
+        self._consumer = self._transport.consumer(self.group, client_id=self.group)
+        self._consumer.subscribe(topics, pattern=topology.facet_pattern(), listener=self)
+
+    def turn(self, timeout_s: float) -> int:
+        """Read a batch and write it; return the number of lines written."""
+        self.start()
+        assert self._consumer is not None
+        try:
+            return self._turn(self._consumer, timeout_s)
+        except BrokerUnavailable as error:
+            log.warning("the broker is away: %s", error)
+            return 0
+        except Exception:
+            raise
+        except BaseException:
+            # The process was killed: nothing is written or committed after that.
+            self._is_dead = True
+            raise
+
+    def close(self) -> None:
+        """Commit what is written and leave the group."""
+        if self._consumer is None or self._is_dead:
+            return
+        try:
+            self._consumer.close()
+        except TransportError as error:
+            log.warning("the audit left without its last commit: %s", error)
+        self._consumer = None
+        self._sink.close()
+
+    def _turn(self, consumer: Consumer, timeout_s: float) -> int:
+        full = {where for where, queue in self._unopened.items() if queue}
+        if full - self._paused:
+            consumer.pause(sorted(full - self._paused))
+        if self._paused - full:
+            consumer.resume(sorted(self._paused - full))
+        self._paused = full
+        for record in consumer.consume(self.config.batch_records, timeout_s):
+            self._unopened.setdefault(record.topic_partition, deque()).append(record)
+        self._probe("audit.polled")
+        lines: list[bytes] = []
+        if self._clock_s() >= self._retry_at_s:
+            for where in list(self._unopened):
+                lines.extend(self._open(where))
+        if lines:
+            self._sink.write(lines)
+            self._probe("audit.written")
+            self._sink.sync()
+            self._probe("audit.synced")
+        self._commit(self._positions, wait=False)
+        return len(lines)
+
+    def _open(self, where: TopicPartition) -> list[bytes]:
+        """The lines of what was read of a partition, up to a record that has to wait."""
+        lines: list[bytes] = []
+        queue = self._unopened[where]
+        while queue and where not in self._halted:
+            record = queue[0]
+            if not self._is_followed(where.topic):
+                pass
+            elif self._is_written(where, record):
+                self._count(repeated=1)
+            else:
+                try:
+                    lines.append(self._line(record))
+                except SchemaUnavailable as error:
+                    log.warning("%s; the audit waits", error)
+                    self._retry_at_s = self._clock_s() + self._backoff_s
+                    self._backoff_s = min(2 * self._backoff_s, self.config.max_backoff_s)
+                    break
+                except NewerFormat as error:
+                    self._halted[where] = f"{where.topic}[{where.partition}] offset {record.offset}: {error}"
+                    log.error("%s; the partition is paused", self._halted[where])
+                    break
+                self._backoff_s = FIRST_BACKOFF_S
+                self._count(written=1)
+            queue.popleft()
+            self._positions[where] = record.offset + 1
+        return lines
+
+    def _is_followed(self, topic: str) -> bool:
+        """Whether the topic is one of ours: a template without a prefix makes a pattern that matches others too."""
+        if topic not in self._followed:
+            self._followed[topic] = self._topology.is_facet_topic(topic)
+        return self._followed[topic]
+
+    def _is_written(self, where: TopicPartition, record: Record) -> bool:
+        """Whether the file has the record. A topic that was made anew counts from 0 again, at a later time."""
+        last = self._written.get(where)
+        return last is not None and record.offset <= last.offset and record.timestamp_ms <= last.time_ms
+
+    def _line(self, record: Record) -> bytes:
+        assert self._codec is not None
+        json_allowed = record.topic in (self._topology.control(), self._topology.commands(), self._topology.external())
+        try:
+            message = self._codec.decode(record.value, record.headers, json_allowed=json_allowed)
+        except Unreadable as error:
+            self._count(unreadable=1)
+            return encode_line(unreadable_line(record, error.reason.value, error.detail))
+        return encode_line(line_of(record, message))
+
+    def _commit(self, positions: Mapping[TopicPartition, int], *, wait: bool) -> None:
+        if not positions or self._consumer is None:
+            return
+        offsets = {where: CommittedOffset(offset=offset) for where, offset in positions.items()}
+        self._commit_with(self._consumer, offsets, wait)
+
+    def _commit_with(self, consumer: Consumer, offsets: Mapping[TopicPartition, CommittedOffset], wait: bool) -> None:
+        try:
+            consumer.commit(offsets, wait=wait)
+        except (BrokerUnavailable, Fenced) as error:
+            # The positions stay: the next commit takes them along.
+            self._count(commit_failures=1)
+            log.warning("the audit's commit failed: %s", error)
+            return
+        for where in offsets:
+            self._positions.pop(where, None)
+        self._count(commits=1)
+        self._probe("audit.committed")
+
+    def _count(self, **more: int) -> None:
+        with self._counts_lock:
+            counts = self._counts
+            self._counts = AuditCounts(**{
+                name: getattr(counts, name) + more.get(name, 0) for name in AuditCounts.__dataclass_fields__
+            })  # fmt: skip
+
+    # Called inside the consumer's own calls
+
+    def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
+        if not self.config.from_beginning or self._consumer is None:
+            return None
+        fresh = [where for where in partitions if where not in self._begun]
+        self._begun.update(fresh)
+        return {where: self._consumer.watermarks(where).low for where in fresh}
+
+    def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        if not self._is_dead and self._consumer is not None:
+            self._commit({w: o for w, o in self._positions.items() if w in partitions}, wait=True)
+        self.on_lost(partitions)
+
+    def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        for where in partitions:
+            self._unopened.pop(where, None)
+            self._halted.pop(where, None)
+            self._positions.pop(where, None)
+            self._paused.discard(where)

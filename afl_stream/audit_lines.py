@@ -1,0 +1,232 @@
+"""One line of JSON for each record that the audit sees, and the file that keeps them."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple, Protocol
+
+from afl_stream.messages import (
+    CancelWorkflow,
+    Event,
+    ExternalEvent,
+    Lifecycle,
+    Message,
+    StartWorkflow,
+    StepContinue,
+    StepFailed,
+    StepUpdate,
+    workflow_of,
+)
+from afl_stream.transport import Record, TopicPartition
+
+#: How much of a file's end is looked at for the offsets that were written. A batch's lines take a small part of it.
+TAIL_BYTES: Final = 16 * 1024 * 1024
+
+
+def line_of(record: Record, message: Message) -> dict[str, object]:
+    """The line of a record that could be read: where it stood, whom it is about, what it says."""
+    return {**_told(message), **_place(record)}
+
+
+def unreadable_line(record: Record, reason: str, detail: str) -> dict[str, object]:
+    """The line of a record that can never be read: where it stood and why."""
+    return {
+        "kind": "unreadable",
+        "reason": reason,
+        "detail": detail,
+        "key": None if record.key is None else record.key.decode("utf-8", "backslashreplace"),
+        "size_bytes": len(record.value or b""),
+        **_place(record),
+    }
+
+
+def encode_line(line: dict[str, object]) -> bytes:
+    """The line as UTF-8 with its newline. Numbers that JSON does not have become their names."""
+    try:
+        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(line), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _place(record: Record) -> dict[str, object]:
+    time = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC)
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "time": time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "time_ms": record.timestamp_ms,
+    }
+
+
+def _told(message: Message) -> dict[str, object]:
+    match message:
+        case Event():
+            return {
+                "kind": "event",
+                "workflow": message.workflow_id,
+                "step": message.step_id,
+                "facet": message.event_type,
+                "event_id": message.id,
+                "attempt": message.attempt,
+                "payload": message.payload,
+            }
+        case StepContinue() | StepFailed() | StepUpdate():
+            return {
+                "kind": "answer",
+                "answer": type(message).__name__,
+                "workflow": message.workflow_id or workflow_of(message.step_id),
+                "step": message.step_id,
+                "event_id": message.event_id,
+                "attempt": message.attempt,
+                "agent": message.agent,
+                "group": message.group,
+                **_answer(message),
+            }
+        case Lifecycle():
+            error = message.error
+            return {
+                "kind": "lifecycle",
+                "milestone": message.kind,
+                "workflow": message.workflow_id,
+                "step": message.step_id,
+                "facet": message.facet,
+                "outputs": message.outputs,
+                "error": None if error is None else {"type": error.type, "message": error.message},
+            }
+        case StartWorkflow():
+            return {
+                "kind": "command",
+                "command": "StartWorkflow",
+                "workflow": message.workflow_id,
+                "name": message.workflow,
+                "program": message.program,
+                "inputs": message.inputs,
+            }
+        case CancelWorkflow():
+            return {
+                "kind": "command",
+                "command": "CancelWorkflow",
+                "workflow": message.workflow_id,
+                "reason": message.reason,
+            }
+        case ExternalEvent():
+            return {
+                "kind": "external",
+                "workflow": message.workflow_id,
+                "name": message.name,
+                "value": message.value,
+                "event_id": message.id,
+            }
+        case _:
+            return {"kind": type(message).__name__}
+
+
+def _answer(message: StepContinue | StepFailed | StepUpdate) -> dict[str, object]:
+    match message:
+        case StepContinue():
+            return {"result": message.result}
+        case StepFailed():
+            return {"error": {"type": message.error.type, "message": message.error.message}}
+        case StepUpdate():
+            return {"partial": message.partial}
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    return value
+
+
+class LastWritten(NamedTuple):
+    """How far a partition is written: the highest offset, and the latest time of its records."""
+
+    offset: int
+    time_ms: int
+
+
+class AuditSink(Protocol):
+    """Where audit lines go."""
+
+    def write(self, lines: Iterable[bytes]) -> None:
+        """Take whole lines."""
+
+    def sync(self) -> None:
+        """Return when all that was written is kept."""
+
+    def written(self) -> dict[TopicPartition, LastWritten]:
+        """What is known to be written, by partition."""
+
+    def close(self) -> None: ...
+
+
+class AuditStream:
+    """Lines into a binary stream that someone else opened, stdout for one. It does not remember."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def write(self, lines: Iterable[bytes]) -> None:
+        self._stream.write(b"".join(lines))
+
+    def sync(self) -> None:
+        self._stream.flush()
+
+    def written(self) -> dict[TopicPartition, LastWritten]:
+        return {}
+
+    def close(self) -> None:
+        self._stream.flush()
+
+
+class AuditFile:
+    """Lines at the end of a file. A line that a crash has torn is removed when the file is opened."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError when the file can be neither opened nor made."""
+        self._file = open(path, "a+b", buffering=1024 * 1024)  # noqa: SIM115 - open as long as the audit runs
+        self._written = self._read_tail()
+
+    def write(self, lines: Iterable[bytes]) -> None:
+        self._file.write(b"".join(lines))
+
+    def sync(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def written(self) -> dict[TopicPartition, LastWritten]:
+        return dict(self._written)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _read_tail(self) -> dict[TopicPartition, LastWritten]:
+        size = self._file.seek(0, io.SEEK_END)
+        start = max(0, size - TAIL_BYTES)
+        self._file.seek(start)
+        tail = self._file.read()
+        if not tail.endswith(b"\n"):
+            self._file.truncate(start + tail.rfind(b"\n") + 1)
+        lines = tail.split(b"\n")[0 if start == 0 else 1 : -1]
+        written: dict[TopicPartition, LastWritten] = {}
+        for line in lines:
+            try:
+                entry = json.loads(line)
+                where = TopicPartition(str(entry["topic"]), int(entry["partition"]))
+                before = written.get(where, LastWritten(-1, -1))
+                offset, time_ms = int(entry["offset"]), int(entry["time_ms"])
+                written[where] = LastWritten(max(offset, before.offset), max(time_ms, before.time_ms))
+            except (ValueError, KeyError, TypeError):
+                continue  # a line of someone else
+        return written

@@ -1,0 +1,206 @@
+"""What people and programs do from outside: create topics, deploy programs, start workflows, answer steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+
+from afl.compiled import CompiledProgram
+from afl.runtime.types import workflow_id_v7
+from afl_stream.codec import Codec
+from afl_stream.config import StreamConfig
+from afl_stream.definitions import Definitions, deploy
+from afl_stream.errors import Reason, StreamError, TopicMissing, Unreadable
+from afl_stream.headers import headers_for
+from afl_stream.messages import (
+    CancelWorkflow,
+    FailureReason,
+    Lifecycle,
+    Message,
+    StartWorkflow,
+    StepContinue,
+    StepFailed,
+    check_workflow_id,
+    workflow_of,
+)
+from afl_stream.service import open_codec
+from afl_stream.topics import PlanAction, TopicPlan, Topology
+from afl_stream.transport import BrokerUnavailable, Consumer, TopicExists, TopicPartition, Transport
+
+SOURCE = "/afl-stream/client"
+
+#: Milestones after which nothing more comes of a workflow.
+_LAST_MILESTONES = frozenset({"workflow.completed", "workflow.error", "workflow.cancelled", "workflow.rejected"})
+
+
+class NotInTime(StreamError):
+    """Something that was waited for has not come."""
+
+    def __init__(self, what: str, timeout_s: float) -> None:
+        super().__init__(f"{what} has not come in {timeout_s:g} s; it may still: nothing was taken back")
+        self.what, self.timeout_s = what, timeout_s
+
+
+class Client:
+    """A deployment seen from outside. Needs the transport alone: no store, no engine. Belongs to one thread."""
+
+    def __init__(self, config: StreamConfig, transport: Transport, *, timeout_s: float = 10.0) -> None:
+        self._transport = transport
+        self._timeout_s = timeout_s
+        self.topology = Topology(config)
+        self._codec: Codec = open_codec(config, transport, self.topology)
+        self._producer = transport.producer()
+        self.definitions = Definitions(transport, self._codec, self.topology.definitions())
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._producer.close()
+        self.definitions.close()
+
+    # --- topics and programs ------------------------------------------------------------------------------------
+
+    def plan_topics(self, programs: Iterable[CompiledProgram] = ()) -> list[TopicPlan]:
+        """What would have to be created or differs, for these programs."""
+        return self.topology.plan(_event_facets(programs), self._transport.admin().topics())
+
+    def apply_topics(self, programs: Iterable[CompiledProgram] = ()) -> list[TopicPlan]:
+        """Create the topics that are missing, and return the plan that this followed. Changes no existing topic."""
+        admin = self._transport.admin()
+        plans = self.plan_topics(programs)
+        for plan in plans:
+            if plan.action is PlanAction.CREATE:
+                spec = plan.spec
+                try:
+                    admin.create_topic(
+                        spec.name,
+                        partitions=spec.partitions,
+                        replication=spec.replication,
+                        settings=spec.settings,
+                    )
+                except TopicExists:
+                    continue  # Somebody else was faster.
+        return plans
+
+    def deploy(self, program: CompiledProgram) -> None:
+        """Publish a compiled program. Raises TopicMissing when one of its facets has no topic yet."""
+        existing = self._transport.admin().topics()
+        for facet in program.event_facets():
+            topic = self.topology.facet(facet.qualified_name)
+            if topic not in existing:
+                raise TopicMissing(topic, f"event facet {facet.qualified_name}")
+        deploy(program, self._producer, self._codec, self.topology.definitions(), timeout_s=self._timeout_s)
+
+    # --- commands and answers -----------------------------------------------------------------------------------
+
+    def start(
+        self,
+        workflow: str,
+        inputs: Mapping[str, object] | None = None,
+        *,
+        workflow_id: str | None = None,
+        program: str | None = None,
+        requested_by: str | None = None,
+    ) -> str:
+        """Ask for a workflow to be started, and return its id, drawn here unless it is given.
+
+        The same id, program and inputs again start nothing new. Raises IdRefused, UnknownProgram with near names, and
+        BrokerUnavailable when the command was not acknowledged.
+        """
+        found, name = self.definitions.find(workflow, program)
+        now_ms = time.time_ns() // 1_000_000
+        workflow_id = check_workflow_id(workflow_id) if workflow_id is not None else workflow_id_v7(now_ms)
+        command = StartWorkflow(
+            workflow_id=workflow_id,
+            workflow=name,
+            program=found.fingerprint,
+            inputs=dict(inputs or {}),
+            requested_by=requested_by,
+            created_at=now_ms,
+        )
+        self._send(self.topology.commands(), workflow_id, command)
+        return workflow_id
+
+    def cancel(self, workflow_id: str, reason: str = "") -> None:
+        """Ask for a workflow to be ended."""
+        check_workflow_id(workflow_id)
+        self._send(self.topology.commands(), workflow_id, CancelWorkflow(workflow_id=workflow_id, reason=reason))
+
+    def continue_step(self, step_id: str, result: Mapping[str, object]) -> None:
+        """Answer a step's current event with a result. Raises IdRefused, ValueRefused, BrokerUnavailable."""
+        self._send(self.topology.control(), workflow_of(step_id), StepContinue(step_id=step_id, result=dict(result)))
+
+    def fail_step(self, step_id: str, message: str, error_type: str = "Failed") -> None:
+        """Answer a step's current event with a failure."""
+        failed = StepFailed(step_id=step_id, error=FailureReason(type=error_type, message=message))
+        self._send(self.topology.control(), workflow_of(step_id), failed)
+
+    def _send(self, topic: str, key: str, message: Message) -> None:
+        outcome: list[Exception | None] = []
+        self._producer.produce(
+            topic,
+            self._codec.encode(message, topic),
+            key=key.encode(),
+            headers=headers_for(message, source=SOURCE),
+            on_delivery=lambda error, _where, _offset: outcome.append(error),
+        )
+        self._producer.flush(self._timeout_s)
+        if not outcome:
+            raise BrokerUnavailable(f"{topic}: no acknowledgement in {self._timeout_s:g} s")
+        if outcome[0] is not None:
+            raise outcome[0]
+
+    # --- waiting ------------------------------------------------------------------------------------------------
+
+    def milestones(self) -> Milestones:
+        """Follow the lifecycle topic from its end as it is now: open it before the command that it waits for."""
+        return Milestones(self._transport, self._codec, self.topology.lifecycle())
+
+
+class Milestones:
+    """The lifecycle topic, followed from where it ended when this was made."""
+
+    def __init__(self, transport: Transport, codec: Codec, topic: str) -> None:
+        self._codec = codec
+        self._consumer: Consumer = transport.consumer(None)
+        found = transport.admin().topics().get(topic)
+        if found is None:
+            raise TopicMissing(topic, "milestones of workflows")
+        partitions = [TopicPartition(topic, number) for number in range(found.partitions)]
+        self._consumer.assign({p: self._consumer.watermarks(p).high for p in partitions})
+
+    def read(self, timeout_s: float) -> list[Lifecycle]:
+        """What has come, after waiting up to `timeout_s` for the first."""
+        found: list[Lifecycle] = []
+        for record in self._consumer.consume(500, timeout_s):
+            try:
+                message = self._codec.decode(record.value, record.headers)
+                if not isinstance(message, Lifecycle):
+                    raise Unreadable(Reason.UNKNOWN_TYPE, type(message).__name__)
+            except Unreadable:
+                continue  # A stranger's record is no milestone.
+            found.append(message)
+        return found
+
+    def last_of(self, workflow_id: str, timeout_s: float) -> Lifecycle:
+        """Wait for a workflow's last milestone. Raises NotInTime."""
+        deadline_s = time.monotonic() + timeout_s
+        while (left_s := deadline_s - time.monotonic()) > 0:
+            for milestone in self.read(min(left_s, 0.5)):
+                if milestone.workflow_id == workflow_id and milestone.kind in _LAST_MILESTONES:
+                    return milestone
+        raise NotInTime(f"the end of workflow {workflow_id}", timeout_s)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _event_facets(programs: Iterable[CompiledProgram]) -> list[str]:
+    return sorted({facet.qualified_name for program in programs for facet in program.event_facets()})

@@ -1,0 +1,176 @@
+"""Turns records into bytes and bytes into records: framing, schema and body in one place."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from afl_stream.afl_types import TypeScope
+from afl_stream.avro_schema import WriterSchema, parse_schema_text
+from afl_stream.control_json import decode_json, looks_like_json
+from afl_stream.errors import EventTooLarge, Reason, SchemaUnknown, Unreadable
+from afl_stream.framing import Framing, SingleObjectFraming
+from afl_stream.limits import MAX_CACHED_SCHEMAS, MAX_EVENT_BYTES
+from afl_stream.message_reader import BodyReader, compile_body_reader
+from afl_stream.message_shapes import refuse_newer, shape_of
+from afl_stream.message_writer import BodyWriter, compile_body_writer, compile_event_writer
+from afl_stream.messages import Event, Message
+from afl_stream.payload_schema import event_schema_text
+from afl_stream.schema_source import SchemaLog, SchemaSource, SchemasTopicSource
+
+#: Header that carries the step schema version of any record; a higher major number pauses the reader.
+VERSION_HEADER: Final = "afl_step_schema_version"
+CONTENT_TYPE_HEADER: Final = "content-type"
+_JSON_CONTENT: Final = b"application/json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """A framing and the place where the schemas of its ids are kept."""
+
+    framing: Framing
+    source: SchemaSource
+
+
+class EventWriter:
+    """Encodes the events of one facet, typed by its signature."""
+
+    def __init__(self, facet: str, schema: WriterSchema, header: bytes, body: BodyWriter, max_bytes: int) -> None:
+        self.facet = facet
+        self.schema = schema
+        self._header = header
+        self._body = body
+        self._max_bytes = max_bytes
+
+    def encode(self, event: Event) -> bytes:
+        """Return the record's value. Raises ValueRefused naming the place, and EventTooLarge."""
+        out = bytearray(self._header)
+        self._body(out, event)
+        if len(out) > self._max_bytes:
+            raise EventTooLarge(f"event {event.id} of {self.facet}", len(out), self._max_bytes)
+        return bytes(out)
+
+
+class Codec:
+    """Encodes with one framing, decodes any that it was given.
+
+    A schema is announced, and its acknowledgement waited for, when it is first used; so make the event writers of a
+    program before its first step commits. Threads may share a codec.
+    """
+
+    def __init__(self, wire: Wire, *, also_reads: Sequence[Wire] = (), max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._wire = wire
+        self._wires = (wire, *also_reads)
+        self._max_bytes = max_event_bytes
+        self._lock = threading.Lock()
+        self._writers: dict[tuple[str, str], tuple[bytes, BodyWriter]] = {}
+        self._event_writers: dict[tuple[str, str], EventWriter] = {}
+        self._readers: dict[tuple[int, int], BodyReader] = {}
+
+    def encode(self, message: Message, topic: str = "") -> bytes:
+        """Return the value of a record; an Event is written without a typed payload here.
+
+        Raises ValueRefused, EventTooLarge, and SchemaUnavailable when its schema could not be announced.
+        """
+        name = type(message).__name__
+        entry = self._writers.get((name, topic))
+        if entry is None:
+            header = self._announced_header(shape_of(name).schema, topic)
+            entry = self._writers[(name, topic)] = (header, compile_body_writer(name))
+        out = bytearray(entry[0])
+        entry[1](out, message)
+        if len(out) > self._max_bytes:
+            raise EventTooLarge(f"record {name}", len(out), self._max_bytes)
+        return bytes(out)
+
+    def event_writer(
+        self, facet: str, params: Sequence[Mapping[str, Any]], scope: TypeScope | None = None, topic: str = ""
+    ) -> EventWriter:
+        """Return the writer of a facet's events; the same signature gives the same writer.
+
+        `params` are [{"name", "type"}] with qualified type names. Raises TypeUnknown and SchemaUnavailable.
+        """
+        scope = scope or TypeScope()
+        key = (topic, json.dumps([facet, [(p["name"], p["type"]) for p in params], _used(params, scope)]))
+        writer = self._event_writers.get(key)
+        if writer is None:
+            body = compile_event_writer(params, scope)
+            schema = parse_schema_text(event_schema_text(facet, params, scope))
+            header = self._announced_header(schema, topic)
+            writer = self._event_writers[key] = EventWriter(facet, schema, header, body, self._max_bytes)
+        return writer
+
+    def decode(
+        self, value: bytes | None, headers: Iterable[tuple[str, bytes]] = (), *, json_allowed: bool = False
+    ) -> Message:
+        """Return the record in a value. JSON is read where it is allowed: on control, commands and external.
+
+        Raises Unreadable for what can never be read, NewerFormat for what a newer release wrote, and
+        SchemaUnavailable when the schema cannot be looked up right now; nothing else.
+        """
+        if value is None:
+            raise Unreadable(Reason.NULL_VALUE, "the record has no value")
+        if not value:
+            raise Unreadable(Reason.EMPTY_VALUE, "the record's value has no bytes")
+        declared_json = False
+        for name, content in headers:
+            if name == VERSION_HEADER and content is not None:
+                refuse_newer(content.decode("utf-8", "replace"))
+            elif name == CONTENT_TYPE_HEADER and content is not None:
+                declared_json = content.partition(b";")[0].strip().lower() == _JSON_CONTENT
+        if json_allowed and (declared_json or looks_like_json(value)):
+            return decode_json(value)
+        for index, wire in enumerate(self._wires):
+            if wire.framing.claims(value):
+                schema_id, start = wire.framing.unframe(value)
+                reader = self._readers.get((index, schema_id)) or self._compile_reader(index, schema_id)
+                return reader(value, start)
+        raise Unreadable(Reason.BAD_MAGIC, f"the value begins with {value[:2].hex(' ')}, which is no known framing")
+
+    def _announced_header(self, schema: WriterSchema, topic: str) -> bytes:
+        return self._wire.framing.frame(self._wire.source.announce(schema, topic), b"")
+
+    def _compile_reader(self, index: int, schema_id: int) -> BodyReader:
+        try:
+            schema = self._wires[index].source.by_id(schema_id)
+        except SchemaUnknown as error:
+            raise Unreadable(Reason.UNKNOWN_SCHEMA, str(error)) from error
+        reader = compile_body_reader(schema)
+        with self._lock:
+            if len(self._readers) >= MAX_CACHED_SCHEMAS:
+                self._readers.pop(next(iter(self._readers)))
+            self._readers[(index, schema_id)] = reader
+        return reader
+
+
+def single_object_codec(log: SchemaLog, *, max_event_bytes: int = MAX_EVENT_BYTES) -> Codec:
+    """Return the codec for deployments without a schema registry, over the schemas topic."""
+    wire = Wire(framing=SingleObjectFraming(), source=SchemasTopicSource(log))
+    return Codec(wire, max_event_bytes=max_event_bytes)
+
+
+def decode_key(key: bytes | None) -> str:
+    """Return a record's key as text. Raises Unreadable (EMPTY_KEY, BAD_KEY)."""
+    if not key:
+        raise Unreadable(Reason.EMPTY_KEY, "the record has no key")
+    try:
+        return key.decode()
+    except UnicodeDecodeError as error:
+        raise Unreadable(Reason.BAD_KEY, f"the key is no UTF-8: {error}") from error
+
+
+def _used(params: Sequence[Mapping[str, Any]], scope: TypeScope) -> list[object]:
+    """List the schemas that a signature reaches, so that a changed schema under the same name is another writer."""
+    used: dict[str, list[tuple[str, object]]] = {}
+    pending = [param["type"] for param in params]
+    while pending:
+        afl_type = pending.pop()
+        if isinstance(afl_type, Mapping):
+            pending.append(afl_type.get("elementType"))
+        elif isinstance(afl_type, str) and afl_type in scope.schemas and afl_type not in used:
+            used[afl_type] = [(entry["name"], entry["type"]) for entry in scope.schemas[afl_type]]
+            pending.extend(entry["type"] for entry in scope.schemas[afl_type])
+    return [sorted(used.items(), key=lambda entry: entry[0])]

@@ -1,0 +1,403 @@
+"""The control loop: reads commands and answers, moves workflows on, and persists before it commits an offset."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from afl.runtime.errors import PositionLost, WorkflowConflict
+from afl.runtime.persistence import Batch, ParkedRecord, Position, PositionMove
+from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError
+from afl_stream.outbox import OutboxPublisher, Probe, control_lane, no_probe
+from afl_stream.outcomes import Outcome
+from afl_stream.partitioner import partition_for
+from afl_stream.transport import (
+    Assignor,
+    CommittedOffset,
+    Consumer,
+    OffsetOutOfRange,
+    Producer,
+    Record,
+    TopicPartition,
+    Transport,
+    TransportError,
+)
+from afl_stream.unit_of_work import Deployment, UnitOfWork
+
+_log = logging.getLogger(__name__)
+
+#: How long a new owner waits for the acknowledgement of what its lanes hold before it gives up and reports it.
+_LANES_TIMEOUT_S = 30.0
+#: How often parked answers, and outbox lanes without an owner, are looked at.
+_SWEEP_INTERVAL_MS = 1_000
+#: Attempts at a whole batch before it is split. A conflict is rare: another writer had one of its workflows.
+_WHOLE_ATTEMPTS = 2
+_SWEEP_LOCK = "outbox-sweep"
+
+
+class PositionOutsideLog(StreamError):
+    """The position in the store is outside the partition's log: what lay between is lost, or this is another log."""
+
+    def __init__(self, partition: TopicPartition, position: int, low: int, high: int) -> None:
+        lost = f"records {position} to {low - 1} are gone" if position < low else f"the log ends at {high}"
+        super().__init__(
+            f"{partition.topic}[{partition.partition}]: the store has read up to {position}, but {lost}; "
+            "nothing was skipped. Was the topic deleted and made again, or did its retention pass?"
+        )
+        self.partition, self.position, self.low, self.high = partition, position, low, high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlStats:
+    """What a control loop has done since it started."""
+
+    outcomes: Mapping[Outcome, int]
+    batches: int
+    conflicts: int
+    positions_lost: int
+    published: int
+    unacknowledged: int
+    runnable: int
+    owned: tuple[TopicPartition, ...]
+    paused: Mapping[TopicPartition, str]
+
+
+class ControlLoop:
+    """
+    Applies records in batches. One thread runs it.
+
+    For each batch, in this order:
+      1. read records of the owned partitions (`control.read`),
+      2. apply each to its workflow and evaluate to the fixed point, in memory (`control.applied`),
+      3. persist steps, outbox and positions in one transaction (`control.persisted`),
+      4. publish the outbox (`control.published`),
+      5. commit the offsets (`control.committed`).
+
+    A crash before 3 delivers the records again, and the same work makes the same ids. After 3 the records are behind
+    the stored position, where reading starts; the outbox is published by whoever owns its lane next, before it reads;
+    Kafka's committed offset only follows, for lag and for people.
+
+    A batch is one transaction, but no workflow holds up another: one that another writer has changed is read again,
+    and after that the batch is split. Losing a position means that the partition has another owner: everything is
+    dropped, and the loop joins its group again.
+    """
+
+    def __init__(self, deployment: Deployment, transport: Transport, probe: Probe = no_probe) -> None:
+        self._d = deployment
+        self._transport = transport
+        self._probe = probe
+        self._topics = (deployment.topology.control(), deployment.topology.commands())
+        self._cluster_id = transport.admin().cluster_id()
+        self._producer: Producer = transport.producer()
+        self._publisher = OutboxPublisher(deployment.store, self._producer, probe)
+        #: The next offset to read, as the store has it; None: the store has none for it yet.
+        self._positions: dict[TopicPartition, int | None] = {}
+        self._paused: dict[TopicPartition, str] = {}
+        self._runnable: deque[str] = deque()
+        #: Records read, and not applied yet: a schema that cannot be looked up right now is waited for.
+        self._unapplied: list[Record] = []
+        #: The revision at which each workflow's parked answers were last judged.
+        self._judged: dict[str, int] = {}
+        self._swept_ms = 0
+        self._outcomes: Counter[Outcome] = Counter()
+        self._batches = self._conflicts = self._positions_lost = self._published = 0
+        self._consumer = self._join()
+
+    # --- membership ---------------------------------------------------------------------------------------------
+
+    def _join(self) -> Consumer:
+        # Range: whoever owns a partition of control owns the same one of commands, so that a workflow is hot in one
+        # place. Correctness does not depend on it.
+        consumer = self._transport.consumer(self._d.config.evaluator_group, assignor=Assignor.RANGE)
+        consumer.subscribe(self._topics, listener=self)
+        return consumer
+
+    def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """
+        Take partitions over.
+
+        In this order:
+          1. publish what the outbox holds for the partitions' lanes (`control.lanes_published`),
+          2. read the partitions' positions from the store (`control.positions_read`),
+          3. queue the workflows that have more to do now.
+
+        A crash between any two leaves all of it to the next owner. Publishing twice makes copies with the same ids.
+        Raises PositionOutsideLog when a position cannot be gone on from.
+        """
+        control = [p.partition for p in partitions if p.topic == self._topics[0]]
+        self._publisher.publish_lanes([control_lane(number) for number in control], _LANES_TIMEOUT_S)
+        self._probe("control.lanes_published")
+        stored = self._d.store.positions()
+        starts: dict[TopicPartition, int] = {}
+        for partition in partitions:
+            next_offset = stored.get(Position(self._cluster_id, partition.topic, partition.partition))
+            bounds = self._consumer_bounds(partition)
+            if next_offset is not None and not bounds[0] <= next_offset <= bounds[1]:
+                raise PositionOutsideLog(partition, next_offset, *bounds)
+            self._positions[partition] = next_offset
+            starts[partition] = bounds[0] if next_offset is None else next_offset
+        self._probe("control.positions_read")
+        self._own(control, add=True)
+        queued = set(self._runnable)
+        for workflow_id in self._d.store.runnable_workflows():
+            number = partition_for(workflow_id.encode(), self._d.config.topics.control_partitions)
+            if number in control and workflow_id not in queued:
+                self._runnable.append(workflow_id)
+        return starts
+
+    def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Between two batches nothing is half done: what was committed stays, the rest is the next owner's."""
+        self.on_lost(partitions)
+
+    def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        gone = set(partitions)
+        for partition in partitions:
+            self._positions.pop(partition, None)
+            self._paused.pop(partition, None)
+        self._unapplied = [record for record in self._unapplied if record.topic_partition not in gone]
+        self._own([p.partition for p in partitions if p.topic == self._topics[0]], add=False)
+
+    def _own(self, numbers: Sequence[int], *, add: bool) -> None:
+        owned = self._d.lanes.owned
+        self._d.lanes.owned = owned | set(numbers) if add else owned - set(numbers)
+
+    def _consumer_bounds(self, partition: TopicPartition) -> tuple[int, int]:
+        # A reader of its own: the group's consumer is in the middle of its assignment.
+        reader = self._transport.consumer(None)
+        try:
+            bounds = reader.watermarks(partition)
+        finally:
+            reader.close()
+        return bounds.low, bounds.high
+
+    def _rejoin(self, why: Exception) -> None:
+        """Another owner has our partitions: drop everything, say why, and join again."""
+        self._positions_lost += 1
+        _log.warning("evaluator lost its partitions and joins again; nothing of its batch was written: %s", why)
+        self._unapplied.clear()
+        self._runnable.clear()
+        self._d.workflows.forget_all()
+        consumer, held = self._consumer, list(self._positions)
+        self.on_lost(held)
+        consumer.close()
+        self._consumer = self._join()
+
+    # --- batches ------------------------------------------------------------------------------------------------
+
+    def run_once(self, timeout_s: float) -> int:
+        """Handle one batch, waiting up to `timeout_s` for its first record; how many records it had.
+
+        Raises SchemaUnavailable when a schema cannot be looked up right now: the records wait, call again later.
+        """
+        self._publisher.settle()
+        self._sweep()
+        records = self._read(0.0 if self._runnable else timeout_s)
+        turns = [self._runnable.popleft() for _ in range(min(len(self._runnable), 16))]
+        try:
+            if records or turns:
+                self._process(records, turns)
+            elif self._publisher.has_published:
+                self._commit_published()
+        except PositionLost as error:
+            self._rejoin(error)
+        except BaseException:
+            self._runnable.extendleft(reversed(turns))
+            raise
+        return len(records)
+
+    def _read(self, timeout_s: float) -> list[Record]:
+        if self._unapplied:
+            records, self._unapplied = self._unapplied, []
+            return records
+        try:
+            records = self._consumer.consume(self._d.config.evaluator.batch_records, timeout_s)
+        except OffsetOutOfRange as error:
+            raise PositionOutsideLog(error.partition, error.offset, error.bounds.low, error.bounds.high) from error
+        if records:
+            self._probe("control.read")
+        return records
+
+    def _process(self, records: list[Record], turns: list[str]) -> None:
+        for _ in range(_WHOLE_ATTEMPTS):
+            try:
+                self._attempt(records, turns)
+                return
+            except WorkflowConflict as error:
+                self._conflicts += 1
+                _log.info("batch of %d records met a conflict, computed again: %s", len(records), error)
+        # One at a time: no workflow holds up another.
+        for workflow_id in turns:
+            self._insist([], [workflow_id])
+        for record in records:
+            self._insist([record], [])
+
+    def _insist(self, records: list[Record], turns: list[str]) -> None:
+        """Each conflict means that another writer got on; so this ends."""
+        while True:
+            try:
+                self._attempt(records, turns)
+                return
+            except WorkflowConflict:
+                self._conflicts += 1
+
+    def _attempt(self, records: list[Record], turns: list[str]) -> None:
+        unit = UnitOfWork(self._d)
+        records = self._apply(unit, records)
+        for workflow_id in turns:
+            unit.go_on(workflow_id)
+        self._probe("control.applied")
+        self._commit(unit, records)
+
+    def _apply(self, unit: UnitOfWork, records: list[Record]) -> list[Record]:
+        """Apply the records; those of a partition with a newer format wait there, and are not among the returned."""
+        applied: list[Record] = []
+        held: set[TopicPartition] = set()
+        for record in records:
+            if record.topic_partition in held or record.topic_partition not in self._positions:
+                continue
+            try:
+                unit.apply(record)
+            except SchemaUnavailable:
+                self._unapplied = records
+                raise
+            except NewerFormat as error:
+                held.add(record.topic_partition)
+                self._pause(record, error)
+                continue
+            applied.append(record)
+        return applied
+
+    def _pause(self, record: Record, error: NewerFormat) -> None:
+        partition = record.topic_partition
+        self._paused[partition] = f"offset {record.offset}: {error}"
+        _log.error("%s[%d] is paused at offset %d: %s", *partition, record.offset, error)
+        self._consumer.seek(partition, record.offset)
+        self._consumer.pause([partition])
+
+    def _commit(self, unit: UnitOfWork, records: list[Record]) -> None:
+        batch = unit.finish()
+        ends = {record.topic_partition: record.offset + 1 for record in records}
+        batch.positions = [
+            PositionMove(
+                position=Position(self._cluster_id, *partition),
+                expected=self._positions[partition],
+                next_offset=next_offset,
+            )
+            for partition, next_offset in ends.items()
+        ]
+        batch.published = self._publisher.take_published()
+        try:
+            first = self._d.store.commit_batch(batch)
+        except BaseException:
+            self._publisher.give_back(batch.published)
+            raise
+        self._probe("control.persisted")
+        self._positions.update(ends)
+        self._outcomes.update(unit.outcomes)
+        self._batches += 1
+        unit.keep()
+        self._runnable.extend(w for w in unit.over_budget if w not in self._runnable)
+        self._published += len(batch.outbox)
+        self._publisher.publish(first, batch.outbox)
+        self._probe("control.published")
+        self._follow(ends)
+        self._probe("control.committed")
+
+    def _follow(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Let Kafka's committed offsets follow the stored positions. Nothing depends on them."""
+        if not ends:
+            return
+        try:
+            self._consumer.commit({p: CommittedOffset(offset=o) for p, o in ends.items()})
+        except TransportError as error:
+            _log.warning("offsets were not committed, the stored positions hold: %s", error)
+
+    def _commit_published(self) -> None:
+        """Nothing else to do: delete the rows of what was published."""
+        published = self._publisher.take_published()
+        try:
+            self._d.store.commit_batch(Batch(published=published, now_ms=self._d.clock.now_ms()))
+        except BaseException:
+            self._publisher.give_back(published)
+            raise
+
+    # --- sweeps -------------------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        """Now and then: judge parked answers again, and publish for writers that died."""
+        now_ms = self._d.clock.now_ms()
+        if now_ms - self._swept_ms < _SWEEP_INTERVAL_MS:
+            return
+        self._swept_ms = now_ms
+        self._sweep_parked(now_ms)
+        self._sweep_lanes(now_ms)
+
+    def _sweep_parked(self, now_ms: int) -> None:
+        expired = self._d.store.parked(expired_at_ms=now_ms)
+        waiting = self._d.store.parked()
+        if not waiting:
+            self._judged.clear()
+            return
+        revisions = self._d.store.revisions({row.workflow_id for row in waiting})
+        due: dict[str, list[ParkedRecord]] = {}
+        gone = {row.id for row in expired}
+        for row in waiting:
+            revision = revisions.get(row.workflow_id, 0)
+            if row.id not in gone and revision and self._judged.get(row.workflow_id) != revision:
+                due.setdefault(row.workflow_id, []).append(row)
+        for workflow_id, rows in due.items():
+            self._judged[workflow_id] = revisions[workflow_id]
+            self._settle_parked(rows, [])
+        if expired:
+            self._settle_parked([], expired)
+
+    def _settle_parked(self, again: list[ParkedRecord], expired: list[ParkedRecord]) -> None:
+        unit = UnitOfWork(self._d)
+        unit.apply_parked(again)
+        unit.expire_parked(expired)
+        try:
+            self._commit(unit, [])
+        except WorkflowConflict:
+            # Another writer has the workflow: whoever looks next judges again.
+            self._judged.clear()
+
+    def _sweep_lanes(self, now_ms: int) -> None:
+        older_than_ms = now_ms - self._d.config.evaluator.lane_sweep_after_ms
+        orphans = [
+            row
+            for row in self._d.store.outbox(older_than_ms=older_than_ms)
+            if not self._d.lanes.is_own(row.record.lane)
+        ]
+        if orphans and self._d.store.acquire_lock(_SWEEP_LOCK, self._d.config.evaluator.lane_sweep_after_ms):
+            _log.info("publishing %d outbox records that their writers left behind", len(orphans))
+            self._publisher.publish_stored(orphans)
+
+    # --- looking at it, and its end -----------------------------------------------------------------------------
+
+    def stats(self) -> ControlStats:
+        """A snapshot; may be called by any thread."""
+        return ControlStats(
+            outcomes=dict(self._outcomes),
+            batches=self._batches,
+            conflicts=self._conflicts,
+            positions_lost=self._positions_lost,
+            published=self._published,
+            unacknowledged=self._publisher.in_flight,
+            runnable=len(self._runnable),
+            owned=tuple(sorted(self._positions)),
+            paused=dict(self._paused),
+        )
+
+    def is_idle(self) -> bool:
+        """Whether nothing is under way: no runnable workflow, no record unacknowledged or undeleted."""
+        return not (self._runnable or self._unapplied or self._publisher.in_flight or self._publisher.has_published)
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Stop cleanly: wait for acknowledgements, delete what was published, leave the group."""
+        self._publisher.drain(timeout_s)
+        if self._publisher.has_published:
+            self._commit_published()
+        self._consumer.close()
+        self._producer.close()

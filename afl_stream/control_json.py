@@ -1,0 +1,105 @@
+"""Records as JSON, for people with kcat and writers without Avro: `{"step_id": "...", "result": {...}}` is enough."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from afl_stream.afl_values import Refused, check_json
+from afl_stream.errors import Reason, Unreadable
+from afl_stream.limits import LONG_MAX, LONG_MIN
+from afl_stream.message_shapes import build_message, refuse_newer, shape_of
+from afl_stream.messages import FailureReason, Message
+
+#: Which entry makes a record without "type" what it is; the first that is there decides.
+_TELLING_ENTRIES: Final = (
+    ("result", "StepContinue"),
+    ("error", "StepFailed"),
+    ("partial", "StepUpdate"),
+    ("workflow", "StartWorkflow"),
+    ("name", "ExternalEvent"),
+)
+_JSON_TYPES: Final = (
+    "StepContinue",
+    "StepFailed",
+    "StepUpdate",
+    "StartWorkflow",
+    "CancelWorkflow",
+    "ExternalEvent",
+)
+
+
+def looks_like_json(value: bytes) -> bool:
+    """Say whether a value's first byte, blanks aside, is a brace. No Avro framing begins with one."""
+    return value[:64].lstrip(b" \t\r\n").startswith(b"{")
+
+
+def decode_json(value: bytes) -> Message:
+    """Read an answer, command or external event. Raises Unreadable or NewerFormat, and nothing else."""
+    try:
+        entries = json.loads(value.decode(), parse_int=_integer, parse_float=_double, parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise Unreadable(Reason.BAD_UTF8, str(error)) from error
+    except RecursionError:
+        raise Unreadable(Reason.TOO_DEEP, "the JSON nests too deep") from None
+    except json.JSONDecodeError as error:
+        raise Unreadable(Reason.BAD_JSON, str(error)) from error
+    if not isinstance(entries, dict):
+        raise Unreadable(Reason.BAD_JSON, "a record is a JSON object")
+    version = entries.get("step_schema_version")
+    if isinstance(version, str):
+        refuse_newer(version)
+    return build_message(shape_of(_type_of(entries)), entries)
+
+
+def encode_json(message: Message) -> bytes:
+    """Return an answer, command or external event as JSON with its type; what is null by default is left out.
+
+    Raises ValueRefused for what is no AFL value.
+    """
+    entries: dict[str, Any] = {"type": type(message).__name__}
+    for field in dataclasses.fields(message):
+        value = getattr(message, field.name)
+        if value is None and field.default is None:
+            continue
+        if isinstance(value, FailureReason):
+            value = {"type": value.type, "message": value.message}
+        try:
+            entries[field.name] = check_json(value)
+        except Refused as refused:
+            raise refused.at(f"{type(message).__name__}.{field.name}") from None
+    return json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _type_of(entries: Mapping[str, object]) -> str:
+    named = entries.get("type")
+    if named is None:
+        for entry, record in _TELLING_ENTRIES:
+            if entry in entries:
+                return record
+        raise Unreadable(Reason.MISSING_FIELD, "an object without type, result, error, partial, workflow and name")
+    if not isinstance(named, str) or named not in _JSON_TYPES:
+        raise Unreadable(Reason.UNKNOWN_TYPE, f"type {str(named)[:40]!r} is none of {', '.join(_JSON_TYPES)}")
+    return named
+
+
+def _integer(digits: str) -> int:
+    # The length is looked at first: turning a million digits into a number takes minutes.
+    if len(digits) <= 20:
+        number = int(digits)
+        if LONG_MIN <= number <= LONG_MAX:
+            return number
+    raise Unreadable(Reason.NUMBER_OUT_OF_RANGE, f"the integer {digits[:40]} is beyond 64 bits")
+
+
+def _double(digits: str) -> float:
+    number = float(digits)
+    if number - number != 0.0:
+        raise Unreadable(Reason.NUMBER_OUT_OF_RANGE, f"the number {digits[:40]} is larger than any Double")
+    return number
+
+
+def _refuse_constant(name: str) -> object:
+    raise Unreadable(Reason.NUMBER_OUT_OF_RANGE, f"{name} is no AFL value")

@@ -1,0 +1,409 @@
+"""Reading from the embedded broker: positions, deliveries and the steps of a rebalance, on the caller's thread."""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from threading import Condition
+
+from afl_stream.embedded_broker import EmbeddedBroker
+from afl_stream.embedded_faults import Probe
+from afl_stream.embedded_group import Member
+from afl_stream.embedded_log import PartitionLog
+from afl_stream.embedded_position import NotAssigned, Position
+from afl_stream.transport import (
+    Assignor,
+    CommittedOffset,
+    Fenced,
+    OffsetOutOfRange,
+    RebalanceListener,
+    Record,
+    Start,
+    TopicPartition,
+    TransportError,
+    UnknownTopic,
+    Watermarks,
+)
+
+
+class EmbeddedConsumer:
+    """A member of a group, or a reader of its own; see the Consumer port."""
+
+    def __init__(
+        self,
+        broker: EmbeddedBroker,
+        group: str | None,
+        *,
+        client_id: str,
+        assignor: Assignor,
+        start: Start,
+        probe: Probe,
+    ) -> None:
+        self.group = group
+        self.member: Member | None = None
+        self._broker = broker
+        self._client_id = client_id
+        self._assignor = assignor
+        self._start = start
+        self._probe = probe
+        self._wake = Condition(broker.lock)
+        self._positions: dict[TopicPartition, Position] = {}
+        #: Partitions that may have something to read, longest waiting first.
+        self._ready: dict[TopicPartition, None] = {}
+        self._listener: RebalanceListener | None = None
+        self._topics: frozenset[str] = frozenset()
+        self._pattern: re.Pattern[str] | None = None
+        self._group_moved = False
+        self._topics_seen = -1
+        self._missing: set[str] = set()
+        self._closed = False
+        broker.wake_at_close(self._moved)
+
+    # What the broker calls, under its lock
+
+    def more(self, partition: TopicPartition) -> None:
+        self._ready[partition] = None
+        self._wake.notify_all()
+
+    def _moved(self) -> None:
+        self._group_moved = True
+        self._wake.notify_all()
+
+    # Joining
+
+    def subscribe(
+        self, topics: Sequence[str], *, pattern: str | None = None, listener: RebalanceListener | None = None
+    ) -> None:
+        """Raises AssignorMismatch, and TransportError for a consumer without a group."""
+        if self.group is None:
+            raise TransportError("a consumer without a group cannot subscribe; assign partitions to it")
+        compiled = None if pattern is None else re.compile(pattern)
+        with self._broker.lock:
+            self._check_open()
+            self._listener = listener
+            self._topics, self._pattern = frozenset(topics), compiled
+            self._topics_seen = -1
+            self._missing.clear()
+            if self.member is None:
+                self._drop(list(self._positions))
+                self._join(self.group)
+            elif not self.member.fenced:
+                self.member.topics, self.member.pattern = self._topics, self._pattern
+                self._broker.rebalance(self.group)
+
+    def _join(self, group: str) -> Member:
+        member = Member(
+            client_id=self._client_id,
+            sequence=self._broker.next_sequence(),
+            topics=self._topics,
+            pattern=self._pattern,
+            wake=self._moved,
+        )
+        self._broker.join(group, member, self._assignor)
+        self.member = member
+        self._group_moved = True
+        return member
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Raises UnknownTopic, UnknownPartition, and TransportError for a member of a group."""
+        with self._broker.lock:
+            self._check_open()
+            if self.member is not None:
+                raise TransportError(f"a member of group {self.group} is given its partitions; it cannot assign")
+            logs = {where: self._broker.log(where) for where in positions}
+            self._drop(list(self._positions))
+            for where, offset in positions.items():
+                self._add(where, logs[where], offset)
+
+    # Reading
+
+    def poll(self, timeout_s: float) -> Record | None:
+        records = self.consume(1, timeout_s)
+        return records[0] if records else None
+
+    def consume(self, max_records: int, timeout_s: float) -> list[Record]:
+        """Raises OffsetOutOfRange (again and again, until a seek, a pause or a rebalance), BrokerUnavailable, and
+        UnknownTopic once for a subscribed topic that is not there."""
+        deadline_s = time.monotonic() + timeout_s
+        wrote_late = False
+        while True:
+            if self._group_moved:
+                self._follow_group()
+            with self._broker.lock:
+                self._check_open()
+                if self._group_moved:
+                    continue
+                self._report_missing_topics()
+                records = self._take(max_records)
+                if not records:
+                    remaining_s = deadline_s - time.monotonic()
+                    queued = self._broker.queue.has_queued()
+                    if remaining_s <= 0 and (wrote_late or not queued):
+                        return []
+                    if not queued:
+                        self._wake.wait(remaining_s)
+                        continue
+            if records:
+                return self._deliver(records)
+            # What others have produced may be for us, and nobody else may come to write it.
+            wrote_late = remaining_s <= 0
+            self._broker.queue.write(max(0.0, remaining_s))
+
+    def _take(self, limit: int) -> list[Record]:
+        taken: list[Record] = []
+        for _ in range(len(self._ready)):
+            where = next(iter(self._ready))
+            position = self._positions.get(where)
+            if position is None or position.paused:
+                del self._ready[where]
+                continue
+            if position.log.deleted:
+                self._follow_topic(where, position)
+            if position.is_lost() and taken:
+                break
+            # The next one in turn comes first the next time, also when this one raises.
+            del self._ready[where]
+            self._ready[where] = None
+            if position.is_lost():
+                bounds = self._broker.log(where).bounds
+                raise OffsetOutOfRange(where, position.offset or 0, bounds)
+            records = position.take(limit - len(taken))
+            if not records:
+                del self._ready[where]
+                continue
+            taken.extend(records)
+            if len(taken) >= limit:
+                break
+        return taken
+
+    def _follow_topic(self, where: TopicPartition, position: Position) -> None:
+        """A topic was created again: go on in it where nothing of either log is skipped. Raises UnknownTopic."""
+        log = self._broker.log(where)
+        if position.offset == position.log.high == log.low:
+            self._enter(position, log, log.low)
+
+    def _enter(self, position: Position, log: PartitionLog, offset: int) -> None:
+        if log is not position.log:
+            position.log.readers.remove(self)
+            log.readers.append(self)
+        position.move(offset, log)
+
+    def _deliver(self, records: list[Record]) -> list[Record]:
+        try:
+            self._probe("poll.before_deliver")
+        except BaseException:
+            with self._broker.lock:
+                for record in reversed(records):
+                    position = self._positions.get(record.topic_partition)
+                    if position is not None:
+                        position.move(record.offset, position.log)
+                        self._ready[record.topic_partition] = None
+            raise
+        return records
+
+    def _report_missing_topics(self) -> None:
+        if self._topics_seen == self._broker.topics_version:
+            return
+        for topic in sorted(self._topics):
+            if self._broker.has_topic(topic):
+                self._missing.discard(topic)
+            elif topic not in self._missing:
+                self._missing.add(topic)
+                raise UnknownTopic(topic)
+        self._topics_seen = self._broker.topics_version
+
+    # Rebalances
+
+    def _follow_group(self) -> None:
+        """Run the callbacks that are due, one step of the group at a time, until none is."""
+        while True:
+            with self._broker.lock:
+                self._check_open()
+                member, name = self.member, self.group
+                if member is None or name is None:
+                    self._group_moved = False
+                    return
+                if member.fenced:
+                    lost = sorted(self._positions)
+                    self._drop(lost)
+                    member = self._join(name)
+                else:
+                    lost = []
+                group = self._broker.group(name)
+                revoked = [] if lost else group.to_revoke(member)
+                granted = [] if lost or revoked else group.grant(member)
+                if not (lost or revoked or granted):
+                    self._group_moved = False
+                    return
+                for where in granted:
+                    self._add(where, self._broker.log(where), None)
+            if lost:
+                if self._listener is not None:
+                    self._listener.on_lost(lost)
+            elif revoked:
+                self._revoke(revoked, member)
+            else:
+                self._welcome(granted, member)
+
+    def _revoke(self, partitions: list[TopicPartition], member: Member) -> None:
+        """Until the callback is through, nobody else gets them; one that fails is asked again."""
+        self._probe("rebalance.before_revoke")
+        if self._listener is not None:
+            self._listener.on_revoked(partitions)
+        self._probe("rebalance.after_revoke")
+        with self._broker.lock:
+            self._drop(partitions)
+            if not member.fenced:
+                self._broker.group(self.group or "").release(member, partitions)
+
+    def _welcome(self, partitions: list[TopicPartition], member: Member) -> None:
+        """Ask the owner where to start. When that fails the partitions go back, and are given again."""
+        try:
+            self._probe("rebalance.before_assign")
+            starts = None if self._listener is None else self._listener.on_assigned(partitions)
+            for where, offset in (starts or {}).items():
+                self.seek(where, offset)
+        except BaseException:
+            with self._broker.lock:
+                self._drop(partitions)
+                if not member.fenced:
+                    self._broker.group(self.group or "").release(member, partitions)
+            raise
+        with self._broker.lock:
+            committed = self._broker.group(self.group or "").committed
+            for where in partitions:
+                position = self._positions.get(where)
+                if position is not None and position.offset is None:
+                    bounds = position.log.bounds
+                    begin = bounds.low if self._start is Start.EARLIEST else bounds.high
+                    position.offset = committed[where].offset if where in committed else begin
+
+    def _add(self, where: TopicPartition, log: PartitionLog, offset: int | None) -> None:
+        self._positions[where] = Position(log, offset)
+        log.readers.append(self)
+        self._ready[where] = None
+
+    def _drop(self, partitions: Sequence[TopicPartition]) -> None:
+        for where in partitions:
+            position = self._positions.pop(where, None)
+            if position is not None and self in position.log.readers:
+                position.log.readers.remove(self)
+            self._ready.pop(where, None)
+
+    # Positions
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        with self._broker.lock:
+            return frozenset(self._positions)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Raises NotAssigned, UnknownTopic."""
+        with self._broker.lock:
+            position = self._position(partition)
+            self._enter(position, self._broker.log(partition), offset)
+            self._ready[partition] = None
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """Raises NotAssigned."""
+        with self._broker.lock:
+            for where in partitions:
+                self._position(where).paused = True
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        """Raises NotAssigned."""
+        with self._broker.lock:
+            for where in partitions:
+                self._position(where).paused = False
+                self._ready[where] = None
+
+    def _position(self, where: TopicPartition) -> Position:
+        self._check_open()
+        position = self._positions.get(where)
+        if position is None:
+            raise NotAssigned(where)
+        return position
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool = False) -> None:
+        """
+        Commit, in this order:
+          1. check that this member still owns the partitions,
+          2. let others of the group see the offsets,
+          3. with `wait`, write them to the file.
+
+        A crash before 3 leaves the older offsets after a restart: the records come again. Raises BrokerUnavailable.
+        """
+        self._probe("commit.before")
+        with self._broker.lock:
+            self._check_open()
+            if self.group is None:
+                raise TransportError("a consumer without a group cannot commit")
+            group = self._broker.group(self.group)
+            if self.member is None:
+                lost = list(offsets) if group.members else []
+            else:
+                lost = [where for where in offsets if not group.owns(self.member, where)]
+            if lost and wait:
+                raise Fenced(lost)
+            self._broker.commit(self.group, {where: at for where, at in offsets.items() if where not in lost})
+        if wait:
+            self._broker.queue.write()
+            self._broker.queue.check_committed(self.group, offsets)
+        self._probe("commit.after")
+
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        with self._broker.lock:
+            self._check_open()
+            if self.group is None:
+                return {}
+            known = self._broker.group(self.group).committed
+            return {where: known[where] for where in partitions if where in known}
+
+    def watermarks(self, partition: TopicPartition) -> Watermarks:
+        """Raises UnknownTopic, UnknownPartition."""
+        with self._broker.lock:
+            self._check_open()
+            return self._broker.log(partition).bounds
+
+    # Leaving
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        if self._broker.closed:
+            self.abandon()
+            return
+        self._probe("close.before_leave")
+        held = sorted(self._positions)
+        try:
+            if self.member is not None and self._listener is not None and held:
+                if self.member.fenced:
+                    self._listener.on_lost(held)
+                else:
+                    self._listener.on_revoked(held)
+        except Exception:
+            self._leave()
+            raise
+        self._leave()
+        self._broker.queue.write()
+
+    def _leave(self) -> None:
+        with self._broker.lock:
+            self._detach()
+            if self.member is not None and self.group is not None and not self.member.fenced:
+                self._broker.leave(self.group, self.member)
+                self.member = None
+
+    def abandon(self) -> None:
+        """Stop without a word, as a dying process does: no callback runs, the group has to expire this member."""
+        with self._broker.lock:
+            self._detach()
+
+    def _detach(self) -> None:
+        self._closed = True
+        self._drop(list(self._positions))
+        self._broker.wake_at_close(self._moved, wanted=False)
+        self._wake.notify_all()
+
+    def _check_open(self) -> None:
+        self._broker.check_open()
+        if self._closed:
+            raise TransportError("this consumer is closed")

@@ -1,0 +1,177 @@
+"""The errors of the stream side, each built from facts: which one, what was found, what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+
+class StreamError(Exception):
+    """The root of every error that afl_stream raises on purpose."""
+
+
+class ConfigError(StreamError):
+    """A setting cannot be used as it stands."""
+
+    def __init__(self, source: str, key: str, found: object, expected: str) -> None:
+        super().__init__(f"{source}: {key}: found {found!r}, expected {expected}")
+        self.source = source
+        self.key = key
+        self.found = found
+        self.expected = expected
+
+
+class ResourceMissing(StreamError):
+    """A file that ships with the package is not there."""
+
+    def __init__(self, resource: str, looked_in: Sequence[str]) -> None:
+        super().__init__(f"{resource} not found; looked in {', '.join(looked_in)}; install the package again")
+        self.resource = resource
+        self.looked_in = tuple(looked_in)
+
+
+class IdRefused(StreamError):
+    """An id does not have the form that its kind must have."""
+
+    def __init__(self, kind: str, found: object, expected: str) -> None:
+        super().__init__(f"{found!r} is no {kind}: {expected}")
+        self.kind = kind
+        self.found = found
+        self.expected = expected
+
+
+class ValueRefused(StreamError):
+    """A value does not fit the AFL type that its place declares."""
+
+    def __init__(self, path: str, afl_type: str, found: str) -> None:
+        super().__init__(f"{path}: {_article(afl_type)} {afl_type} was expected, found {found}")
+        self.path = path
+        self.afl_type = afl_type
+        self.found = found
+
+
+class TypeUnknown(StreamError):
+    """A signature names a type that is neither built in, nor a schema, nor a facet that was given."""
+
+    def __init__(self, path: str, found: object) -> None:
+        super().__init__(f"{path}: {found!r} is no known type: not built in, no given schema or facet, no array")
+        self.path = path
+        self.found = found
+
+
+class EventTooLarge(StreamError):
+    """An encoded record is larger than `max_event_bytes` allows."""
+
+    def __init__(self, what: str, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            f"{what} takes {size_bytes} bytes, max_event_bytes allows {limit_bytes}; "
+            "pass a reference to the large value, or raise the setting and the topic's max.message.bytes"
+        )
+        self.what = what
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+
+class Reason(StrEnum):
+    """Why a record could not be read. Values stand in dead-letter headers: never change one."""
+
+    NULL_VALUE = "null_value"
+    EMPTY_VALUE = "empty_value"
+    EMPTY_KEY = "empty_key"
+    BAD_KEY = "bad_key"
+    BAD_MAGIC = "bad_magic"
+    UNKNOWN_SCHEMA = "unknown_schema"
+    UNKNOWN_TYPE = "unknown_type"
+    TRUNCATED = "truncated"
+    TRAILING_BYTES = "trailing_bytes"
+    BAD_AVRO = "bad_avro"
+    BAD_UTF8 = "bad_utf8"
+    BAD_JSON = "bad_json"
+    NUMBER_OUT_OF_RANGE = "number_out_of_range"
+    MISSING_FIELD = "missing_field"
+    WRONG_TYPE = "wrong_type"
+    BAD_ID = "bad_id"
+    TOO_DEEP = "too_deep"
+    BAD_SCHEMA = "bad_schema"
+    BAD_PROGRAM = "bad_program"
+
+
+class Unreadable(StreamError):
+    """A record can never be read, now or later: dead-letter it with the reason and go on."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(f"{reason.value}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class NewerFormat(StreamError):
+    """A record was written by a newer release: pause its partition and upgrade; it is never dead-lettered."""
+
+    def __init__(self, found: str, supported: str) -> None:
+        super().__init__(f"the record has format {found}, this release reads up to {supported}: upgrade this process")
+        self.found = found
+        self.supported = supported
+
+
+class SchemaUnknown(StreamError):
+    """The schemas topic was read to its end and holds no schema of this id."""
+
+    def __init__(self, schema_id: str) -> None:
+        super().__init__(f"no schema with fingerprint {schema_id} was announced by any writer")
+        self.schema_id = schema_id
+
+
+class SchemaUnavailable(StreamError):
+    """A schema cannot be looked up right now: wait and try again, skip nothing."""
+
+    def __init__(self, schema_id: str, cause: str) -> None:
+        super().__init__(f"schema {schema_id} cannot be looked up right now: {cause}")
+        self.schema_id = schema_id
+        self.cause = cause
+
+
+class DeclarationError(StreamError):
+    """A file of `topics/` says something that cannot be used."""
+
+    def __init__(self, source: str, key: str, found: object, expected: str) -> None:
+        super().__init__(f"{source}: {key}: found {found!r}, expected {expected}")
+        self.source = source
+        self.key = key
+        self.found = found
+        self.expected = expected
+
+
+class TopicNameRefused(StreamError):
+    """A topic name that Kafka would not take, or would fold together with another."""
+
+    def __init__(self, topic: str, why: str) -> None:
+        super().__init__(f"topic name {topic!r}: {why}")
+        self.topic = topic
+        self.why = why
+
+
+class TopicMissing(StreamError):
+    """A topic that is needed does not exist; nothing creates topics on the side."""
+
+    def __init__(self, topic: str, needed_for: str) -> None:
+        super().__init__(f"topic {topic} does not exist and is needed for {needed_for}; run: afl-stream topics apply")
+        self.topic = topic
+        self.needed_for = needed_for
+
+
+class TopicTooSmall(StreamError):
+    """A topic takes smaller records than `max_event_bytes` lets the runtime write."""
+
+    def __init__(self, topic: str, limit_bytes: int, needed_bytes: int) -> None:
+        super().__init__(
+            f"topic {topic} takes records of {limit_bytes} bytes, max_event_bytes and headers need {needed_bytes}; "
+            "raise the topic's max.message.bytes, or lower max_event_bytes"
+        )
+        self.topic = topic
+        self.limit_bytes = limit_bytes
+        self.needed_bytes = needed_bytes
+
+
+def _article(noun: str) -> str:
+    return "an" if noun[:1] in "AEIOUaeiou" else "a"

@@ -1,0 +1,232 @@
+"""Runs handlers: plain ones on threads, async ones on one event loop; so many at once, each within its time."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Lock, Thread
+
+from afl_stream.agent_handlers import Outcome, Raised, Returned, TimedOut
+from afl_stream.handler_modules import Handler
+
+
+class Call:
+    """One run of a handler. Whoever claims it first - its end or its time - says what became of it."""
+
+    __slots__ = ("_claimed", "_lock", "_on_outcome", "alone", "arguments", "cancel", "deadline", "handler",
+                 "is_async", "timeout_s")  # fmt: skip
+
+    def __init__(
+        self,
+        handler: Handler,
+        arguments: tuple[object, ...],
+        *,
+        is_async: bool,
+        timeout_s: float | None,
+        alone: bool,
+        on_outcome: Callable[[Outcome], None],
+    ) -> None:
+        self.handler = handler
+        self.arguments = arguments
+        self.is_async = is_async
+        self.timeout_s = timeout_s
+        self.alone = alone
+        self.deadline = float("inf")
+        self.cancel: Callable[[], object] | None = None
+        self._on_outcome = on_outcome
+        self._claimed = False
+        self._lock = Lock()
+
+    @property
+    def is_over(self) -> bool:
+        return self._claimed
+
+    def claim(self) -> bool:
+        """Say whether the caller is the first."""
+        with self._lock:
+            first, self._claimed = not self._claimed, True
+            return first
+
+    def tell(self, outcome: Outcome) -> None:
+        self._on_outcome(outcome)
+
+
+class HandlerPool:
+    """Slots for handlers, and what runs them. Any thread may use it.
+
+    A slot is taken by `reserve` and is free again when the call that was run in it has its outcome, also when that is
+    that its time was up: the thread of a handler that does not come back is replaced, and ends when the handler does.
+    Threads are daemons: a handler that never ends does not keep the process.
+    """
+
+    def __init__(
+        self,
+        max_concurrent: int,
+        *,
+        on_fatal: Callable[[BaseException], None],
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._max_concurrent = max_concurrent
+        self._on_fatal = on_fatal
+        self._clock_s = clock_s
+        self._lock = Lock()
+        self._reserved = 0
+        self._one_alone = False
+        self._calls: set[Call] = set()
+        self._queue: SimpleQueue[Call | None] = SimpleQueue()
+        self._workers = 0
+        self._busy = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self._closed = False
+
+    def on_free(self, listener: Callable[[], None]) -> None:
+        """Call the listener whenever a slot becomes free, on whichever thread frees it."""
+        self._listeners.append(listener)
+
+    @property
+    def in_use(self) -> int:
+        """How many slots are taken."""
+        return self._reserved
+
+    def reserve(self, *, alone: bool = False) -> bool:
+        """Take a slot if one is free. Of those that ask for `alone` only one runs at a time."""
+        with self._lock:
+            if self._reserved >= self._max_concurrent or (alone and self._one_alone):
+                return False
+            self._reserved += 1
+            self._one_alone = self._one_alone or alone
+            return True
+
+    def release(self, *, alone: bool = False) -> None:
+        """Give a slot back in which nothing was run."""
+        with self._lock:
+            self._reserved -= 1
+            if alone:
+                self._one_alone = False
+        for listener in self._listeners:
+            listener()
+
+    def run(self, call: Call) -> None:
+        """Run the call in the slot that was reserved for it."""
+        with self._lock:
+            if call.timeout_s is not None:
+                call.deadline = self._clock_s() + call.timeout_s
+            self._calls.add(call)
+            if not call.is_async:
+                self._busy += 1
+                if self._busy > self._workers:
+                    self._workers += 1
+                    Thread(target=self._work, name=f"handler-{self._workers}", daemon=True).start()
+        if call.is_async:
+            self._run_async(call)
+        else:
+            self._queue.put(call)
+
+    def expire(self) -> None:
+        """End the calls whose time is up."""
+        now_s = self._clock_s()
+        for call in [call for call in tuple(self._calls) if call.deadline <= now_s]:
+            if not call.claim():
+                continue
+            with self._lock:
+                if not call.is_async:
+                    self._workers -= 1
+                    self._busy -= 1
+            if call.cancel is not None:
+                call.cancel()
+            self._settle(call, TimedOut(call.timeout_s or 0.0))
+
+    def close(self) -> None:
+        """Let the idle threads end. Handlers that still run are left to themselves."""
+        with self._lock:
+            self._closed = True
+            for _ in range(self._workers):
+                self._queue.put(None)
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+
+    def _work(self) -> None:
+        while (call := self._queue.get()) is not None:
+            outcome = self._outcome_of(call)
+            if outcome is None or not call.claim():
+                # Its time was up and its slot is free again; another thread has taken this one's place.
+                return
+            with self._lock:
+                self._busy -= 1
+            self._settle(call, outcome)
+
+    def _outcome_of(self, call: Call) -> Outcome | None:
+        try:
+            value = call.handler(*call.arguments)
+            if inspect.isawaitable(value):
+                value = asyncio.run_coroutine_threadsafe(_awaited(value), self._event_loop()).result()
+            return Returned(value)
+        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - the handler's, not ours
+            return Raised(error)
+        except BaseException as error:  # noqa: BLE001 - the process is to die of it, not only this thread
+            self._on_fatal(error)
+            return None
+
+    def _run_async(self, call: Call) -> None:
+        future = asyncio.run_coroutine_threadsafe(_called(call), self._event_loop())
+        call.cancel = future.cancel
+        future.add_done_callback(lambda done: self._async_done(call, done))
+
+    def _async_done(self, call: Call, done: Future[Outcome]) -> None:
+        if not call.claim():
+            return
+        error = None if done.cancelled() else done.exception()
+        if error is not None:
+            self._on_fatal(error)
+        else:
+            self._settle(call, Raised(asyncio.CancelledError()) if done.cancelled() else done.result())
+
+    def _settle(self, call: Call, outcome: Outcome) -> None:
+        try:
+            call.tell(outcome)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the agent cannot go on: it decides how to end
+            self._on_fatal(error)
+        finally:
+            with self._lock:
+                self._calls.discard(call)
+            self.release(alone=call.alone)
+
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                Thread(target=_run_loop, args=(self._loop,), name="handler-loop", daemon=True).start()
+            return self._loop
+
+
+async def _called(call: Call) -> Outcome:
+    try:
+        return Returned(await call.handler(*call.arguments))
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - the handler's, not ours
+        # SystemExit would end the loop, and with it everybody else's handlers.
+        return Raised(error)
+
+
+async def _awaited(value: Awaitable[object]) -> object:
+    return await value
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_cancel_the_rest())
+    finally:
+        loop.close()
+
+
+async def _cancel_the_rest() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)

@@ -1,0 +1,132 @@
+"""Record headers: CloudEvents attributes, trace context and attempt; and what a dead letter says of its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
+
+from afl_stream.codec import CONTENT_TYPE_HEADER, VERSION_HEADER
+from afl_stream.errors import StreamError, Unreadable
+from afl_stream.limits import MAX_ERROR_HEADER_CHARS, RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
+from afl_stream.messages import (
+    CancelWorkflow,
+    Event,
+    ExternalEvent,
+    Lifecycle,
+    Message,
+    ProgramDefinition,
+    ProgramPointer,
+    StartWorkflow,
+)
+
+Headers: TypeAlias = tuple[tuple[str, bytes], ...]
+
+SPEC_VERSION: Final = b"1.0"
+AVRO_CONTENT: Final = b"application/avro"
+JSON_CONTENT: Final = b"application/json"
+ATTEMPT_HEADER: Final = "afl_attempt"
+#: W3C trace context travels from an event to its answer unchanged.
+TRACE_HEADERS: Final = ("traceparent", "tracestate")
+DLQ_PREFIX: Final = "afl_dlq_"
+
+
+def headers_for(
+    message: Message, *, source: str, at_ms: int | None = None, caused_by: Headers = (), content: bytes = AVRO_CONTENT
+) -> Headers:
+    """Return the headers of a record; `source` is who sends it, as a URI reference, `caused_by` has the trace context.
+
+    `at_ms` is milliseconds since the epoch, for records that carry no time of their own. The same arguments give the
+    same headers, so a record that is sent twice carries the same `ce_id`.
+    """
+    headers = [
+        ("ce_specversion", SPEC_VERSION),
+        ("ce_id", cloud_event_id(message).encode()),
+        ("ce_type", _type_of(message).encode()),
+        ("ce_source", source.encode()),
+    ]
+    own_ms = getattr(message, "created_at", None) or getattr(message, "at", None)
+    time_ms = own_ms if own_ms is not None else at_ms
+    if time_ms is not None:
+        headers.append(("ce_time", _rfc3339(time_ms).encode()))
+    subject = getattr(message, "step_id", None) or getattr(message, "workflow_id", None)
+    if subject is not None:
+        headers.append(("ce_subject", subject.encode()))
+    attempt = getattr(message, "attempt", None)
+    if attempt is not None:
+        headers.append((ATTEMPT_HEADER, str(attempt).encode()))
+    headers.append((CONTENT_TYPE_HEADER, content))
+    headers += [
+        ("afl_workflow_version", str(getattr(message, "workflow_version", WORKFLOW_VERSION)).encode()),
+        (VERSION_HEADER, str(getattr(message, "step_schema_version", STEP_SCHEMA_VERSION)).encode()),
+        ("afl_runtime_version", str(getattr(message, "runtime_version", RUNTIME_VERSION)).encode()),
+    ]
+    return (*headers, *trace_context(caused_by))
+
+
+def trace_context(headers: Iterable[tuple[str, bytes]]) -> Headers:
+    """Return the trace context among these headers, to be passed on."""
+    return tuple((name, value) for name, value in headers if name in TRACE_HEADERS and value is not None)
+
+
+def header(headers: Iterable[tuple[str, bytes]], name: str) -> str | None:
+    """Return the last header of this name as text, as Kafka clients do; bytes that are no UTF-8 are replaced."""
+    found = None
+    for key, value in headers:
+        if key == name and value is not None:
+            found = value
+    return None if found is None else found.decode("utf-8", "replace")
+
+
+def cloud_event_id(message: Message) -> str:
+    """Return an id that tells this record from every other of its source, and is the same when it is sent again."""
+    if isinstance(message, Event):
+        return message.id
+    if isinstance(message, ExternalEvent):
+        return message.id or f"{message.workflow_id}:{message.name}:{message.created_at or 0}"
+    if isinstance(message, Lifecycle):
+        return f"{message.step_id or message.workflow_id}:{message.kind}:{message.at}"
+    if isinstance(message, ProgramDefinition):
+        return message.fingerprint
+    if isinstance(message, ProgramPointer):
+        return f"{message.workflow}:{message.fingerprint}"
+    if isinstance(message, StartWorkflow | CancelWorkflow):
+        return f"{message.workflow_id}:{type(message).__name__}"
+    answered = message.event_id or (
+        message.step_id if message.attempt is None else f"{message.step_id}#{message.attempt}"
+    )
+    return f"{answered}:{type(message).__name__}"
+
+
+def dead_letter_headers(
+    *, topic: str, partition: int, offset: int, error: Exception, headers: Headers = (), at_ms: int | None = None
+) -> Headers:
+    """Return the headers of a dead letter: the original ones, then where it was and why it could not be handled.
+
+    The value and key go unchanged beside them. Headers of an earlier dead-lettering are replaced.
+    """
+    reason = error.reason.value if isinstance(error, Unreadable) else type(error).__name__
+    text = str(error) if isinstance(error, StreamError) else f"{type(error).__name__}: {error}"
+    origin = [
+        ("topic", topic),
+        ("partition", str(partition)),
+        ("offset", str(offset)),
+        ("reason", reason),
+        ("error", text[:MAX_ERROR_HEADER_CHARS]),
+    ]
+    if at_ms is not None:
+        origin.append(("time", _rfc3339(at_ms)))
+    kept = [(name, value) for name, value in headers if not name.startswith(DLQ_PREFIX)]
+    # Errors may quote a lone surrogate from the record; a header must be UTF-8 all the same.
+    return (*kept, *((DLQ_PREFIX + name, value.encode("utf-8", "backslashreplace")) for name, value in origin))
+
+
+def _type_of(message: Message) -> str:
+    if isinstance(message, Event):
+        return f"afl.event.{message.event_type}"
+    return f"afl.{message.kind}" if isinstance(message, Lifecycle) else f"afl.{type(message).__name__}"
+
+
+def _rfc3339(at_ms: int) -> str:
+    moment = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"

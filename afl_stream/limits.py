@@ -1,0 +1,45 @@
+"""Limits and format versions of the stream side, each stated once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: What this release calls itself in records.
+RUNTIME_VERSION: Final = "0.1.0"
+
+#: Version of a workflow whose program does not name one.
+WORKFLOW_VERSION: Final = "1.0"
+
+#: Format of persisted steps and of events. A higher major number is refused as a newer format.
+STEP_SCHEMA_VERSION: Final = "1.0"
+
+#: Major number in the Avro namespace of every record (`afl.v1`). Readers take this one and the one before.
+RECORD_FORMAT: Final = 1
+
+#: Avro's long, AFL's Int and Long.
+LONG_MIN: Final = -(2**63)
+LONG_MAX: Final = 2**63 - 1
+
+#: How deep a value may nest. Decoders and JSON parsers recurse: deeper bytes are refused, never a crash.
+MAX_VALUE_DEPTH: Final = 100
+
+#: Longest workflow id; a step id adds a colon and a digest, and both must fit a record key comfortably.
+MAX_WORKFLOW_ID_CHARS: Final = 128
+
+#: Longest name that Kafka takes for a topic.
+MAX_TOPIC_NAME_CHARS: Final = 249
+
+#: Default of `max_event_bytes`. Below Kafka's own 1,048,588 for a record batch, headers and framing included.
+MAX_EVENT_BYTES: Final = 900_000
+
+#: Largest compiled program read from the definitions topic, unpacked. A bound against decompression bombs.
+MAX_PROGRAM_BYTES: Final = 64 * 1024 * 1024
+
+#: How much of an error's text goes into a dead-letter header.
+MAX_ERROR_HEADER_CHARS: Final = 1_000
+
+#: Writer schemas that one reader keeps in memory. Ids come from the outside, so the cache needs a bound.
+MAX_CACHED_SCHEMAS: Final = 10_000
+
+#: Room that key, headers and the batch around a record take on top of its value.
+RECORD_OVERHEAD_BYTES: Final = 16_384

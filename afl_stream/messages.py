@@ -1,0 +1,230 @@
+"""The records that travel: events, answers, commands, external events, milestones and program definitions."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from afl_stream.errors import IdRefused, Reason, Unreadable
+from afl_stream.limits import (
+    MAX_PROGRAM_BYTES,
+    MAX_WORKFLOW_ID_CHARS,
+    RUNTIME_VERSION,
+    STEP_SCHEMA_VERSION,
+    WORKFLOW_VERSION,
+)
+
+_WORKFLOW_ID: Final = re.compile(rf"[A-Za-z0-9._~-]{{1,{MAX_WORKFLOW_ID_CHARS}}}\Z")
+_STEP_ID: Final = re.compile(rf"([A-Za-z0-9._~-]{{1,{MAX_WORKFLOW_ID_CHARS}}}):[0-9a-f]+\Z")
+_EVENT_ID: Final = re.compile(rf"([A-Za-z0-9._~-]{{1,{MAX_WORKFLOW_ID_CHARS}}}:[0-9a-f]+)#(0|[1-9][0-9]{{0,17}})\Z")
+
+#: Key prefix of the records on the definitions topic that point from a workflow's name to a program.
+NAME_KEY_PREFIX: Final = "name:"
+
+
+def check_workflow_id(workflow_id: str) -> str:
+    """Return the workflow id unchanged; raise IdRefused when it is none."""
+    if not isinstance(workflow_id, str) or not _WORKFLOW_ID.match(workflow_id):
+        raise IdRefused("workflow id", workflow_id, "1 to 128 characters out of A-Z a-z 0-9 . _ ~ -")
+    return workflow_id
+
+
+def workflow_of(step_id: str) -> str:
+    """Return the workflow id that a step id `<workflow_id>:<hex digest>` begins with; raise IdRefused otherwise."""
+    match = _STEP_ID.match(step_id) if isinstance(step_id, str) else None
+    if match is None:
+        raise IdRefused("step id", step_id, "a workflow id, a colon and a digest in lower-case hex digits")
+    return match.group(1)
+
+
+def event_id_of(step_id: str, attempt: int) -> str:
+    """Return the id of the event that asks for this attempt of this step: `<step_id>#<attempt>`."""
+    return f"{step_id}#{attempt}"
+
+
+def step_and_attempt_of(event_id: str) -> tuple[str, int]:
+    """Take an event id apart into step id and attempt; raise IdRefused when it is none."""
+    match = _EVENT_ID.match(event_id) if isinstance(event_id, str) else None
+    if match is None:
+        raise IdRefused("event id", event_id, "a step id, '#' and the number of the attempt")
+    return match.group(1), int(match.group(2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureReason:
+    """Why something failed: a stable type for programs, a message for people."""
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """The question to an agent: do the work of this facet for this step.
+
+    `event_type` is the qualified facet name. `created_at` and `deadline` are milliseconds since the epoch.
+    A parameter that nobody supplied is no key of `payload`; one that is null is a key with None.
+    """
+
+    id: str
+    workflow_id: str
+    execution_id: str
+    step_id: str
+    event_type: str
+    state: str
+    payload: Mapping[str, object]
+    attempt: int
+    created_at: int
+    deadline: int | None = None
+    answer_token: str | None = None
+    workflow_version: str = WORKFLOW_VERSION
+    step_schema_version: str = STEP_SCHEMA_VERSION
+    runtime_version: str = RUNTIME_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepContinue:
+    """An agent's answer: the step may go on with this result.
+
+    `step_id` and `result` are enough; without `event_id` the answer is for the step's current attempt.
+    """
+
+    step_id: str
+    result: Mapping[str, object] = field(default_factory=dict)
+    workflow_id: str | None = None
+    event_id: str | None = None
+    attempt: int | None = None
+    answer_token: str | None = None
+    agent: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFailed:
+    """An agent's answer: the work was tried and failed for good."""
+
+    step_id: str
+    error: FailureReason
+    workflow_id: str | None = None
+    event_id: str | None = None
+    attempt: int | None = None
+    answer_token: str | None = None
+    agent: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepUpdate:
+    """News from an agent that is still at work: what it knows so far. The step goes on waiting."""
+
+    step_id: str
+    partial: Mapping[str, object] = field(default_factory=dict)
+    workflow_id: str | None = None
+    event_id: str | None = None
+    attempt: int | None = None
+    answer_token: str | None = None
+    agent: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartWorkflow:
+    """A client's command: start this workflow under an id that the client drew.
+
+    `workflow` is the qualified name; `program` the fingerprint of its program, or None for the name's current one.
+    """
+
+    workflow_id: str
+    workflow: str
+    program: str | None = None
+    inputs: Mapping[str, object] = field(default_factory=dict)
+    requested_by: str | None = None
+    created_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelWorkflow:
+    """A client's command: end this workflow, whatever it waits for."""
+
+    workflow_id: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalEvent:
+    """Something that happened outside and that a workflow may be waiting for, by name."""
+
+    workflow_id: str
+    name: str
+    value: object = None
+    id: str | None = None
+    created_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifecycle:
+    """A milestone of a workflow or a step, for subscribers: `workflow.started`, `step.completed`, ...
+
+    `at` is milliseconds since the epoch.
+    """
+
+    workflow_id: str
+    kind: str
+    at: int
+    workflow: str | None = None
+    step_id: str | None = None
+    facet: str | None = None
+    outputs: Mapping[str, object] | None = None
+    error: FailureReason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramDefinition:
+    """A compiled program on the definitions topic, under its fingerprint. `program` is packed as `encoding` says."""
+
+    fingerprint: str
+    program: bytes
+    encoding: str = "zlib"
+    workflow_version: str = WORKFLOW_VERSION
+    step_schema_version: str = STEP_SCHEMA_VERSION
+    runtime_version: str = RUNTIME_VERSION
+
+    @classmethod
+    def packed(cls, fingerprint: str, program_json: str) -> ProgramDefinition:
+        """Build the record from the program's JSON text. The same text gives the same bytes."""
+        return cls(fingerprint=fingerprint, program=zlib.compress(program_json.encode(), 6))
+
+    def program_json(self) -> str:
+        """Return the program's JSON text; raise Unreadable (BAD_PROGRAM) when it does not unpack."""
+        if self.encoding != "zlib":
+            raise Unreadable(Reason.BAD_PROGRAM, f"program {self.fingerprint} is packed as {self.encoding!r}, not zlib")
+        unpack = zlib.decompressobj()
+        try:
+            text = unpack.decompress(self.program, MAX_PROGRAM_BYTES).decode()
+        except (zlib.error, UnicodeDecodeError) as error:
+            raise Unreadable(Reason.BAD_PROGRAM, f"program {self.fingerprint} does not unpack: {error}") from error
+        if not unpack.eof:
+            detail = f"program {self.fingerprint} is cut short, or larger than {MAX_PROGRAM_BYTES} bytes"
+            raise Unreadable(Reason.BAD_PROGRAM, detail)
+        return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramPointer:
+    """The current program of a workflow name, on the definitions topic under `name:<workflow>`."""
+
+    workflow: str
+    fingerprint: str
+
+
+Answer: TypeAlias = StepContinue | StepFailed | StepUpdate
+Command: TypeAlias = StartWorkflow | CancelWorkflow
+Message: TypeAlias = Event | Answer | Command | ExternalEvent | Lifecycle | ProgramDefinition | ProgramPointer
+
+
+def name_key(workflow: str) -> str:
+    """Return the key on the definitions topic that points from a workflow's qualified name to its program."""
+    return NAME_KEY_PREFIX + workflow

@@ -1,0 +1,157 @@
+"""How far a partition's work is finished: the offset to commit and the text that travels with it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections import deque
+from typing import Final
+
+from afl_stream.transport import CommittedOffset
+
+#: Largest window. Its bitmap takes 2,668 characters, which leaves room for the crash counts.
+MAX_WINDOW: Final = 16_000
+
+#: Brokers refuse commit metadata over offset.metadata.max.bytes, 4,096 by default.
+MAX_METADATA_CHARS: Final = 4_000
+
+_FORM: Final = re.compile(r"afl1(?: f([A-Za-z0-9_-]+))?(?: c((?:[0-9]{1,9}:[0-9]{1,9},?)+))?\Z")
+
+
+class PartitionProgress:
+    """The records of one partition that were taken, started and finished.
+
+    `position` never passes an unfinished record. Finished records above it and the counts of records that were
+    started and not finished travel in the metadata: whoever takes the partition next runs no finished record again
+    and knows which records may have killed their process.
+    """
+
+    def __init__(self, committed: CommittedOffset | None, window: int) -> None:
+        self._window = min(window, MAX_WINDOW)
+        self._next: int | None = None if committed is None else committed.offset
+        self._taken: deque[int] = deque()
+        self._unfinished: set[int] = set()
+        self._running: set[int] = set()
+        self._finished: set[int] = set()
+        self._crashes: dict[int, int] = {}
+        if committed is not None:
+            self._finished, self._crashes = _decode(committed)
+        #: Offsets below this may have been started by a process that died before it could say so.
+        self.doubtful_below = None if committed is None else committed.offset + self._window
+
+    @property
+    def position(self) -> int | None:
+        """The offset to commit: that of the oldest unfinished record, else the one behind all that was taken.
+
+        None before anything was committed or taken.
+        """
+        return self._taken[0] if self._taken else self._next
+
+    def has_room_for(self, offset: int) -> bool:
+        """Say whether the record is within the window past the oldest unfinished one."""
+        return not self._taken or offset - self._taken[0] < self._window
+
+    def is_doubtful(self, offset: int) -> bool:
+        """Say whether an earlier process may have started this record without a trace."""
+        return self.doubtful_below is not None and offset < self.doubtful_below
+
+    def take(self, offset: int) -> bool:
+        """Note that the record was read; False: it is finished already, or in hand, and must not be run.
+
+        Offsets come in rising order; one below the last that was taken is never new.
+        """
+        if self.doubtful_below is None:
+            self.doubtful_below = offset + self._window
+        if self._next is not None and offset < self._next:
+            return False
+        self._next = offset + 1
+        self._taken.append(offset)
+        if offset in self._finished:
+            self._advance()
+            return False
+        self._unfinished.add(offset)
+        return True
+
+    def crashes(self, offset: int) -> int:
+        """How many times the record was started by a process that did not live to finish it."""
+        return self._crashes.get(offset, 0)
+
+    def start(self, offset: int) -> None:
+        """Note that the record runs now."""
+        self._running.add(offset)
+
+    def pause(self, offset: int) -> None:
+        """Note that the record runs no longer and did no harm; it is still unfinished."""
+        self._running.discard(offset)
+
+    def finish(self, offset: int) -> None:
+        """Note that nothing is left to do for this record. Raises KeyError when it was not taken."""
+        self._unfinished.remove(offset)
+        self._running.discard(offset)
+        self._crashes.pop(offset, None)
+        self._finished.add(offset)
+        self._advance()
+
+    def checkpoint(self, *, clean: bool = False) -> CommittedOffset | None:
+        """Return what to commit. `clean`: this member leaves in good order, so what runs now is no crash."""
+        position = self.position
+        if position is None:
+            return None
+        return CommittedOffset(offset=position, metadata=self._metadata(position, clean))
+
+    def _advance(self) -> None:
+        while self._taken and self._taken[0] not in self._unfinished:
+            self._finished.discard(self._taken.popleft())
+
+    def _metadata(self, position: int, clean: bool) -> str:
+        # Records that were deleted before they were read again leave their marks below the position.
+        finished = {offset for offset in self._finished if offset >= position}
+        counts = {offset: count for offset, count in self._crashes.items() if offset >= position}
+        if not clean:
+            for offset in self._running:
+                counts[offset] = counts.get(offset, 0) + 1
+        text = "afl1"
+        if finished:
+            text += " f" + _bitmap(position, finished)
+        # The bitmap goes first, at its full length: a lost count costs one crash more, a lost bit costs work twice.
+        room = MAX_METADATA_CHARS - len(text) - len(" c")
+        kept: list[str] = []
+        for offset, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+            entry = f"{offset - position}:{count}"
+            room -= len(entry) + 1
+            if room < 0:
+                break
+            kept.append(entry)
+        if kept:
+            text += " c" + ",".join(kept)
+        return text if text != "afl1" else ""
+
+
+def _bitmap(position: int, finished: set[int]) -> str:
+    bits = 0
+    for offset in finished:
+        bits |= 1 << (offset - position)
+    return base64.urlsafe_b64encode(bits.to_bytes((bits.bit_length() + 7) // 8, "little")).rstrip(b"=").decode()
+
+
+def _decode(committed: CommittedOffset) -> tuple[set[int], dict[int, int]]:
+    """Read the metadata. What another program or a newer release wrote says nothing: the work is done again."""
+    match = _FORM.match(committed.metadata)
+    if match is None:
+        return set(), {}
+    finished: set[int] = set()
+    bitmap, counts = match.groups()
+    if bitmap is not None and len(bitmap) <= MAX_METADATA_CHARS:
+        try:
+            packed = base64.urlsafe_b64decode(bitmap + "=" * (-len(bitmap) % 4))
+        except binascii.Error:
+            return set(), {}
+        bits = int.from_bytes(packed, "little")
+        finished = {committed.offset + i for i in range(bits.bit_length()) if bits >> i & 1}
+    crashes: dict[int, int] = {}
+    for entry in (counts or "").split(","):
+        if entry:
+            delta, _, count = entry.partition(":")
+            crashes[committed.offset + int(delta)] = int(count)
+    return finished, crashes

@@ -1,0 +1,275 @@
+"""The outbox: events and milestones become rows of the commit that makes them, and records after it.
+
+`OutboxDispatch` encodes inside the unit of work, so a value that does not fit fails its step by name and publishing
+meets no bad value. `OutboxPublisher` sends what was committed and remembers what the broker has acknowledged; the
+rows go in the next batch's transaction. In the row means Created, row gone means Dispatched.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from afl.runtime.execution import Execution
+from afl.runtime.persistence import Batch, OutboxRecord, Store, StoredOutboxRecord
+from afl.runtime.plan import FacetPlan, WorkflowPlan
+from afl.runtime.records import StepRecord
+from afl.runtime.states import EventState
+from afl_stream.afl_types import TypeScope
+from afl_stream.answer_tokens import AnswerTokens
+from afl_stream.codec import Codec, EventWriter
+from afl_stream.headers import headers_for
+from afl_stream.messages import Event, FailureReason, Lifecycle
+from afl_stream.partitioner import partition_for
+from afl_stream.topics import Topology
+from afl_stream.transport import BrokerUnavailable, Producer, QueueFull, TopicPartition
+
+#: What the evaluator's records say of their sender.
+SOURCE = "/afl-stream/evaluator"
+
+Probe = Callable[[str], None]
+
+
+def no_probe(point: str) -> None:
+    """The default probe: nothing happens between the steps."""
+
+
+class Lanes:
+    """Who publishes a workflow's records: the owner of its control partition, or else their writer itself."""
+
+    def __init__(self, control_partitions: int) -> None:
+        self._partitions = control_partitions
+        self.own = f"writer/{uuid.uuid4().hex}"
+        self.owned: frozenset[int] = frozenset()
+
+    def lane_of(self, workflow_id: str) -> str:
+        partition = partition_for(workflow_id.encode(), self._partitions)
+        return control_lane(partition) if partition in self.owned else self.own
+
+    def is_own(self, lane: str) -> bool:
+        return lane == self.own or lane in {control_lane(p) for p in self.owned}
+
+
+def control_lane(partition: int) -> str:
+    return f"control/{partition}"
+
+
+class OutboxDispatch:
+    """The engine's way out in dispatch mode `topic`: events as encoded records."""
+
+    def __init__(self, codec: Codec, topology: Topology, lanes: Lanes, tokens: AnswerTokens | None = None) -> None:
+        self._codec = codec
+        self._topology = topology
+        self._lanes = lanes
+        self._tokens = tokens
+        self._writers: dict[FacetPlan, tuple[EventWriter, str]] = {}
+
+    def prepare(self, plan: WorkflowPlan) -> None:
+        """Announce the schemas of every event that the workflow can send, before its first step runs.
+
+        Raises SchemaUnavailable: wait and try again.
+        """
+        scope = TypeScope(
+            schemas={
+                name: [{"name": f, "type": t} for f, t in schema.param_types.items()]
+                for name, schema in plan.schemas.items()
+            }
+        )
+        for facet in plan.facets:
+            if facet.is_event and facet not in self._writers:
+                topic = self._topology.facet(facet.name)
+                params = [{"name": n, "type": t} for n, t in facet.param_types.items()]
+                self._writers[facet] = (self._codec.event_writer(facet.name, params, scope, topic), topic)
+
+    def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None:
+        """Encode the event. Raises ValueRefused and EventTooLarge, which fail the step."""
+        assert step.facet is not None
+        writer, topic = self._writers[step.facet]
+        event = Event(
+            id=event_id,
+            workflow_id=execution.id,
+            execution_id=f"{execution.id}/{execution.execution}",
+            step_id=step.id,
+            event_type=step.facet.name,
+            state=EventState.CREATED,
+            payload=step.params,
+            attempt=step.attempt,
+            created_at=execution.now_ms,
+            deadline=step.deadline_ms,
+            answer_token=self._tokens.token_for(event_id, step.attempt) if self._tokens is not None else None,
+        )
+        value = writer.encode(event)
+        lane = execution.lane = self._lanes.lane_of(execution.id)
+        effects.outbox.append(OutboxRecord(lane, topic, step.id.encode(), value, headers_for(event, source=SOURCE)))
+
+    def ended(self, execution: Execution, effects: Batch) -> None:
+        """Tell subscribers of the lifecycle topic how the workflow ended."""
+        error = execution.root.error
+        self.tell(
+            effects,
+            Lifecycle(
+                workflow_id=execution.id,
+                kind=f"workflow.{execution.status.lower()}",
+                at=execution.now_ms,
+                workflow=execution.plan.name,
+                step_id=error.step_id if error is not None else None,
+                facet=error.facet if error is not None else None,
+                outputs=dict(execution.outputs) if error is None else None,
+                error=FailureReason(type=error.type, message=error.message) if error is not None else None,
+            ),
+        )
+
+    def tell(self, effects: Batch, milestone: Lifecycle) -> None:
+        """Add a milestone's record."""
+        lane = self._lanes.lane_of(milestone.workflow_id)
+        topic = self._topology.lifecycle()
+        value = self._codec.encode(milestone, topic)
+        key = milestone.workflow_id.encode()
+        effects.outbox.append(OutboxRecord(lane, topic, key, value, headers_for(milestone, source=SOURCE)))
+
+
+class _Sent:
+    """The records of one commit that are on their way: a run of sequence numbers, some acknowledged."""
+
+    __slots__ = ("failed", "first", "last", "open")
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first, self.last = first, last
+        self.open = last - first + 1
+        self.failed: list[StoredOutboxRecord] = []
+
+
+class OutboxPublisher:
+    """Publishes committed outbox records, in order.
+
+    For each commit, in this order:
+      1. produce its records (`publish`),
+      2. note those that the broker has acknowledged (delivery callbacks, run by `settle`),
+      3. delete their rows in the next batch's transaction (`take_published`).
+
+    A crash after the commit and before 3 leaves rows that their lane's next owner publishes again, with the same ids.
+    """
+
+    def __init__(self, store: Store, producer: Producer, probe: Probe = no_probe) -> None:
+        self._store = store
+        self._producer = producer
+        self._probe = probe
+        self._acknowledged: list[tuple[int, int]] = []
+        self._in_flight = 0
+        self._retries: deque[StoredOutboxRecord] = deque()
+
+    @property
+    def in_flight(self) -> int:
+        """Records sent and not acknowledged yet, and those whose delivery failed and that wait to be sent again."""
+        return self._in_flight + len(self._retries)
+
+    @property
+    def has_published(self) -> bool:
+        """Whether rows wait to be deleted."""
+        return bool(self._acknowledged)
+
+    def publish(self, first_sequence: int, records: Iterable[OutboxRecord]) -> None:
+        """Send the records of one commit, numbered from `first_sequence`."""
+        listed = list(records)
+        if not listed:
+            return
+        sent = _Sent(first_sequence, first_sequence + len(listed) - 1)
+        self._probe("outbox.before_publish")
+        for index, record in enumerate(listed):
+            self._send(sent, StoredOutboxRecord(first_sequence + index, 0, record))
+        self._probe("outbox.published")
+
+    def publish_stored(self, stored: Iterable[StoredOutboxRecord]) -> int:
+        """Send rows read from the store, and say how many there were."""
+        count = 0
+        for row in stored:
+            self._send(_Sent(row.sequence, row.sequence), row)
+            count += 1
+        return count
+
+    def publish_lanes(self, lanes: Iterable[str], timeout_s: float) -> int:
+        """Send all that these lanes hold, wait until it is acknowledged, and delete the rows.
+
+        This is what a new owner does before it reads. Raises BrokerUnavailable when not all was acknowledged in time.
+        """
+        count = 0
+        for lane in lanes:
+            after = 0
+            while rows := self._store.outbox(lane=lane, after=after):
+                count += self.publish_stored(rows)
+                after = rows[-1].sequence
+        if count:
+            self.drain(timeout_s)
+            self._probe("outbox.lanes_published")
+            published = self.take_published()
+            if published:
+                self._store.commit_batch(Batch(published=published))
+        return count
+
+    def drain(self, timeout_s: float) -> None:
+        """Wait until everything sent is acknowledged. Raises BrokerUnavailable when it is not in time."""
+        self.settle()
+        remaining = self._producer.flush(timeout_s)
+        if remaining or self._retries:
+            raise BrokerUnavailable(
+                f"{remaining + len(self._retries)} outbox records were not acknowledged in {timeout_s} s"
+            )
+
+    def settle(self) -> None:
+        """Take in acknowledgements, and send again what could not be delivered."""
+        self._producer.poll(0)
+        for _ in range(len(self._retries)):
+            row = self._retries.popleft()
+            self._send(_Sent(row.sequence, row.sequence), row)
+
+    def take_published(self) -> list[tuple[int, int]]:
+        """The ranges of rows that are published, for the next batch to delete; adjacent ones are joined."""
+        ranges, self._acknowledged = sorted(self._acknowledged), []
+        joined: list[tuple[int, int]] = []
+        for first, last in ranges:
+            if joined and joined[-1][1] + 1 == first:
+                joined[-1] = (joined[-1][0], last)
+            else:
+                joined.append((first, last))
+        return joined
+
+    def give_back(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """The batch that was to delete these was refused: they wait for the next."""
+        self._acknowledged.extend(ranges)
+
+    def _send(self, sent: _Sent, row: StoredOutboxRecord) -> None:
+        def delivered(error: Exception | None, _where: TopicPartition, _offset: int) -> None:
+            self._in_flight -= 1
+            sent.open -= 1
+            if error is not None:
+                sent.failed.append(row)
+            if not sent.open:
+                self._close(sent)
+
+        record = row.record
+        self._in_flight += 1
+        while True:
+            try:
+                self._producer.produce(
+                    record.topic, record.value, key=record.key, headers=record.headers, on_delivery=delivered
+                )
+                return
+            except QueueFull:
+                self._producer.poll(0.1)
+
+    def _close(self, sent: _Sent) -> None:
+        if not sent.failed:
+            self._acknowledged.append((sent.first, sent.last))
+            return
+        # Only what was delivered may lose its row; the rest is sent again, row by row.
+        failed = {row.sequence for row in sent.failed}
+        self._acknowledged.extend((n, n) for n in range(sent.first, sent.last + 1) if n not in failed)
+        self._retries.extend(sent.failed)
+
+
+def writer_lanes(lanes: Iterable[str], own: Lanes) -> list[str]:
+    """The lanes among these that are not this process's to publish."""
+    return [lane for lane in lanes if not own.is_own(lane)]
+
+

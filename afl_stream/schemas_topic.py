@@ -1,0 +1,106 @@
+"""The schemas topic over the transport: where writer schemas are announced and read from, without a registry."""
+
+from __future__ import annotations
+
+import time
+from threading import Lock
+from typing import Final
+
+from afl_stream.errors import SchemaUnavailable
+from afl_stream.transport import Consumer, Producer, TopicPartition, Transport, TransportError
+
+#: How long an announcement or a read of the whole topic may take before the caller is told to wait and try again.
+DEFAULT_TIMEOUT_S: Final = 10.0
+READ_RECORDS: Final = 500
+
+
+class SchemasTopic:
+    """The log of writer schemas; see the SchemaLog port. Opens a producer and a reader when they are first needed.
+
+    The reader is used by whichever thread reads, one at a time: SchemasTopicSource holds a lock around each call, and
+    this class its own.
+    """
+
+    def __init__(self, transport: Transport, topic: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self._transport = transport
+        self._topic = topic
+        self._timeout_s = timeout_s
+        self._lock = Lock()
+        self._producer: Producer | None = None
+        self._reader: Consumer | None = None
+        self._positions: dict[TopicPartition, int] = {}
+
+    def append(self, key: bytes, value: bytes) -> None:
+        """Append a record and return when it is acknowledged. Raises SchemaUnavailable."""
+        outcome: list[Exception | None] = []
+        with self._lock:
+            try:
+                if self._producer is None:
+                    self._producer = self._transport.producer()
+                self._producer.produce(
+                    self._topic, value, key=key, on_delivery=lambda error, where, offset: outcome.append(error)
+                )
+                self._producer.flush(self._timeout_s)
+            except TransportError as error:
+                raise SchemaUnavailable("to be announced", str(error)) from error
+        if not outcome:
+            raise SchemaUnavailable("to be announced", f"no acknowledgement on {self._topic} in {self._timeout_s:g} s")
+        if outcome[0] is not None:
+            raise SchemaUnavailable("to be announced", str(outcome[0])) from outcome[0]
+
+    def read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
+        """Return what was appended since the last call, up to the end as it is now. Raises SchemaUnavailable."""
+        with self._lock:
+            try:
+                return self._read_to_end()
+            except TransportError as error:
+                self._forget_reader()
+                raise SchemaUnavailable("that was asked for", str(error)) from error
+
+    def close(self) -> None:
+        """Release what was opened."""
+        with self._lock:
+            self._forget_reader()
+            if self._producer is not None:
+                self._producer.close()
+                self._producer = None
+
+    def _read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
+        reader, positions = self._open_reader()
+        ends = {where: reader.watermarks(where).high for where in positions}
+        deadline_s = time.monotonic() + self._timeout_s
+        records: list[tuple[bytes | None, bytes | None]] = []
+        while any(positions[where] < end for where, end in ends.items()):
+            remaining_s = deadline_s - time.monotonic()
+            if remaining_s <= 0:
+                self._forget_reader()
+                raise SchemaUnavailable("that was asked for", f"{self._topic} was not read in {self._timeout_s:g} s")
+            for record in reader.consume(READ_RECORDS, remaining_s):
+                records.append((record.key, record.value))
+                positions[record.topic_partition] = record.offset + 1
+        self._positions = positions
+        return records
+
+    def _open_reader(self) -> tuple[Consumer, dict[TopicPartition, int]]:
+        """The reader, and a copy of where it stands: kept only when all was read."""
+        if self._reader is None:
+            found = self._transport.admin().topics().get(self._topic)
+            partitions = [TopicPartition(self._topic, n) for n in range(found.partitions if found else 0)]
+            if not partitions:
+                raise TransportError(f"there is no topic {self._topic}; run: afl-stream topics apply")
+            reader = self._transport.consumer(None)
+            positions = {where: self._start_of(reader, where) for where in partitions}
+            reader.assign(positions)
+            self._reader, self._positions = reader, positions
+        return self._reader, dict(self._positions)
+
+    def _start_of(self, reader: Consumer, where: TopicPartition) -> int:
+        """Where reading goes on: the beginning, if the log no longer has what came next or is another log."""
+        bounds = reader.watermarks(where)
+        position = self._positions.get(where, bounds.low)
+        return position if bounds.low <= position <= bounds.high else bounds.low
+
+    def _forget_reader(self) -> None:
+        if self._reader is not None:
+            reader, self._reader = self._reader, None
+            reader.close()

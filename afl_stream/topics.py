@@ -1,0 +1,275 @@
+"""Which topics a deployment has: their names, their sizes, and how they differ from what the broker has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol
+
+from afl_stream.config import StreamConfig
+from afl_stream.errors import TopicMissing, TopicNameRefused, TopicTooSmall
+from afl_stream.limits import MAX_TOPIC_NAME_CHARS, RECORD_OVERHEAD_BYTES
+from afl_stream.topic_declarations import TopicDeclaration, load_declarations
+
+#: Topics that every deployment has once, facets and dead letters aside.
+FIXED_KINDS: Final = ("control", "commands", "external", "lifecycle", "definitions", "schemas")
+#: Topics that records are read from and dead-lettered; the others are read by people and tools.
+_DEAD_LETTERED_KINDS: Final = ("control", "commands", "external")
+#: What Kafka itself takes when a topic does not say.
+_KAFKA_MAX_MESSAGE_BYTES: Final = 1_048_588
+
+_LEGAL: Final = re.compile(r"[A-Za-z0-9._-]+\Z")
+
+
+class PlanAction(StrEnum):
+    """What `topics apply` would do about a topic. Values are printed: never change one."""
+
+    CREATE = "create"
+    OK = "ok"
+    DIFFERS = "differs"
+
+
+class ExistingTopic(Protocol):
+    """A topic as the broker describes it; `settings` are those that it has of its own, by Kafka's names."""
+
+    @property
+    def partitions(self) -> int: ...
+
+    @property
+    def replication(self) -> int: ...
+
+    @property
+    def settings(self) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """A topic as it is declared; `settings` are Kafka's, by Kafka's names."""
+
+    name: str
+    partitions: int
+    replication: int
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """What is to be done about one topic. `differences` says in words what is not as declared."""
+
+    spec: TopicSpec
+    action: PlanAction
+    differences: tuple[str, ...] = ()
+
+
+class Topology:
+    """Names and sizes of every topic of one deployment.
+
+    Raises TopicNameRefused for a name that Kafka would not take.
+    """
+
+    def __init__(self, config: StreamConfig, declarations: Mapping[str, TopicDeclaration] | None = None) -> None:
+        self._config = config
+        self._declared = declarations or load_declarations(config.topics.declarations)
+        self._fixed = {kind: self._filled(self._declared[kind].name) for kind in FIXED_KINDS}
+        self._shared = {facet: self._filled(topic) for facet, topic in self._declared["facet"].shared.items()}
+        for name in (*self._fixed.values(), *self._shared.values()):
+            check_topic_name(name)
+
+    def control(self) -> str:
+        """Topic of the answers."""
+        return self._fixed["control"]
+
+    def commands(self) -> str:
+        """Topic of the commands."""
+        return self._fixed["commands"]
+
+    def external(self) -> str:
+        """Topic of the external events."""
+        return self._fixed["external"]
+
+    def lifecycle(self) -> str:
+        """Topic of the milestones."""
+        return self._fixed["lifecycle"]
+
+    def definitions(self) -> str:
+        """Topic of the compiled programs."""
+        return self._fixed["definitions"]
+
+    def schemas(self) -> str:
+        """Topic of the writer schemas."""
+        return self._fixed["schemas"]
+
+    def facet(self, facet: str) -> str:
+        """Topic of a facet's events."""
+        shared = self._shared.get(facet)
+        return shared if shared is not None else check_topic_name(self._filled(self._declared["facet"].name, facet))
+
+    def is_shared(self, topic: str) -> bool:
+        """Say whether `topics/` declares this topic for events of several facets."""
+        return topic in self._shared.values()
+
+    def facets_of(self, topic: str) -> tuple[str, ...]:
+        """Return the facets whose events a topic carries, as far as names and `topics/` tell; none for other topics."""
+        shared = tuple(sorted(facet for facet, name in self._shared.items() if name == topic))
+        if shared or not self.is_facet_topic(topic):
+            return shared
+        before, _, after = self._filled(self._config.topics.facet_template, "\0").partition("\0")
+        return (topic[len(before) : len(topic) - len(after)],)
+
+    def dlq(self, original: str) -> str:
+        """Topic of the dead letters of a topic."""
+        rest = original.removeprefix(self._config.prefix)
+        return check_topic_name(self._filled(self._declared["dlq"].name).replace("{original}", rest))
+
+    def facet_pattern(self) -> str:
+        """Return a regular expression that every facet's topic matches, as consumers subscribe to it: it begins with ^.
+
+        Where the template is `{facet}` alone it matches other topics too: ask `is_facet_topic` about each.
+        """
+        before, _, after = self._filled(self._config.topics.facet_template, "\0").partition("\0")
+        patterns = [f"{_quoted(before)}.+{_quoted(after)}", *(_quoted(t) for t in sorted(set(self._shared.values())))]
+        return f"^({'|'.join(patterns)})$"
+
+    def is_facet_topic(self, topic: str) -> bool:
+        """Say whether this is a topic of events: it matches the pattern and is none of the others."""
+        if topic in self._fixed.values() or topic.startswith((self.dlq("x").removesuffix("x"), "__")):
+            return False
+        return re.fullmatch(self.facet_pattern(), topic) is not None
+
+    def check_names(self, facets: Iterable[str]) -> None:
+        """Refuse facets whose topics Kafka would not take, or would fold together with another.
+
+        Kafka's metrics turn dots into underscores, so it refuses `a_b.C` beside `a.b_C`. Two facets have one topic only
+        when `topics/` says so. Raises TopicNameRefused.
+        """
+        claimed: dict[str, tuple[str, str]] = {}
+        for kind, name in self._fixed.items():
+            _claim(claimed, name, f"the {kind} topic")
+        for facet in sorted(set(facets)):
+            topic = self.facet(facet)
+            _claim(claimed, topic, f"topic {topic}" if facet in self._shared else f"facet {facet}")
+        for topic, _ in list(claimed.values()):
+            _claim(claimed, self.dlq(topic), f"the dead letters of {topic}")
+
+    def specs(self, facets: Iterable[str]) -> list[TopicSpec]:
+        """Return every topic that a deployment with these facets needs, in order of name kinds."""
+        facets = sorted(set(facets))
+        self.check_names(facets)
+        specs = {name: self._spec(kind, name) for kind, name in self._fixed.items()}
+        read = [self._fixed[kind] for kind in _DEAD_LETTERED_KINDS]
+        for facet in facets:
+            name = self.facet(facet)
+            spec = self._spec("facet", name, self._declared["facet"].sizes.get(facet, {}))
+            # A shared topic must suit the most demanding of its facets.
+            specs[name] = spec if name not in specs else _larger(specs[name], spec)
+            read.append(name)
+        for name in dict.fromkeys(read):
+            specs[self.dlq(name)] = self._spec("dlq", self.dlq(name))
+        return list(specs.values())
+
+    def plan(self, facets: Iterable[str], existing: Mapping[str, ExistingTopic]) -> list[TopicPlan]:
+        """Say for every topic that is needed whether it is to be created, is as declared, or differs and in what."""
+        return [_planned(spec, existing.get(spec.name)) for spec in self.specs(facets)]
+
+    def require(self, facets: Iterable[str], existing: Mapping[str, ExistingTopic]) -> None:
+        """Refuse to start on topics that are missing or too small: raises TopicMissing or TopicTooSmall."""
+        needed_bytes = self._config.max_event_bytes + RECORD_OVERHEAD_BYTES
+        for spec in self.specs(facets):
+            found = existing.get(spec.name)
+            if found is None:
+                raise TopicMissing(spec.name, self._purpose(spec.name, facets))
+            limit = int(found.settings.get("max.message.bytes", _KAFKA_MAX_MESSAGE_BYTES))
+            if limit < needed_bytes and spec.name != self.schemas():
+                raise TopicTooSmall(spec.name, limit, needed_bytes)
+
+    def _purpose(self, topic: str, facets: Iterable[str]) -> str:
+        mine = [facet for facet in sorted(set(facets)) if self.facet(facet) == topic]
+        if mine:
+            return f"events of {', '.join(mine)}"
+        kinds = [kind for kind, name in self._fixed.items() if name == topic]
+        return kinds[0] if kinds else "dead letters"
+
+    def _filled(self, template: str, facet: str = "") -> str:
+        name = template.replace("{facet_template}", self._config.topics.facet_template)
+        return name.replace("{prefix}", self._config.prefix).replace("{facet}", facet)
+
+    def _spec(self, kind: str, name: str, sizes: Mapping[str, int] | None = None) -> TopicSpec:
+        declared, sizes = self._declared[kind], sizes or {}
+        replication = sizes.get("replication", self._count(declared.replication))
+        in_sync = sizes.get("min_insync_replicas", declared.min_insync_replicas)
+        largest_bytes = sizes.get("max_message_bytes", declared.max_message_bytes)
+        settings = {
+            "cleanup.policy": declared.cleanup_policy,
+            "max.message.bytes": str(max(largest_bytes, self._config.max_event_bytes + RECORD_OVERHEAD_BYTES)),
+            # More replicas in sync than there are would refuse every record.
+            "min.insync.replicas": str(min(in_sync, replication)),
+        }
+        retention = sizes.get("retention_ms", declared.retention_ms)
+        if retention is not None:
+            settings["retention.ms"] = str(retention)
+        return TopicSpec(
+            name=name,
+            partitions=sizes.get("partitions", self._count(declared.partitions)),
+            replication=replication,
+            settings=settings,
+        )
+
+    def _count(self, declared: int | str) -> int:
+        return declared if isinstance(declared, int) else int(getattr(self._config.topics, declared))
+
+
+def check_topic_name(name: str) -> str:
+    """Return the name unchanged; raise TopicNameRefused when Kafka would not take it."""
+    if len(name) > MAX_TOPIC_NAME_CHARS:
+        raise TopicNameRefused(name, f"{len(name)} characters, Kafka takes {MAX_TOPIC_NAME_CHARS}")
+    if name in (".", "..") or not _LEGAL.match(name):
+        raise TopicNameRefused(name, "Kafka takes A-Z a-z 0-9 . _ - and neither '.' nor '..'")
+    return name
+
+
+def _claim(claimed: dict[str, tuple[str, str]], topic: str, owner: str) -> None:
+    other_topic, other = claimed.setdefault(topic.replace(".", "_"), (topic, owner))
+    if other_topic != topic:
+        raise TopicNameRefused(topic, f"Kafka folds it together with {other_topic}, the topic of {other}")
+    if other != owner:
+        raise TopicNameRefused(topic, f"of {owner}, is already the topic of {other}; share it in topics/facet.toml")
+
+
+def _planned(spec: TopicSpec, found: ExistingTopic | None) -> TopicPlan:
+    if found is None:
+        return TopicPlan(spec=spec, action=PlanAction.CREATE)
+    differences = [
+        f"{what}: found {have}, declared {want}"
+        for what, have, want in (
+            ("partitions", found.partitions, spec.partitions),
+            ("replication", found.replication, spec.replication),
+        )
+        if have != want
+    ]
+    for key, declared in sorted(spec.settings.items()):
+        have_setting = found.settings.get(key)
+        if have_setting != declared:
+            shown = "the broker's default" if have_setting is None else have_setting
+            differences.append(f"{key}: found {shown}, declared {declared}")
+    action = PlanAction.DIFFERS if differences else PlanAction.OK
+    return TopicPlan(spec=spec, action=action, differences=tuple(differences))
+
+
+def _larger(one: TopicSpec, other: TopicSpec) -> TopicSpec:
+    settings = {
+        key: value if key == "cleanup.policy" else str(max(int(value), int(other.settings[key])))
+        for key, value in one.settings.items()
+    }
+    return TopicSpec(
+        name=one.name,
+        partitions=max(one.partitions, other.partitions),
+        replication=max(one.replication, other.replication),
+        settings=settings,
+    )
+
+
+def _quoted(text: str) -> str:
+    # Only dots can be special here. re.escape would quote hyphens, which librdkafka's expressions do not take.
+    return text.replace(".", "\\.")

@@ -1,0 +1,254 @@
+"""The transport port: what the loop needs of a log of records, whichever broker keeps it.
+
+Two adapters keep one contract suite (tests/contract/transport_contract.py): embedded (in process) and Kafka.
+Threading: a `Producer` and an `Admin` may be used by any thread; a `Consumer` belongs to the thread that polls it, and
+its callbacks (assignment, revocation) run inside `poll`, `consume` and `close` on that thread.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol, runtime_checkable
+
+Headers = tuple[tuple[str, bytes], ...]
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record as it was read: `offset` is its place in the partition, `timestamp_ms` since the epoch."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp_ms: int = 0
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """A group's committed position: the next offset to read, and the text that travels with it."""
+
+    offset: int
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermarks:
+    """A partition's bounds: the first offset still there, and the offset that the next record gets."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """A topic as the broker has it; `settings` are the topic's own (retention.ms, cleanup.policy, ...)."""
+
+    name: str
+    partitions: int
+    replication: int = 1
+    settings: Mapping[str, str]
+
+
+class Assignor(StrEnum):
+    """How a group's partitions are spread. RANGE gives one member the same partition of each co-partitioned topic."""
+
+    RANGE = "range"
+    COOPERATIVE_STICKY = "cooperative-sticky"
+
+
+class Start(StrEnum):
+    """Where a group without a committed offset begins."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+#: Called with the error (None: the record is durable) and where the record stands (-1 when it failed).
+DeliveryCallback = Callable[[Exception | None, TopicPartition, int], None]
+
+
+@runtime_checkable
+class RebalanceListener(Protocol):
+    """What a consumer's owner does when partitions come and go. Runs inside the consumer's own calls."""
+
+    def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
+        """Partitions were given. Return the offsets to start from; those not named start at the committed offset."""
+
+    def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Partitions are about to go: still ours, offsets may be committed."""
+
+    def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Partitions are gone already (fenced): nothing may be committed for them."""
+
+
+class Producer(Protocol):
+    """Writes records. Idempotent, acknowledged by all replicas."""
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> None:
+        """Queue a record; its partition is murmur2 of the key unless one is named, round robin without a key.
+
+        Raises UnknownTopic when there is no such topic, RecordTooLarge when it is over the topic's limit, QueueFull
+        when the local queue has no room (call `poll`, try again).
+        """
+
+    def poll(self, timeout_s: float = 0.0) -> int:
+        """Run the callbacks of finished deliveries, and say how many ran."""
+
+    def flush(self, timeout_s: float) -> int:
+        """Wait until all queued records are delivered or failed; return how many are still queued."""
+
+    def close(self) -> None: ...
+
+
+class Consumer(Protocol):
+    """Reads records as a member of a group."""
+
+    def subscribe(
+        self, topics: Sequence[str], *, pattern: str | None = None, listener: RebalanceListener | None = None
+    ) -> None:
+        """Join the group for these topics, or for all topics that the regular expression `pattern` matches (from
+        the first character on; new ones are found while running)."""
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets, outside any group."""
+
+    def poll(self, timeout_s: float) -> Record | None:
+        """The next record, or None after `timeout_s`. Raises OffsetOutOfRange, BrokerUnavailable, and UnknownTopic
+        once for a subscribed topic that is not there."""
+
+    def consume(self, max_records: int, timeout_s: float) -> list[Record]:
+        """Wait up to `timeout_s` for one record, then take what is there, at most `max_records`; in offset order a
+        partition."""
+
+    def assignment(self) -> frozenset[TopicPartition]: ...
+
+    def seek(self, partition: TopicPartition, offset: int) -> None: ...
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """Deliver nothing of these until `resume`; membership and position stay. A rebalance that takes a partition
+        away forgets its pause."""
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None: ...
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool = False) -> None:
+        """Commit. Raises Fenced when this member has lost one of them (with `wait`; else it is reported by on_lost)."""
+
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        """The group's committed offsets; partitions without one are left out."""
+
+    def watermarks(self, partition: TopicPartition) -> Watermarks: ...
+
+    def close(self) -> None:
+        """Leave the group (on_revoked runs for what is held) and release everything."""
+
+
+class Admin(Protocol):
+    """Topics and the cluster."""
+
+    def cluster_id(self) -> str:
+        """Names the cluster: positions in the store belong to one. Raises BrokerUnavailable."""
+
+    def topics(self) -> dict[str, TopicDescription]: ...
+
+    def create_topic(
+        self, name: str, *, partitions: int, replication: int = 1, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Create it. Raises TopicExists."""
+
+    def delete_topic(self, name: str) -> None:
+        """Delete it. Raises UnknownTopic."""
+
+
+class Transport(Protocol):
+    """One cluster, seen by one process."""
+
+    def producer(self) -> Producer: ...
+
+    def consumer(
+        self,
+        group: str | None,
+        *,
+        client_id: str = "",
+        assignor: Assignor = Assignor.COOPERATIVE_STICKY,
+        start: Start = Start.EARLIEST,
+    ) -> Consumer:
+        """A new consumer; without a group only `assign` is allowed and nothing can be committed."""
+
+    def admin(self) -> Admin: ...
+
+    def close(self) -> None: ...
+
+
+class TransportError(Exception):
+    """Something the transport could not do."""
+
+
+class UnknownTopic(TransportError):
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f"there is no topic {topic}; `afl-stream topics plan` shows what is missing, `apply` creates it"
+        )
+        self.topic = topic
+
+
+class TopicExists(TransportError):
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"topic {topic} is there already")
+        self.topic = topic
+
+
+class RecordTooLarge(TransportError):
+    def __init__(self, topic: str, size: int, limit: int) -> None:
+        super().__init__(f"a record of {size:,} bytes for {topic} is over the topic's limit of {limit:,} bytes")
+        self.topic, self.size, self.limit = topic, size, limit
+
+
+class QueueFull(TransportError):
+    """The producer's local queue has no room until deliveries finish."""
+
+
+class BrokerUnavailable(TransportError):
+    """Nobody answers right now; the call may succeed later."""
+
+
+class OffsetOutOfRange(TransportError):
+    """A position is outside the partition's log: records between it and the log were lost, or it is another log."""
+
+    def __init__(self, partition: TopicPartition, offset: int, bounds: Watermarks) -> None:
+        super().__init__(
+            f"{partition.topic}[{partition.partition}]: position {offset} is outside the log, which holds "
+            f"{bounds.low} to {bounds.high}"
+        )
+        self.partition, self.offset, self.bounds = partition, offset, bounds
+
+
+class Fenced(TransportError):
+    """This member no longer owns the partitions that it spoke for."""
+
+    def __init__(self, partitions: Sequence[TopicPartition]) -> None:
+        listing = ", ".join(f"{p.topic}[{p.partition}]" for p in partitions)
+        super().__init__(f"no longer the owner of {listing}")
+        self.partitions = tuple(partitions)

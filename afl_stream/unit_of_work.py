@@ -1,0 +1,390 @@
+"""One batch of the control loop in memory: records applied to their workflows, and all that one commit will write."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from afl.compiled import ProgramError
+from afl.runtime.changers import run_iteration
+from afl.runtime.changes import take_changes
+from afl.runtime.clock import Clock
+from afl.runtime.errors import InputError, StoreCorrupt, UnknownFacet, VersionMismatchError
+from afl.runtime.errors import ReferenceError as UnresolvedReference
+from afl.runtime.execution import Execution
+from afl.runtime.persistence import Batch, EngineStore, OutboxRecord, ParkedRecord, WorkflowRow
+from afl.runtime.values import check_result
+from afl.runtime.workflows import Workflows
+from afl_stream.answer_tokens import AnswerTokens
+from afl_stream.codec import Codec
+from afl_stream.config import StreamConfig
+from afl_stream.definitions import Definitions, UnknownProgram
+from afl_stream.errors import IdRefused, Reason, StreamError, TopicMissing, Unreadable
+from afl_stream.headers import dead_letter_headers
+from afl_stream.messages import (
+    Answer,
+    CancelWorkflow,
+    Command,
+    FailureReason,
+    Lifecycle,
+    StartWorkflow,
+    StepFailed,
+    StepUpdate,
+    check_workflow_id,
+    event_id_of,
+    step_and_attempt_of,
+    workflow_of,
+)
+from afl_stream.outbox import Lanes, OutboxDispatch
+from afl_stream.outcomes import PARKED, RECORDED, Case, Outcome, judge
+from afl_stream.topics import Topology
+from afl_stream.transport import Record
+
+
+class CommandRejected(StreamError):
+    """A command that can never be carried out as it stands."""
+
+    def __init__(self, kind: str, why: str) -> None:
+        super().__init__(f"{kind}: {why}")
+        self.kind, self.why = kind, why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What every unit of work of one evaluator shares."""
+
+    config: StreamConfig
+    store: EngineStore
+    workflows: Workflows
+    dispatch: OutboxDispatch
+    lanes: Lanes
+    codec: Codec
+    topology: Topology
+    definitions: Definitions
+    tokens: AnswerTokens | None
+    clock: Clock
+    #: The topics among these that do not exist. Starting a workflow whose facet has no topic is refused.
+    missing_topics: Callable[[frozenset[str]], list[str]]
+
+
+class UnitOfWork:
+    """Applies records and evaluates; nothing is written before the batch is committed.
+
+    When the commit is refused, the unit is dropped: its workflows were taken out of memory, and are read again.
+    """
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._d = deployment
+        self._control = deployment.topology.control()
+        self._commands = deployment.topology.commands()
+        self.now_ms = deployment.clock.now_ms()
+        self.batch = Batch(now_ms=self.now_ms)
+        self.outcomes: Counter[Outcome] = Counter()
+        #: Workflows over their budget: committed as runnable, they go on in a later batch.
+        self.over_budget: list[str] = []
+        self.parked: list[ParkedRecord] = []
+        self._executions: dict[str, Execution | None] = {}
+        self._changed: dict[str, Execution] = {}
+
+    # --- records ------------------------------------------------------------------------------------------------
+
+    def apply(self, record: Record) -> Outcome:
+        """Apply one record of control or commands.
+
+        Raises SchemaUnavailable (wait, skip nothing) and NewerFormat (pause the partition); what is wrong with the
+        record itself becomes a dead letter.
+        """
+        try:
+            outcome = self._apply(record)
+        except (Unreadable, IdRefused) as error:
+            outcome = Outcome.UNREADABLE
+            self._dead_letter(record, error)
+        except (StoreCorrupt, ProgramError, VersionMismatchError, UnresolvedReference, UnknownFacet) as error:
+            outcome = Outcome.REJECTED
+            self._dead_letter(record, error)
+        self.outcomes[outcome] += 1
+        return outcome
+
+    def _apply(self, record: Record) -> Outcome:
+        message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
+        if record.topic == self._control and isinstance(message, Answer):
+            return self._answer(record, message)
+        if record.topic == self._commands and isinstance(message, Command):
+            return self._command(record, message)
+        raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} has no place on {record.topic}")
+
+    def _answer(self, record: Record, answer: Answer, *, parked: ParkedRecord | None = None) -> Outcome:
+        workflow_id = _workflow_of_answer(answer)
+        execution = self.execution(workflow_id)
+        case = self._case(execution, answer)
+        outcome = judge(case)
+        if outcome is Outcome.APPLIED:
+            assert execution is not None
+            self._take_answer(execution, answer)
+        elif outcome in PARKED:
+            if parked is None:
+                self._park(record, workflow_id, answer.step_id)
+        elif outcome in RECORDED:
+            self._tell(workflow_id, f"answer.{outcome.value}", step_id=answer.step_id)
+        elif outcome is Outcome.REFUSED:
+            self._dead_letter(record, CommandRejected("answer token", "missing or not the one that the event carried"))
+        if outcome is not Outcome.APPLIED:
+            self._confirm(workflow_id)
+        return outcome
+
+    def _case(self, execution: Execution | None, answer: Answer) -> Case:
+        attempt = _attempt_of_answer(answer)
+        step = execution.steps.get(answer.step_id) if execution is not None else None
+        right = True
+        if self._d.tokens is not None and step is not None and step.attempt:
+            of = attempt or step.attempt
+            right = self._d.tokens.accepts(answer.answer_token, event_id_of(answer.step_id, of), of)
+        return Case(execution=execution, step=step, attempt=attempt, token_is_right=right)
+
+    def _take_answer(self, execution: Execution, answer: Answer) -> None:
+        step = execution.steps[answer.step_id]
+        assert step.facet is not None
+        self._touch(execution)
+        if isinstance(answer, StepFailed):
+            execution.fail_with(step, answer.error.type, answer.error.message)
+        else:
+            values: Mapping[str, object] = answer.partial if isinstance(answer, StepUpdate) else answer.result
+            problem = check_result(step.facet, execution.plan.schemas, values)  # type: ignore[arg-type]  # decoded values
+            if problem is not None:
+                execution.fail_with(step, "ResultMismatch", problem)
+            elif isinstance(answer, StepUpdate):
+                execution.update_with(step, values)  # type: ignore[arg-type]  # as above
+            else:
+                execution.continue_with(step, values)  # type: ignore[arg-type]  # as above
+        self.evaluate(execution)
+
+    # --- commands -----------------------------------------------------------------------------------------------
+
+    def _command(self, record: Record, command: Command) -> Outcome:
+        check_workflow_id(command.workflow_id)
+        try:
+            if isinstance(command, StartWorkflow):
+                return self._start(command)
+            return self._cancel(command)
+        except (CommandRejected, UnknownProgram, InputError, TopicMissing, ProgramError, UnknownFacet) as error:
+            self._dead_letter(record, error)
+            if isinstance(command, StartWorkflow) and self._row(command.workflow_id) is None:
+                reason = FailureReason(type=type(error).__name__, message=str(error))
+                self._tell(command.workflow_id, "workflow.rejected", workflow=command.workflow, error=reason)
+            self._confirm(command.workflow_id)
+            return Outcome.REJECTED
+
+    def _start(self, command: StartWorkflow) -> Outcome:
+        row = self._row(command.workflow_id)
+        if row is not None:
+            if not _is_same_start(row, command):
+                raise CommandRejected("AlreadyExists", f"workflow {command.workflow_id} exists: it runs {row.name} with other inputs or another program")
+            self._confirm(command.workflow_id)
+            return Outcome.DUPLICATE
+        program, name = self._d.definitions.find(command.workflow, command.program)
+        plan = self._d.workflows.plan(program, name)
+        topics = {self._d.topology.facet(facet.name): facet.name for facet in plan.facets if facet.is_event}
+        for topic in self._d.missing_topics(frozenset(topics)):
+            raise TopicMissing(topic, f"event facet {topics[topic]}")
+        execution = self._d.workflows.start(
+            plan,
+            command.workflow_id,
+            dict(command.inputs),  # type: ignore[arg-type]  # decoded values
+            self.now_ms,
+            runner_id=command.requested_by or "",
+        )
+        self._executions[execution.id] = execution
+        self._touch(execution)
+        self._tell(execution.id, "workflow.started", workflow=plan.name)
+        self.evaluate(execution)
+        return Outcome.APPLIED
+
+    def _cancel(self, command: CancelWorkflow) -> Outcome:
+        execution = self.execution(command.workflow_id)
+        if execution is None:
+            raise CommandRejected("UnknownWorkflow", f"no workflow {command.workflow_id} to cancel")
+        if execution.is_ended:
+            self._confirm(command.workflow_id)
+            return Outcome.LATE
+        self._touch(execution)
+        execution.cancel(command.reason or "")
+        return Outcome.APPLIED
+
+    # --- workflows ----------------------------------------------------------------------------------------------
+
+    def execution(self, workflow_id: str) -> Execution | None:
+        """The workflow as this unit has it: hot from memory, or from the store."""
+        if workflow_id not in self._executions:
+            execution = self._d.workflows.take(workflow_id) or self._d.workflows.read(workflow_id)
+            if execution is not None:
+                execution.now_ms = self.now_ms
+            self._executions[workflow_id] = execution
+        return self._executions[workflow_id]
+
+    def go_on(self, workflow_id: str) -> None:
+        """Give a runnable workflow its turn."""
+        execution = self.execution(workflow_id)
+        if execution is not None and execution.queue and not execution.is_ended:
+            self._touch(execution)
+            self.evaluate(execution)
+
+    def evaluate(self, execution: Execution) -> None:
+        """Run to the fixed point, or until the workflow's budget of this batch is used up."""
+        settings, clock = self._d.config.evaluator, self._d.clock
+        steps, until_ms = 0, clock.now_ms() + settings.workflow_budget_ms
+        while execution.queue:
+            steps += run_iteration(execution)
+            execution.fail_if_stuck()
+            if execution.queue and (steps >= settings.workflow_budget_steps or clock.now_ms() > until_ms):
+                if execution.id not in self.over_budget:
+                    self.over_budget.append(execution.id)
+                return
+
+    def apply_parked(self, rows: list[ParkedRecord]) -> None:
+        """Judge parked records again; what has found its step is done with."""
+        for row in rows:
+            record = _record_of(row)
+            try:
+                answer = self._d.codec.decode(row.value, row.headers, json_allowed=True)
+                if not isinstance(answer, Answer):
+                    raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(answer).__name__} was parked")
+                outcome = self._answer(record, answer, parked=row)
+            except (Unreadable, IdRefused) as error:
+                outcome = Outcome.UNREADABLE
+                self._dead_letter(record, error)
+            if outcome not in PARKED:
+                self.outcomes[outcome] += 1
+                self.batch.unparked.append(row.id)
+
+    def expire_parked(self, rows: list[ParkedRecord]) -> None:
+        """Dead-letter parked records whose step never came."""
+        for row in rows:
+            waited_s = (self.now_ms - row.parked_at_ms) // 1000
+            why = f"step {row.step_id} did not appear in {waited_s} s"
+            self._dead_letter(_record_of(row), CommandRejected("expired", why))
+            self.batch.unparked.append(row.id)
+
+    def finish(self) -> Batch:
+        """The batch to commit."""
+        batch = self.batch
+        for workflow_id, execution in self._changed.items():
+            batch.confirms.pop(workflow_id, None)
+            take_changes(execution, batch)
+        batch.parked = self.parked
+        return batch
+
+    def keep(self) -> None:
+        """The batch is committed: what it worked on stays hot."""
+        for execution in self._executions.values():
+            if execution is not None:
+                self._d.workflows.keep(execution)
+
+    # --- effects ------------------------------------------------------------------------------------------------
+
+    def _touch(self, execution: Execution) -> None:
+        self._changed[execution.id] = execution
+
+    def _confirm(self, workflow_id: str) -> None:
+        """What was decided without a write holds only if the store still has the revision that it was decided on."""
+        if workflow_id not in self._changed:
+            execution = self._executions.get(workflow_id)
+            row = self._row(workflow_id) if execution is None else None
+            self.batch.confirms[workflow_id] = execution.revision if execution else row.revision if row else 0
+
+    def _row(self, workflow_id: str) -> WorkflowRow | None:
+        execution = self._executions.get(workflow_id)
+        if execution is not None and not execution.revision:
+            # Started in this very unit: the store does not know it yet.
+            return WorkflowRow(
+                id=execution.id,
+                revision=0,
+                program=execution.plan.fingerprint,
+                name=execution.plan.name,
+                status=execution.status,
+                inputs=execution.inputs,
+            )
+        return self._d.store.load_workflow(workflow_id)
+
+    def _park(self, record: Record, workflow_id: str, step_id: str) -> None:
+        self.parked.append(
+            ParkedRecord(
+                id=f"{record.topic}/{record.partition}/{record.offset}",
+                workflow_id=workflow_id,
+                step_id=step_id,
+                topic=record.topic,
+                partition=record.partition,
+                offset=record.offset,
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+                parked_at_ms=self.now_ms,
+                expires_at_ms=self.now_ms + self._d.config.evaluator.parked_answer_expiry_ms,
+            )
+        )
+
+    def _dead_letter(self, record: Record, error: Exception) -> None:
+        headers = dead_letter_headers(
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            error=error,
+            headers=record.headers,
+            at_ms=self.now_ms,
+        )
+        topic = self._d.topology.dlq(record.topic)
+        self.batch.outbox.append(OutboxRecord(self._d.lanes.own, topic, record.key, record.value, headers))
+
+    def _tell(
+        self,
+        workflow_id: str,
+        kind: str,
+        *,
+        step_id: str | None = None,
+        workflow: str | None = None,
+        error: FailureReason | None = None,
+    ) -> None:
+        milestone = Lifecycle(
+            workflow_id=workflow_id, kind=kind, at=self.now_ms, workflow=workflow, step_id=step_id, error=error
+        )
+        self._d.dispatch.tell(self.batch, milestone)
+
+
+def _workflow_of_answer(answer: Answer) -> str:
+    workflow_id = workflow_of(answer.step_id)
+    if answer.workflow_id not in (None, workflow_id):
+        raise Unreadable(Reason.BAD_ID, f"step {answer.step_id} is not of workflow {answer.workflow_id}")
+    return workflow_id
+
+
+def _attempt_of_answer(answer: Answer) -> int | None:
+    if answer.event_id is None:
+        return answer.attempt
+    step_id, attempt = step_and_attempt_of(answer.event_id)
+    if step_id != answer.step_id or answer.attempt not in (None, attempt):
+        raise Unreadable(
+            Reason.BAD_ID, f"event {answer.event_id} is not of step {answer.step_id}, attempt {answer.attempt}"
+        )
+    return attempt
+
+
+def _is_same_start(row: WorkflowRow, command: StartWorkflow) -> bool:
+    return (
+        command.workflow in (row.name, row.name.rsplit(".", 1)[-1])
+        and command.program in (None, row.program)
+        and dict(row.inputs) == dict(command.inputs)
+    )
+
+
+def _record_of(row: ParkedRecord) -> Record:
+    return Record(
+        topic=row.topic,
+        partition=row.partition,
+        offset=row.offset,
+        key=row.key,
+        value=row.value,
+        headers=row.headers,
+        timestamp_ms=row.parked_at_ms,
+    )
+
+

@@ -1,0 +1,540 @@
+"""What every transport must do, whichever broker keeps the records.
+
+Inherit TransportContract and give a `transport` fixture. Names of topics and groups are drawn, so that one broker
+serves a whole test session.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from afl_stream.transport import (
+    Assignor,
+    CommittedOffset,
+    Consumer,
+    OffsetOutOfRange,
+    Record,
+    RecordTooLarge,
+    Start,
+    TopicExists,
+    TopicPartition,
+    Transport,
+    TransportError,
+    UnknownTopic,
+    Watermarks,
+)
+from tests.eventually import eventually
+
+#: murmur2 of these keys, from Kafka's own tests of its clients.
+MURMUR2_VECTORS = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+
+
+def unique(stem: str) -> str:
+    return f"{stem}-{uuid.uuid4().hex[:12]}"
+
+
+def make_topic(transport: Transport, partitions: int = 1, name: str = "", **settings: str) -> str:
+    """Create a topic; settings are written with underscores."""
+    name = name or unique("topic")
+    dotted = {key.replace("_", "."): value for key, value in settings.items()}
+    transport.admin().create_topic(name, partitions=partitions, settings=dotted)
+    eventually(lambda: name in transport.admin().topics())
+    return name
+
+
+class Deliveries:
+    """A delivery callback that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Exception | None, TopicPartition, int]] = []
+
+    def __call__(self, error: Exception | None, where: TopicPartition, offset: int) -> None:
+        self.heard.append((error, where, offset))
+
+
+def write(
+    transport: Transport, topic: str, *values: bytes, key: bytes | None = None, partition: int | None = 0
+) -> None:
+    producer = transport.producer()
+    for value in values:
+        producer.produce(topic, value, key=key, partition=partition)
+    assert producer.flush(15.0) == 0
+    producer.close()
+
+
+class Reader:
+    """A consumer with its listener, and all that it saw."""
+
+    def __init__(self, consumer: Consumer, starts: Mapping[TopicPartition, int] | None = None) -> None:
+        self.consumer = consumer
+        self.records: list[Record] = []
+        self.events: list[tuple[str, TopicPartition]] = []
+        self.starts = starts
+        self.when_revoked: Callable[[Sequence[TopicPartition]], None] = lambda partitions: None
+
+    def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
+        self.events += [("assigned", where) for where in partitions]
+        if self.starts is None:
+            return None
+        return {where: self.starts[where] for where in partitions if where in self.starts}
+
+    def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self.events += [("revoked", where) for where in partitions]
+        self.when_revoked(partitions)
+
+    def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self.events += [("lost", where) for where in partitions]
+
+    def pump(self) -> None:
+        self.records += self.consumer.consume(500, 0.02)
+
+    @property
+    def values(self) -> list[bytes | None]:
+        return [record.value for record in self.records]
+
+
+def pump_until(condition: Callable[[], object], *readers: Reader) -> None:
+    """Let all readers poll in turn until the condition holds."""
+
+    def turn() -> object:
+        for reader in readers:
+            reader.pump()
+        return condition()
+
+    eventually(turn)
+
+
+class TransportContract:
+    """Inherit, and give a `transport` fixture."""
+
+    def reader(
+        self,
+        transport: Transport,
+        *topics: str,
+        group: str,
+        client_id: str = "",
+        assignor: Assignor = Assignor.COOPERATIVE_STICKY,
+        start: Start = Start.EARLIEST,
+        pattern: str | None = None,
+        starts: Mapping[TopicPartition, int] | None = None,
+    ) -> Reader:
+        reader = Reader(transport.consumer(group, client_id=client_id, assignor=assignor, start=start), starts)
+        reader.consumer.subscribe(topics, pattern=pattern, listener=reader)
+        return reader
+
+    def produce_error(self, transport: Transport, topic: str, value: bytes) -> Exception | None:
+        """The error of producing one record, whether it is raised at once or handed to the callback."""
+        producer, deliveries = transport.producer(), Deliveries()
+        try:
+            producer.produce(topic, value, on_delivery=deliveries)
+        except TransportError as error:
+            return error
+        producer.flush(15.0)
+        return deliveries.heard[0][0]
+
+    # Records
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            (b"k", b"v"),
+            (b"k", None),
+            (b"", b""),
+            (None, b"v"),
+            (b"\xff\xfe\x00", b"\x00\xff" * 100),
+            (b"k", b"v" * 70_000),
+        ],
+    )
+    def test_a_record_comes_back_as_it_was_written(
+        self, transport: Transport, key: bytes | None, value: bytes | None
+    ) -> None:
+        topic = make_topic(transport)
+        producer = transport.producer()
+        headers = (("trace", b"1"), ("trace", b"2"), ("empty", b""), ("raw", b"\xff\x00"))
+        producer.produce(topic, value, key=key, headers=headers)
+        assert producer.flush(15.0) == 0
+
+        reader = self.reader(transport, topic, group=unique("group"))
+        pump_until(lambda: reader.records, reader)
+        record = reader.records[0]
+
+        assert (record.key, record.value, record.headers) == (key, value, headers)
+        assert (record.topic_partition, record.offset) == (TopicPartition(topic, 0), 0)
+        assert abs(record.timestamp_ms - time.time() * 1000) < 60_000
+
+    def test_a_partition_keeps_the_order_of_its_records(self, transport: Transport) -> None:
+        topic = make_topic(transport, partitions=3)
+        values = [b"%d" % number for number in range(500)]
+        write(transport, topic, *values, partition=1)
+
+        reader = self.reader(transport, topic, group=unique("group"))
+        pump_until(lambda: len(reader.records) >= 500, reader)
+
+        assert reader.values == values
+        assert [record.offset for record in reader.records] == list(range(500))
+        assert {record.partition for record in reader.records} == {1}
+
+    def test_the_partition_of_a_key_is_that_of_java_clients(self, transport: Transport) -> None:
+        topic = make_topic(transport, partitions=7)
+        for key in MURMUR2_VECTORS:
+            write(transport, topic, b"1", b"2", key=key, partition=None)
+
+        reader = self.reader(transport, topic, group=unique("group"))
+        pump_until(lambda: len(reader.records) >= 2 * len(MURMUR2_VECTORS), reader)
+
+        assert {(record.key, record.partition) for record in reader.records} == {
+            (key, (hashed & 0x7FFFFFFF) % 7) for key, hashed in MURMUR2_VECTORS.items()
+        }
+
+    def test_a_delivery_is_reported_with_the_place_of_a_record_that_is_there(self, transport: Transport) -> None:
+        topic = make_topic(transport, partitions=2)
+        producer, deliveries = transport.producer(), Deliveries()
+        producer.produce(topic, b"first", partition=1, on_delivery=deliveries)
+        producer.produce(topic, b"second", partition=1, on_delivery=deliveries)
+
+        eventually(lambda: producer.poll(0.01) == 0 and len(deliveries.heard) == 2)
+
+        where = TopicPartition(topic, 1)
+        assert deliveries.heard == [(None, where, 0), (None, where, 1)]
+        assert transport.consumer(None).watermarks(where) == Watermarks(low=0, high=2)
+
+    def test_flush_leaves_nothing_queued_and_runs_the_callbacks(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+        producer, deliveries = transport.producer(), Deliveries()
+        for _ in range(100):
+            producer.produce(topic, b"v", on_delivery=deliveries)
+
+        assert producer.flush(15.0) == 0
+        assert sorted(offset for _, _, offset in deliveries.heard) == list(range(100))
+
+    def test_producing_to_a_topic_that_is_not_there_is_an_error(self, transport: Transport) -> None:
+        assert isinstance(self.produce_error(transport, unique("missing"), b"v"), UnknownTopic)
+
+    def test_a_record_over_the_topics_limit_is_refused(self, transport: Transport) -> None:
+        topic = make_topic(transport, max_message_bytes="2000")
+
+        assert isinstance(self.produce_error(transport, topic, b"v" * 5000), RecordTooLarge)
+        assert self.produce_error(transport, topic, b"v" * 1000) is None
+
+    # Groups
+
+    def test_a_group_goes_on_where_it_committed(self, transport: Transport) -> None:
+        topic, group = make_topic(transport), unique("group")
+        where = TopicPartition(topic, 0)
+        write(transport, topic, b"0", b"1", b"2", b"3")
+        first = self.reader(transport, topic, group=group)
+        pump_until(lambda: len(first.records) >= 4, first)
+        first.consumer.commit({where: CommittedOffset(offset=2, metadata="done: 3")}, wait=True)
+        first.consumer.close()
+
+        second = self.reader(transport, topic, group=group)
+        pump_until(lambda: len(second.records) >= 2, second)
+
+        assert second.values == [b"2", b"3"]
+        assert second.consumer.committed([where]) == {where: CommittedOffset(offset=2, metadata="done: 3")}
+
+    def test_records_that_were_not_committed_come_again(self, transport: Transport) -> None:
+        topic, group = make_topic(transport), unique("group")
+        write(transport, topic, b"0", b"1")
+        first = self.reader(transport, topic, group=group)
+        pump_until(lambda: len(first.records) >= 2, first)
+        first.consumer.close()
+
+        second = self.reader(transport, topic, group=group)
+        pump_until(lambda: len(second.records) >= 2, second)
+
+        assert second.values == [b"0", b"1"]
+        assert second.consumer.committed([TopicPartition(topic, 0)]) == {}
+
+    def test_a_commit_that_does_not_wait_arrives(self, transport: Transport) -> None:
+        topic, group = make_topic(transport), unique("group")
+        where = TopicPartition(topic, 0)
+        write(transport, topic, b"0")
+        reader = self.reader(transport, topic, group=group)
+        pump_until(lambda: reader.records, reader)
+
+        reader.consumer.commit({where: CommittedOffset(offset=1)})
+
+        pump_until(lambda: reader.consumer.committed([where]) == {where: CommittedOffset(offset=1)}, reader)
+
+    @pytest.mark.parametrize("assignor", list(Assignor))
+    def test_two_members_share_the_partitions_and_each_record_goes_to_one(
+        self, transport: Transport, assignor: Assignor
+    ) -> None:
+        topic, group = make_topic(transport, partitions=4), unique("group")
+        one = self.reader(transport, topic, group=group, client_id="one", assignor=assignor)
+        two = self.reader(transport, topic, group=group, client_id="two", assignor=assignor)
+        pump_until(lambda: len(one.consumer.assignment()) == len(two.consumer.assignment()) == 2, one, two)
+        assert not one.consumer.assignment() & two.consumer.assignment()
+
+        values = [b"%d" % number for number in range(40)]
+        for number, value in enumerate(values):
+            write(transport, topic, value, partition=number % 4)
+        pump_until(lambda: len(one.records) + len(two.records) >= 40, one, two)
+
+        assert len(one.records) == len(two.records) == 20
+        assert {*one.values, *two.values} == set(values)
+
+    @pytest.mark.parametrize("assignor", list(Assignor))
+    def test_a_member_that_leaves_gives_its_partitions_back(self, transport: Transport, assignor: Assignor) -> None:
+        topic, group = make_topic(transport, partitions=4), unique("group")
+        one = self.reader(transport, topic, group=group, client_id="one", assignor=assignor)
+        two = self.reader(transport, topic, group=group, client_id="two", assignor=assignor)
+        pump_until(lambda: len(one.consumer.assignment()) == len(two.consumer.assignment()) == 2, one, two)
+        held = two.consumer.assignment()
+
+        two.consumer.close()
+
+        assert {where for event, where in two.events if event == "revoked"} >= held
+        pump_until(lambda: len(one.consumer.assignment()) == 4, one)
+
+    def test_range_gives_a_member_the_same_partition_of_each_topic(self, transport: Transport) -> None:
+        topics = [make_topic(transport, partitions=4) for _ in range(3)]
+        group = unique("group")
+        members = [
+            self.reader(transport, *topics, group=group, client_id=name, assignor=Assignor.RANGE)
+            for name in ("one", "two", "three")
+        ]
+        pump_until(lambda: sorted(len(m.consumer.assignment()) for m in members) == [3, 3, 6], *members)
+
+        for member in members:
+            numbers = [{w.partition for w in member.consumer.assignment() if w.topic == topic} for topic in topics]
+            assert numbers[0] == numbers[1] == numbers[2]
+
+    def test_offsets_given_at_assignment_win_over_committed_ones(self, transport: Transport) -> None:
+        topic, group = make_topic(transport, partitions=2), unique("group")
+        given, committed = TopicPartition(topic, 0), TopicPartition(topic, 1)
+        for number in (0, 1):
+            write(transport, topic, b"0", b"1", b"2", partition=number)
+        first = self.reader(transport, topic, group=group)
+        pump_until(lambda: len(first.records) >= 6, first)
+        first.consumer.commit({given: CommittedOffset(offset=2), committed: CommittedOffset(offset=2)}, wait=True)
+        first.consumer.close()
+
+        second = self.reader(transport, topic, group=group, starts={given: 1})
+        pump_until(lambda: len(second.records) >= 3, second)
+
+        assert sorted((r.partition, r.offset) for r in second.records) == [(0, 1), (0, 2), (1, 2)]
+
+    @pytest.mark.parametrize("assignor", list(Assignor))
+    def test_a_member_may_commit_what_it_is_losing_and_the_next_one_starts_there(
+        self, transport: Transport, assignor: Assignor
+    ) -> None:
+        topic, group = make_topic(transport, partitions=2), unique("group")
+        for number in (0, 1):
+            write(transport, topic, b"old", b"old", partition=number)
+        one = self.reader(transport, topic, group=group, client_id="one", assignor=assignor)
+        pump_until(lambda: len(one.records) >= 4, one)
+        one.when_revoked = lambda partitions: one.consumer.commit(
+            {where: CommittedOffset(offset=2) for where in partitions}, wait=True
+        )
+        two = self.reader(transport, topic, group=group, client_id="two", assignor=assignor)
+        two.events = one.events
+        pump_until(lambda: len(two.consumer.assignment()) == len(one.consumer.assignment()) == 1, one, two)
+        (moved,) = two.consumer.assignment()
+        for number in (0, 1):
+            write(transport, topic, b"new", partition=number)
+        pump_until(lambda: two.records and len(one.records) >= 5, one, two)
+
+        assert two.values == [b"new"]
+        assert one.events.index(("revoked", moved)) < len(one.events) - 1 - one.events[::-1].index(("assigned", moved))
+
+    def test_two_groups_both_see_everything(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+        write(transport, topic, b"0", b"1")
+        readers = [self.reader(transport, topic, group=unique("group")) for _ in range(2)]
+
+        pump_until(lambda: all(len(reader.records) >= 2 for reader in readers), *readers)
+
+        assert [reader.values for reader in readers] == [[b"0", b"1"], [b"0", b"1"]]
+
+    def test_a_group_that_starts_at_the_end_sees_only_what_is_new(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+        write(transport, topic, b"old")
+        reader = self.reader(transport, topic, group=unique("group"), start=Start.LATEST)
+        pump_until(reader.consumer.assignment, reader)
+
+        def new_is_seen() -> bool:
+            write(transport, topic, b"new")
+            return bool(reader.records)
+
+        pump_until(new_is_seen, reader)
+        assert set(reader.values) == {b"new"}
+
+    def test_a_pattern_finds_a_topic_that_is_created_later(self, transport: Transport) -> None:
+        prefix = unique("events")
+        early = make_topic(transport, name=f"{prefix}.early")
+        other = make_topic(transport, name=f"other.{prefix}.early")
+        reader = self.reader(transport, group=unique("group"), pattern=f"^{prefix}\\..*")
+        pump_until(reader.consumer.assignment, reader)
+
+        late = make_topic(transport, name=f"{prefix}.late")
+        for topic in (early, late, other):
+            write(transport, topic, topic.encode())
+        pump_until(lambda: len(reader.records) >= 2, reader)
+
+        assert sorted(record.topic for record in reader.records) == [early, late]
+
+    def test_subscribing_to_a_topic_that_is_not_there_is_an_error_of_poll(self, transport: Transport) -> None:
+        missing = unique("missing")
+        reader = self.reader(transport, missing, group=unique("group"))
+
+        with pytest.raises(UnknownTopic) as caught:
+            pump_until(lambda: False, reader)
+        assert caught.value.topic == missing
+
+    # Positions
+
+    def test_a_paused_partition_is_silent_until_it_is_resumed(self, transport: Transport) -> None:
+        topic = make_topic(transport, partitions=2)
+        reader = self.reader(transport, topic, group=unique("group"))
+        pump_until(lambda: len(reader.consumer.assignment()) == 2, reader)
+        reader.consumer.pause([TopicPartition(topic, 0)])
+        for number in (0, 1):
+            write(transport, topic, b"a", b"b", partition=number)
+        pump_until(lambda: len(reader.records) >= 2, reader)
+        for _ in range(5):
+            reader.pump()
+        assert {record.partition for record in reader.records} == {1}
+        assert len(reader.consumer.assignment()) == 2
+
+        reader.consumer.resume([TopicPartition(topic, 0)])
+        pump_until(lambda: len(reader.records) >= 4, reader)
+
+        assert [record.value for record in reader.records if record.partition == 0] == [b"a", b"b"]
+
+    def test_a_seek_moves_the_position(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+        write(transport, topic, b"0", b"1", b"2")
+        reader = self.reader(transport, topic, group=unique("group"))
+        pump_until(lambda: len(reader.records) >= 3, reader)
+
+        reader.consumer.seek(TopicPartition(topic, 0), 1)
+        pump_until(lambda: len(reader.records) >= 5, reader)
+
+        assert reader.values[3:] == [b"1", b"2"]
+
+    def test_watermarks_are_the_bounds_of_the_log(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+        consumer = transport.consumer(None)
+        assert consumer.watermarks(TopicPartition(topic, 0)) == Watermarks(low=0, high=0)
+
+        write(transport, topic, b"0", b"1")
+
+        assert consumer.watermarks(TopicPartition(topic, 0)) == Watermarks(low=0, high=2)
+
+    def test_partitions_can_be_read_without_a_group(self, transport: Transport) -> None:
+        topic = make_topic(transport, partitions=2)
+        for number in (0, 1):
+            write(transport, topic, b"0", b"1", partition=number)
+        reader = Reader(transport.consumer(None))
+        where = TopicPartition(topic, 1)
+
+        reader.consumer.assign({where: 1})
+        pump_until(lambda: reader.records, reader)
+
+        assert [(record.partition, record.offset) for record in reader.records] == [(1, 1)]
+        assert reader.consumer.assignment() == {where}
+        with pytest.raises(TransportError):
+            reader.consumer.commit({where: CommittedOffset(offset=2)}, wait=True)
+
+    def test_a_position_outside_the_log_is_an_error_until_a_seek(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+        where = TopicPartition(topic, 0)
+        write(transport, topic, b"0", b"1", b"2")
+        reader = Reader(transport.consumer(None))
+        reader.consumer.assign({where: 99})
+
+        with pytest.raises(OffsetOutOfRange) as caught:
+            pump_until(lambda: False, reader)
+        assert (caught.value.partition, caught.value.offset) == (where, 99)
+        assert caught.value.bounds == Watermarks(low=0, high=3)
+
+        reader.consumer.seek(where, 2)
+        pump_until(lambda: reader.records, reader)
+        assert reader.values == [b"2"]
+
+    def test_consume_takes_what_is_there_and_does_not_wait_for_more(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+        write(transport, topic, b"0", b"1", b"2")
+        consumer = transport.consumer(None)
+        consumer.assign({TopicPartition(topic, 0): 0})
+        began_s = time.monotonic()
+
+        records = consumer.consume(100, 60.0)
+
+        assert 1 <= len(records) <= 3
+        assert time.monotonic() - began_s < 30.0
+
+    def test_consume_gives_no_more_than_it_was_asked_for(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+        write(transport, topic, *[b"v"] * 10)
+        consumer = transport.consumer(None)
+        consumer.assign({TopicPartition(topic, 0): 0})
+        seen: list[int] = []
+
+        def take() -> bool:
+            batch = consumer.consume(4, 0.02)
+            assert len(batch) <= 4
+            seen.extend(record.offset for record in batch)
+            return len(seen) == 10
+
+        eventually(take)
+        assert seen == list(range(10))
+
+    def test_a_poll_that_may_not_wait_returns_nothing_when_nothing_is_there(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+        consumer = transport.consumer(None)
+        consumer.assign({TopicPartition(topic, 0): 0})
+
+        assert consumer.poll(0) is None
+        assert consumer.consume(10, 0) == []
+
+    # Topics and the cluster
+
+    def test_a_topic_is_described_as_it_was_created(self, transport: Transport) -> None:
+        topic = make_topic(transport, partitions=3, retention_ms="3600000", cleanup_policy="compact")
+
+        described = transport.admin().topics()[topic]
+
+        assert (described.name, described.partitions, described.replication) == (topic, 3, 1)
+        assert described.settings["retention.ms"] == "3600000"
+        assert described.settings["cleanup.policy"] == "compact"
+
+    def test_a_topic_is_created_once(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+
+        with pytest.raises(TopicExists):
+            transport.admin().create_topic(topic, partitions=1)
+
+    def test_a_deleted_topic_is_gone_and_begins_anew_when_it_is_created_again(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+        write(transport, topic, b"old")
+        transport.admin().delete_topic(topic)
+        eventually(lambda: topic not in transport.admin().topics())
+
+        make_topic(transport, name=topic)
+        write(transport, topic, b"new")
+        reader = self.reader(transport, topic, group=unique("group"))
+        pump_until(lambda: reader.records, reader)
+
+        assert [(record.offset, record.value) for record in reader.records] == [(0, b"new")]
+
+    def test_deleting_a_topic_that_is_not_there_is_an_error(self, transport: Transport) -> None:
+        with pytest.raises(UnknownTopic):
+            transport.admin().delete_topic(unique("missing"))
+
+    def test_the_cluster_keeps_its_id(self, transport: Transport) -> None:
+        first = transport.admin().cluster_id()
+
+        assert first
+        assert transport.admin().cluster_id() == first

@@ -1,0 +1,151 @@
+"""A deployment in memory for tests of the agent side: topics, events on them, and what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from afl_stream.agent import Agent, AgentConfig
+from afl_stream.codec import Codec, single_object_codec
+from afl_stream.config import AgentSettings, StreamConfig, TopicSettings
+from afl_stream.embedded import EmbeddedBroker, EmbeddedTransport
+from afl_stream.headers import headers_for
+from afl_stream.messages import Event, Message, StepContinue, StepFailed, event_id_of
+from afl_stream.schemas_topic import SchemasTopic
+from afl_stream.topics import Topology
+from afl_stream.transport import CommittedOffset, Headers, Record, TopicPartition
+
+PAY = "billing.Pay"
+
+
+def event(facet: str = PAY, step: int = 1, *, attempt: int = 1, payload: Mapping[str, object] | None = None) -> Event:
+    """An event of step `wf-<step>:<step in hex>`."""
+    workflow_id = f"wf-{step}"
+    step_id = f"{workflow_id}:{step:x}"
+    return Event(
+        id=event_id_of(step_id, attempt),
+        workflow_id=workflow_id,
+        execution_id=f"{workflow_id}-execution",
+        step_id=step_id,
+        event_type=facet,
+        state="event.Created",
+        payload={"n": step} if payload is None else payload,
+        attempt=attempt,
+        created_at=1_700_000_000_000,
+        answer_token=f"token-{step}",
+    )
+
+
+class Deployment:
+    """One embedded broker with the topics of some facets; agents get a transport of their own, as processes would."""
+
+    def __init__(
+        self,
+        facets: Sequence[str] = (PAY,),
+        *,
+        partitions: int = 1,
+        max_concurrent: int = 4,
+        window: int = 100,
+        max_crashes: int = 3,
+        grace_s: int = 10,
+        broker: EmbeddedBroker | None = None,
+    ) -> None:
+        self.stream = StreamConfig(
+            topics=TopicSettings(control_partitions=1, event_partitions=partitions, replication=1),
+            agent=AgentSettings(max_concurrent=max_concurrent, window=window, max_crashes=max_crashes, grace_s=grace_s),
+        )
+        self.topology = Topology(self.stream)
+        self.broker = EmbeddedBroker() if broker is None else broker
+        self.transport = EmbeddedTransport(self.broker)
+        self.admin = self.transport.admin()
+        self.create_topics(facets)
+        self.codec = self.new_codec()
+        self.producer = self.transport.producer()
+
+    def create_topics(self, facets: Sequence[str]) -> None:
+        existing = self.admin.topics()
+        for spec in self.topology.specs(facets):
+            if spec.name not in existing:
+                self.admin.create_topic(spec.name, partitions=spec.partitions, settings=spec.settings)
+
+    def new_codec(self) -> Codec:
+        return single_object_codec(SchemasTopic(self.transport, self.topology.schemas()))
+
+    def publish(self, *events: Event) -> None:
+        for each in events:
+            self.publish_bytes(
+                each.event_type,
+                self.codec.encode(each),
+                key=each.step_id.encode(),
+                headers=headers_for(each, source="/tests"),
+            )
+
+    def publish_bytes(self, facet: str, value: bytes | None, *, key: bytes | None, headers: Headers = ()) -> None:
+        self.producer.produce(self.topology.facet(facet), value, key=key, headers=headers)
+        assert self.producer.flush(10) == 0
+
+    def agent(
+        self,
+        *,
+        probe: Callable[[str], None] = lambda step: None,
+        transport_probe: Callable[[str], None] | None = None,
+        config: Mapping[str, object] | None = None,
+    ) -> TestAgent:
+        return TestAgent(self, probe, transport_probe, config or {})
+
+    def records(self, topic: str) -> list[Record]:
+        """Everything on a topic, partition by partition."""
+        reader = self.transport.consumer(None)
+        places = [TopicPartition(topic, n) for n in range(self.admin.topics()[topic].partitions)]
+        reader.assign({place: reader.watermarks(place).low for place in places})
+        records: list[Record] = []
+        while batch := reader.consume(1_000, 0):
+            records.extend(batch)
+        reader.close()
+        return sorted(records, key=lambda record: (record.partition, record.offset))
+
+    def answers(self) -> list[Message]:
+        return [self.codec.decode(r.value, r.headers) for r in self.records(self.topology.control())]
+
+    def results(self) -> dict[str, object]:
+        """By step, the result or the error's type of its first answer."""
+        results: dict[str, object] = {}
+        for answer in self.answers():
+            if isinstance(answer, StepContinue):
+                results.setdefault(answer.step_id, dict(answer.result))
+            elif isinstance(answer, StepFailed):
+                results.setdefault(answer.step_id, answer.error.type)
+        return results
+
+    def dead_letters(self, facet: str = PAY) -> list[Record]:
+        return self.records(self.topology.dlq(self.topology.facet(facet)))
+
+    def committed(self, facet: str = PAY, group: str | None = None) -> CommittedOffset | None:
+        """What the facet's group has committed for partition 0."""
+        place = TopicPartition(self.topology.facet(facet), 0)
+        reader = self.transport.consumer(group or self.stream.agent_group(facet))
+        found = reader.committed([place]).get(place)
+        reader.close()
+        return found
+
+
+class TestAgent(Agent):
+    """An agent in a process of its own, as far as the broker can tell; `kill` ends it without a word."""
+
+    __test__ = False
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        probe: Callable[[str], None],
+        transport_probe: Callable[[str], None] | None,
+        settings: Mapping[str, object],
+    ) -> None:
+        self.own_transport = EmbeddedTransport(deployment.broker, probe=transport_probe)
+        config = AgentConfig(
+            stream=deployment.stream, name="tester", commit_interval_s=0.0, poll_timeout_s=0.05, **settings
+        )  # type: ignore[arg-type]  # settings are AgentConfig's own, by name
+        super().__init__(config, self.own_transport, probe=probe)
+
+    def kill(self) -> None:
+        self.abandon(KeyboardInterrupt())
+        self.own_transport.abandon()

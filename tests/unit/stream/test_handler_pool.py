@@ -1,0 +1,209 @@
+"""Handlers run so many at once, each within its time, and a slot is free again whatever a handler does."""
+
+import asyncio
+from collections.abc import Iterator
+from queue import SimpleQueue
+from threading import Event
+
+import pytest
+
+from afl_stream.agent_handlers import Outcome, Raised, Returned, TimedOut, is_async, takes_context
+from afl_stream.embedded import Crash
+from afl_stream.handler_modules import Handler
+from afl_stream.handler_pool import Call, HandlerPool
+from tests.eventually import eventually
+
+
+class Bench:
+    """A pool whose clock is set by hand, and the outcomes of its calls."""
+
+    def __init__(self, slots: int) -> None:
+        self.now_s = 0.0
+        self.fatal: list[BaseException] = []
+        self.pool = HandlerPool(slots, on_fatal=self.fatal.append, clock_s=lambda: self.now_s)
+        self.outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        self.release = Event()
+
+    def start(self, handler: Handler, timeout_s: float | None = None) -> Call:
+        assert self.pool.reserve()
+        call = Call(
+            handler,
+            ({},),
+            is_async=is_async(handler),
+            timeout_s=timeout_s,
+            alone=False,
+            on_outcome=self.outcomes.put,
+        )
+        self.pool.run(call)
+        return call
+
+    def outcome(self) -> Outcome:
+        return self.outcomes.get(timeout=10)
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench(slots=2)
+    yield bench
+    bench.release.set()
+    bench.pool.close()
+
+
+def test_what_a_handler_returns_is_its_outcome(bench: Bench) -> None:
+    bench.start(lambda payload: {"count": 3})
+
+    assert bench.outcome() == Returned({"count": 3})
+
+
+async def _answer(payload: dict[str, object]) -> dict[str, object]:
+    await asyncio.sleep(0)
+    return {"count": 3}
+
+
+def test_what_a_coroutine_returns_is_its_outcome(bench: Bench) -> None:
+    bench.start(_answer)
+
+    assert bench.outcome() == Returned({"count": 3})
+
+
+def test_what_a_plain_function_returns_is_awaited_when_it_can_be(bench: Bench) -> None:
+    bench.start(lambda payload: _answer(payload))
+
+    assert bench.outcome() == Returned({"count": 3})
+
+
+def test_what_a_handler_raises_is_its_outcome(bench: Bench) -> None:
+    error = KeyError("amount")
+
+    def handle(payload: object) -> None:
+        raise error
+
+    bench.start(handle)
+    assert bench.outcome() == Raised(error)
+
+
+def _exit(payload: object) -> None:
+    raise SystemExit(3)
+
+
+async def _exit_async(payload: object) -> None:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize("handler", [_exit, _exit_async])
+def test_a_handler_that_exits_ends_itself_and_nobody_else(bench: Bench, handler: Handler) -> None:
+    bench.start(handler)
+
+    outcome = bench.outcome()
+    assert isinstance(outcome, Raised)
+    assert isinstance(outcome.error, SystemExit)
+    bench.start(_answer)
+    assert bench.outcome() == Returned({"count": 3})
+    assert not bench.fatal
+
+
+def test_what_must_not_be_caught_ends_the_agent(bench: Bench) -> None:
+    def handle(payload: object) -> None:
+        raise Crash("handler")
+
+    bench.start(handle)
+    eventually(lambda: bench.fatal)
+
+
+def test_no_more_handlers_run_than_there_are_slots(bench: Bench) -> None:
+    bench.start(lambda payload: bench.release.wait())
+    bench.start(lambda payload: bench.release.wait())
+    assert not bench.pool.reserve()
+
+    bench.release.set()
+    bench.outcome()
+    eventually(lambda: bench.pool.reserve())
+
+
+def test_a_handler_whose_time_is_up_gives_its_slot_back_and_says_nothing_more(bench: Bench) -> None:
+    late = bench.start(lambda payload: {"too": bench.release.wait()}, timeout_s=5)
+    bench.now_s = 4.9
+    bench.pool.expire()
+    assert bench.pool.in_use == 1
+
+    bench.now_s = 5
+    bench.pool.expire()
+
+    assert bench.outcome() == TimedOut(5)
+    assert bench.pool.in_use == 0
+    assert late.is_over
+    bench.release.set()
+    bench.start(lambda payload: {"next": True})
+    assert bench.outcome() == Returned({"next": True})
+    assert bench.outcomes.empty()
+
+
+def test_a_coroutine_whose_time_is_up_is_cancelled(bench: Bench) -> None:
+    cancelled = Event()
+
+    async def handle(payload: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    bench.start(handle, timeout_s=1)
+    bench.start(_answer)
+    assert bench.outcome() == Returned({"count": 3})
+
+    bench.now_s = 1
+    bench.pool.expire()
+
+    assert bench.outcome() == TimedOut(1)
+    assert cancelled.wait(10)
+
+
+def test_stuck_handlers_do_not_use_up_the_pool(bench: Bench) -> None:
+    for round_ in range(5):
+        bench.start(lambda payload: bench.release.wait(), timeout_s=1)
+        bench.now_s += 1
+        bench.pool.expire()
+        assert bench.outcome() == TimedOut(1), round_
+
+    bench.start(lambda payload: {"still": "here"})
+    assert bench.outcome() == Returned({"still": "here"})
+
+
+def test_of_those_that_must_run_alone_one_runs_at_a_time(bench: Bench) -> None:
+    assert bench.pool.reserve(alone=True)
+    assert not bench.pool.reserve(alone=True)
+    assert bench.pool.reserve()
+
+    bench.pool.release(alone=True)
+    assert bench.pool.reserve(alone=True)
+
+
+def test_a_free_slot_is_told() -> None:
+    bench, told = Bench(slots=1), Event()
+    bench.pool.on_free(told.set)
+
+    bench.start(lambda payload: None)
+
+    assert told.wait(10)
+    bench.pool.close()
+
+
+class _WithCall:
+    async def __call__(self, payload: object) -> None: ...
+
+
+def test_whether_a_handler_wants_the_context_is_seen_from_its_parameters() -> None:
+    def required(payload: object, about: object) -> None: ...
+    def named(payload: object, context: object = None) -> None: ...
+    def plain(payload: object) -> None: ...
+    def tuned(payload: object, verbose: bool = False) -> None: ...
+    def keyword(payload: object, *, context: object = None) -> None: ...
+
+    assert [takes_context(f) for f in (required, named, plain, tuned, keyword)] == [True, True, False, False, False]
+    assert not takes_context(dict)
+
+
+def test_whether_a_handler_is_async_is_seen_from_what_it_is() -> None:
+    assert is_async(_answer)
+    assert is_async(_WithCall())
+    assert not is_async(lambda payload: {})

@@ -1,0 +1,271 @@
+"""Bytes that are made to hurt: whatever they are, they are unreadable and nothing else."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from afl_stream.afl_types import TypeScope
+from afl_stream.avro_schema import parse_schema_text
+from afl_stream.codec import Codec, single_object_codec
+from afl_stream.errors import NewerFormat, Reason, StreamError, Unreadable
+from afl_stream.messages import Event, StepContinue
+from afl_stream.schema_source import InMemorySchemaLog
+
+ORDER = TypeScope(
+    schemas={
+        "shop.Item": [{"name": "sku", "type": "String"}, {"name": "price", "type": "Double"}],
+        "shop.Node": [{"name": "next", "type": "shop.Node"}],
+    }
+)
+PARAMS: list[dict[str, Any]] = [
+    {"name": "items", "type": {"type": "ArrayType", "elementType": "shop.Item"}},
+    {"name": "node", "type": "shop.Node"},
+    {"name": "meta", "type": "Json"},
+    {"name": "count", "type": "Long"},
+]
+
+
+def an_event() -> Event:
+    return Event(
+        id="w:ab#1",
+        workflow_id="w",
+        execution_id="e",
+        step_id="w:ab",
+        event_type="shop.Pay",
+        state="event.Created",
+        payload={
+            "items": [{"sku": "a", "price": 1.5}, None, {"sku": "b"}],
+            "node": {"next": {"next": {}}},
+            "meta": {"a": [1, {"b": "text"}, None, True]},
+            "more": "undeclared",
+        },
+        attempt=1,
+        created_at=1_764_000_000_000,
+        deadline=1_764_000_100_000,
+    )
+
+
+@pytest.fixture
+def codec() -> Codec:
+    return single_object_codec(InMemorySchemaLog())
+
+
+def reason_of(codec: Codec, value: bytes) -> Reason:
+    with pytest.raises(Unreadable) as caught:
+        codec.decode(value, json_allowed=True)
+    return caught.value.reason
+
+
+def announced(schema: dict[str, Any]) -> tuple[Codec, bytes]:
+    """Return a codec that can look the schema up, and the frame of its records."""
+    log = InMemorySchemaLog()
+    text = json.dumps(schema)
+    log.append(b"key", text.encode())
+    return single_object_codec(log), b"\xc3\x01" + parse_schema_text(text).fingerprint.to_bytes(8, "little")
+
+
+def test_mutated_records_are_read_or_unreadable_and_nothing_else(codec: Codec) -> None:
+    rng = random.Random(20_240_607)
+    values = [
+        codec.event_writer("shop.Pay", PARAMS, ORDER).encode(an_event()),
+        codec.encode(an_event()),
+        codec.encode(StepContinue(step_id="w:ab", result={"a": [1.5, {"b": None}], "c": "d" * 80}, agent="x")),
+        b'{"step_id": "w:ab", "result": {"a": [1, 2.5, null, "x"]}, "attempt": 1}',
+    ]
+    outcomes: dict[str, int] = {}
+    for _ in range(20_000):
+        value = bytearray(rng.choice(values))
+        for _ in range(rng.randint(1, 4)):
+            # The frame is left alone most of the time: behind it is where the interesting bytes are.
+            at = rng.randrange(10 if rng.random() < 0.9 else 0, len(value))
+            match rng.randrange(4):
+                case 0:
+                    value[at] = rng.randrange(256)
+                case 1:
+                    value[at] ^= 1 << rng.randrange(8)
+                case 2:
+                    del value[at : at + rng.randint(1, 8)]
+                case _:
+                    value[at:at] = rng.randbytes(rng.randint(1, 8))
+            if len(value) < 12:
+                break
+        try:
+            codec.decode(bytes(value), json_allowed=True)
+        except (Unreadable, NewerFormat) as error:
+            outcomes[type(error).__name__] = outcomes.get(type(error).__name__, 0) + 1
+    assert outcomes["Unreadable"] > 5_000
+
+
+def test_random_bytes_behind_a_known_schema_are_read_or_unreadable(codec: Codec) -> None:
+    rng = random.Random(7)
+    frame = codec.encode(StepContinue(step_id="w:ab"))[:10]
+    for _ in range(5_000):
+        try:
+            codec.decode(frame + rng.randbytes(rng.randint(0, 60)))
+        except StreamError as error:
+            assert isinstance(error, Unreadable)
+
+
+@pytest.mark.parametrize("levels", [109, 1_000, 5_000, 400_000])
+def test_bytes_that_nest_without_end_do_not_end_the_process(codec: Codec, levels: int) -> None:
+    frame = codec.encode(StepContinue(step_id="w:ab"))[:10]
+    # One entry "a" whose value is an array of one array of one array ...
+    body = b"\x08w:ab" + b"\x02\x02a" + b"\x0a\x02" * levels + b"\x00" + b"\x00" * levels
+
+    assert reason_of(codec, frame + body) is Reason.TOO_DEEP
+
+
+@pytest.mark.parametrize("levels", [200, 50_000])
+def test_a_chain_of_records_that_nests_without_end_does_not_end_the_process(codec: Codec, levels: int) -> None:
+    writer = codec.event_writer("shop.Pay", [{"name": "node", "type": "shop.Node"}], ORDER)
+    event = an_event()
+    value = writer.encode(Event(**{**{f: getattr(event, f) for f in event.__slots__}, "payload": {"node": {}}}))
+    # An empty node is: null, one absent field named "next", end of list.
+    empty = b"\x02\x00\x02\x08next\x00"
+    assert value.count(empty) == 1
+
+    assert reason_of(codec, value.replace(empty, b"\x02" * levels)) is Reason.TOO_DEEP
+
+
+@pytest.mark.parametrize("count", [2**40, 2**62, -(2**62)])
+def test_a_count_of_items_that_the_bytes_cannot_hold_is_refused_at_once(codec: Codec, count: int) -> None:
+    frame = codec.encode(StepContinue(step_id="w:ab"))[:10]
+    coded, number = bytearray(), (count << 1) ^ (count >> 63)
+    while number > 127:
+        coded.append(number & 127 | 128)
+        number >>= 7
+    coded.append(number)
+
+    assert reason_of(codec, frame + b"\x08w:ab" + bytes(coded) + b"\x00" * 20) is Reason.TRUNCATED
+
+
+def test_a_negative_length_is_refused(codec: Codec) -> None:
+    frame = codec.encode(StepContinue(step_id="w:ab"))[:10]
+
+    assert reason_of(codec, frame + b"\x07w:ab" + b"\x00" * 20) is Reason.BAD_AVRO
+
+
+def test_an_integer_of_more_than_64_bits_is_refused(codec: Codec) -> None:
+    frame = codec.encode(StepContinue(step_id="w:ab"))[:10]
+
+    assert reason_of(codec, frame + b"\x08w:ab" + b"\xff" * 9 + b"\x7f") is Reason.NUMBER_OUT_OF_RANGE
+    assert reason_of(codec, frame + b"\x08w:ab" + b"\xff" * 30 + b"\x01") is Reason.BAD_AVRO
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "null",
+        {"type": "fixed", "name": "x.Nothing", "size": 0},
+        {"type": "record", "name": "x.Empty", "fields": []},
+        {"type": "record", "name": "x.Nulls", "fields": [{"name": "a", "type": "null"}]},
+    ],
+)
+def test_a_schema_of_arrays_that_grow_without_bytes_is_refused(items: object) -> None:
+    schema = {
+        "type": "record",
+        "name": "afl.v1.StepContinue",
+        "fields": [{"name": "result", "type": {"type": "map", "values": {"type": "array", "items": items}}}],
+    }
+
+    with pytest.raises(Unreadable) as caught:
+        parse_schema_text(json.dumps(schema))
+    assert caught.value.reason is Reason.BAD_SCHEMA
+
+
+def test_a_schema_of_records_that_double_without_bytes_is_refused() -> None:
+    inner: Any = {"type": "record", "name": "x.R0", "fields": []}
+    for level in range(1, 40):
+        again = inner["name"]
+        inner = {
+            "type": "record",
+            "name": f"x.R{level}",
+            "fields": [{"name": "a", "type": inner}, {"name": "b", "type": again}],
+        }
+
+    with pytest.raises(Unreadable) as caught:
+        parse_schema_text(json.dumps(inner))
+    assert caught.value.reason is Reason.BAD_SCHEMA
+
+
+def test_a_record_that_contains_itself_without_end_is_refused() -> None:
+    schema = {"type": "record", "name": "x.R", "fields": [{"name": "a", "type": "x.R"}]}
+
+    with pytest.raises(Unreadable):
+        parse_schema_text(json.dumps(schema))
+
+
+def test_a_record_that_contains_itself_after_a_field_is_too_deep() -> None:
+    inner = {"type": "record", "name": "x.R", "fields": [{"name": "n", "type": "long"}, {"name": "a", "type": "x.R"}]}
+    codec, frame = announced(
+        {"type": "record", "name": "afl.v1.StepContinue", "fields": [{"name": "result", "type": inner}]}
+    )
+
+    assert reason_of(codec, frame + b"\x00" * 100_000) is Reason.TOO_DEEP
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nonsense",
+        "{}",
+        "7",
+        "null",
+        '"Unknown"',
+        '{"type": "record"}',
+        '{"type": "fixed", "name": "F", "size": -1}',
+        '{"type": "fixed", "name": "F", "size": "4"}',
+        '{"type": "enum", "name": "E", "symbols": "AB"}',
+        '{"type": "enum", "name": "E", "symbols": [1]}',
+        '{"type": "record", "name": "X", "fields": [{"name": "a"}]}',
+        '{"type": "record", "name": "X", "fields": {}}',
+        '{"type": "record", "name": "X", "fields": [7]}',
+        '{"type": "array"}',
+        '{"type": "fixed", "name": "F"}',
+        '{"type": "enum", "name": "E"}',
+        '{"type": ["null", {"type": "map"}]}',
+        '{"type":' * 100_000,
+        '{"type":' * 80 + '"string"' + "}" * 80,
+    ],
+)
+def test_what_is_no_schema_is_unreadable(text: str) -> None:
+    with pytest.raises(Unreadable) as caught:
+        parse_schema_text(text)
+    assert caught.value.reason is Reason.BAD_SCHEMA
+
+
+def test_a_schema_of_very_many_fields_is_refused() -> None:
+    fields = [{"name": f"f{number}", "type": "int"} for number in range(5_001)]
+
+    with pytest.raises(Unreadable) as caught:
+        parse_schema_text(json.dumps({"type": "record", "name": "X", "fields": fields}))
+    assert caught.value.reason is Reason.BAD_SCHEMA
+
+
+def test_names_of_a_foreign_schema_never_become_code(codec: Codec) -> None:
+    codec, frame = announced(
+        {
+            "type": "record",
+            "name": "afl.v1.StepContinue",
+            "fields": [
+                {"name": "step_id", "type": "string"},
+                {
+                    "name": "result",
+                    "type": {
+                        "type": "record",
+                        "name": "afl.payload.X",
+                        "fields": [
+                            {"name": "_x22__x7d_", "type": "long"},
+                            {"name": "_extra", "type": {"type": "map", "values": "long"}},
+                            {"name": "_absent", "type": {"type": "array", "items": "string"}},
+                        ],
+                    },
+                },
+            ],
+        }
+    )
+
+    assert codec.decode(frame + b"\x08w:ab\x02\x00\x00") == StepContinue(step_id="w:ab", result={'"}': 1})
