@@ -1,0 +1,1 @@
+"""Programs that run, with the handlers that do their work."""

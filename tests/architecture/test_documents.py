@@ -1,0 +1,115 @@
+"""What the documents tell people to type exists, and where they point is something."""
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+
+import afl.cli
+import afl_stream.cli
+from afl.compiler import compile_text
+
+_ROOT = Path(__file__).parents[2]
+_DOCUMENTS = sorted(
+    path for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md", "schemas/*.md") for path in _ROOT.glob(pattern)
+)
+_FENCE = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_PROGRAM = re.compile(r"^```afl\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"`((?:afl|afl-stream|make) [^`]+)`")
+_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
+
+
+def _group_of(module: ModuleType) -> click.Group:
+    """The command of a module: the one group that nothing else is below."""
+    groups = [value for value in vars(module).values() if isinstance(value, click.Group)]
+    below = [command for group in groups for command in group.commands.values()]
+    return next(group for group in groups if group not in below)
+
+
+_COMMAND_LINES = {"afl": _group_of(afl.cli), "afl-stream": _group_of(afl_stream.cli)}
+
+
+def _commands(text: str) -> Iterator[str]:
+    """Every command of a document: lines of shell blocks, and code spans that begin with one of our commands."""
+    for block in _FENCE.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            command = line.removeprefix("$ ").partition(" #")[0].strip()
+            if command and not command.startswith("#"):
+                yield command
+    yield from _INLINE.findall(text)
+
+
+def _ids(path: Path) -> str:
+    return str(path.relative_to(_ROOT))
+
+
+@pytest.mark.parametrize("document", _DOCUMENTS, ids=_ids)
+def test_every_command_of_a_document_exists(document: Path) -> None:
+    wrong = {command: why for command in _commands(document.read_text()) if (why := _what_is_wrong(command))}
+
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("document", _DOCUMENTS, ids=_ids)
+def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
+    links = [link for link in _LINK.findall(document.read_text()) if "://" not in link]
+
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", _DOCUMENTS, ids=_ids)
+def test_every_program_of_a_document_compiles_without_a_finding(document: Path) -> None:
+    programs = _PROGRAM.findall(document.read_text())
+
+    assert [finding for program in programs for finding in compile_text(program).diagnostics] == []
+
+
+def test_the_readme_starts_with_the_demo_and_the_tests() -> None:
+    commands = list(_commands((_ROOT / "README.md").read_text()))
+
+    assert commands[:2] == ["make demo", "make test"]
+
+
+def test_the_makefile_targets_that_people_are_told_of_are_phony() -> None:
+    makefile = (_ROOT / "Makefile").read_text()
+    phony = set(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[0].split())
+
+    assert phony == set(_TARGET.findall(makefile))
+
+
+def _what_is_wrong(command: str) -> str:
+    """Why a command line can't work, or nothing. Only our own commands are looked into."""
+    words = shlex.split(command.replace("[", " ").replace("]", " "))
+    program = Path(words[0]).name
+    if program == "make":
+        unknown = set(words[1:]) - set(_TARGET.findall((_ROOT / "Makefile").read_text()))
+        return f"no target {unknown}" if unknown else ""
+    if program in _COMMAND_LINES:
+        return _wrong_in_command_line(_COMMAND_LINES[program], words[1:])
+    if words[:2] == ["python", "-m"] or words[1:2] == ["-m"]:
+        module = _ROOT.joinpath(*words[2].split("."))
+        return (
+            "" if module.with_suffix(".py").exists() or (module / "__main__.py").exists() else f"no module {words[2]}"
+        )
+    if words[0].startswith((".", "tools/")):
+        return "" if os.access(_ROOT / words[0], os.X_OK) else f"{words[0]} can't be run"
+    return ""
+
+
+def _wrong_in_command_line(command: click.Command, words: list[str]) -> str:
+    """Walk down the subcommands, then check that the options exist."""
+    context = click.Context(command)
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        found = command.get_command(context, words[0])
+        if found is None:
+            return f"no command {words[0]}"
+        command, words = found, words[1:]
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    unknown = [word for word in words if word.startswith("--") and word.partition("=")[0] not in {*known, "--help"}]
+    return f"no option {', '.join(unknown)}" if unknown else ""

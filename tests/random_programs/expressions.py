@@ -1,0 +1,164 @@
+"""What an AFL expression is worth: the interpreter's arithmetic, rendering and references."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
+#: A node of the compiled program, as JSON gives it.
+Node: TypeAlias = dict[str, Any]
+
+EVALUATION, REFERENCE = "EvaluationError", "ReferenceError"
+
+
+class Failure(Exception):
+    """The run fails. `types` are the class names of all errors that could be its first cause.
+
+    Where parts of a program run side by side, which error comes first is nobody's to say: any of them will do.
+    """
+
+    def __init__(self, types: frozenset[str], message: str) -> None:
+        super().__init__(message)
+        self.types = types
+
+
+def failure(error_type: str, message: str) -> Failure:
+    """One error, of one type."""
+    return Failure(frozenset({error_type}), message)
+
+
+def all_of(parts: Sequence[Callable[[], Value]]) -> list[Value]:
+    """Evaluate every part; when some fail, fail with everything that was wrong."""
+    values: list[Value] = []
+    failures: list[Failure] = []
+    for part in parts:
+        try:
+            values.append(part())
+        except Failure as error:
+            failures.append(error)
+    if failures:
+        raise joined(failures)
+    return values
+
+
+def joined(failures: Sequence[Failure]) -> Failure:
+    """Several failures as one."""
+    return Failure(frozenset[str]().union(*(f.types for f in failures)), "; ".join(str(f) for f in failures))
+
+
+class Names:
+    """What references mean in one place: scopes of `$` and steps, innermost first.
+
+    A step that failed stands for its failure: reading it fails in the same way.
+    """
+
+    def __init__(
+        self, scopes: Sequence[Mapping[str, Value]], steps: Mapping[str, "Mapping[str, Value] | Failure"]
+    ) -> None:
+        self.scopes = tuple(scopes)
+        self.steps = dict(steps)
+
+    def input(self, path: Sequence[str]) -> Value:
+        """`$.a.b`."""
+        for scope in self.scopes:
+            if path[0] in scope:
+                return walk(scope[path[0]], path[1:])
+        raise failure(REFERENCE, f"$.{path[0]} has no value")
+
+    def step(self, path: Sequence[str]) -> Value:
+        """`s.a.b`, or a loop variable written without its `$`."""
+        attributes = self.steps.get(path[0])
+        if attributes is None:
+            return self.input(path)
+        if isinstance(attributes, Failure):
+            raise attributes
+        if path[1] not in attributes:
+            raise failure(REFERENCE, f"{path[0]}.{path[1]} has no value")
+        return walk(attributes[path[1]], path[2:])
+
+
+def walk(value: Value, path: Sequence[str]) -> Value:
+    """Go down into maps."""
+    for part in path:
+        if not isinstance(value, dict) or part not in value:
+            raise failure(REFERENCE, f"no member {part}")
+        value = value[part]
+    return value
+
+
+def evaluate(node: Node, names: Names) -> Value:
+    """The value of an expression of the compiled program."""
+    match node:
+        case {"type": "String" | "Int" | "Double" | "Boolean", "value": str() | int() | float() as value}:
+            return value
+        case {"type": "Null"}:
+            return None
+        case {"type": "InputRef", "path": list(path)}:
+            return names.input(path)
+        case {"type": "StepRef", "path": list(path)}:
+            return names.step(path)
+        case {"type": "UnaryExpr", "operator": "-", "operand": operand}:
+            return -number(evaluate(operand, names))
+        case {"type": "BinaryExpr", "operator": str(operator), "left": left, "right": right}:
+            a, b = all_of([lambda: evaluate(left, names), lambda: evaluate(right, names)])
+            return arithmetic(operator, number(a), number(b))
+        case {"type": "ConcatExpr", "operands": list(operands)}:
+            return "".join(render(value) for value in evaluate_each(operands, names))
+        case {"type": "ArrayLiteral", "elements": list(elements)}:
+            return evaluate_each(elements, names)
+        case {"type": "MapLiteral", "entries": list(entries)}:
+            values = evaluate_each([entry["value"] for entry in entries], names)
+            return {entry["key"]: value for entry, value in zip(entries, values, strict=True)}
+        case {"type": "IndexExpr", "target": target, "index": index}:
+            container, key = all_of([lambda: evaluate(target, names), lambda: evaluate(index, names)])
+            return element(container, key)
+    raise NotImplementedError(f"the interpreter knows no {node.get('type')} {node.get('operator', '')}")
+
+
+def evaluate_each(nodes: Sequence[Node], names: Names) -> list[Value]:
+    """The values of several expressions."""
+    return all_of([lambda node=node: evaluate(node, names) for node in nodes])  # type: ignore[misc]  # node is bound per lambda
+
+
+def number(value: Value) -> int | float:
+    """The value, if it is a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise failure(EVALUATION, f"{value!r} is no number")
+    return value
+
+
+def arithmetic(operator: str, a: int | float, b: int | float) -> int | float:
+    """`a operator b`: `/` always gives a Double, `%` has the sign of the divisor."""
+    if operator in "/%" and b == 0:
+        raise failure(EVALUATION, "division by zero")
+    match operator:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+        case "/":
+            return a / b
+        case "%":
+            return a % b
+    raise NotImplementedError(f"the interpreter knows no operator {operator}")
+
+
+def element(container: Value, key: Value) -> Value:
+    """`container[key]`; negative positions count from the end."""
+    if isinstance(container, list | str) and isinstance(key, int) and not isinstance(key, bool):
+        if -len(container) <= key < len(container):
+            return container[key]
+    elif isinstance(container, dict) and isinstance(key, str) and key in container:
+        return container[key]
+    raise failure(EVALUATION, f"no element {key!r}")
+
+
+def render(value: Value) -> str:
+    """How `++` writes a value: strings as they are, null as nothing, everything else as compact JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
