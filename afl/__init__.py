@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 _AST_NAMES = (
     "ASTNode AndThenBlock ArrayLiteral ArrayType BinaryExpr Block CallExpr ConcatExpr EventFacetDecl FacetDecl "
-    "FacetSig ForeachClause IndexExpr Literal MapEntry MapLiteral MixinCall MixinSig NamedArg Namespace Parameter "
+    "FacetSig ForeachClause IndexExpr Literal MapEntry MapLiteral NamedArg Namespace Parameter "
     "Program Reference ReturnClause SchemaDecl SchemaField SourceLocation StepStmt TypeRef UnaryExpr UsesDecl "
     "WorkflowDecl YieldStmt"
 )
@@ -21,9 +21,7 @@ _HOMES = {
     "afl.emitter": "JSONEmitter emit_dict emit_json",
     "afl.errors": "AFLError CompileError ParseError SourceUnreadable",
     "afl.parser": "AFLParser parse",
-    "afl.source": (
-        "CompilerInput FileOrigin MavenOrigin MongoDBOrigin SourceEntry SourceOrigin SourceRegistry"
-    ),
+    "afl.source": ("CompilerInput FileOrigin MavenOrigin MongoDBOrigin SourceEntry SourceOrigin SourceRegistry"),
     "afl.validator": "AFLValidator ValidationError ValidationResult validate",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -165,29 +165,11 @@ class NamedArg(ASTNode):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MixinSig(ASTNode):
-    """`with M(args)` on a signature."""
-
-    name: str
-    args: list[NamedArg] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MixinCall(ASTNode):
-    """`with M(args) as alias` on a call."""
-
-    name: str
-    args: list[NamedArg] = field(default_factory=list)
-    alias: str | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CallExpr(ASTNode):
     """`ns.Name(args)`, the name as written."""
 
     name: str
     args: list[NamedArg] = field(default_factory=list)
-    mixins: list[MixinCall] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -256,7 +238,6 @@ class FacetSig(ASTNode):
     name: str
     params: list[Parameter] = field(default_factory=list)
     returns: ReturnClause | None = None
-    mixins: list[MixinSig] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

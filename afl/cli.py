@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from afl import __version__
 from afl.diagnostics import Diagnostic, render
 from afl.errors import AFLError, SourceUnreadable
 
@@ -21,13 +22,14 @@ class _CompileByDefault(click.Group):
     """A group whose first argument may be a file: `afl orders.afl` is `afl compile orders.afl`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        asks_for_group = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        asks_for_group = bool(args) and (args[0] in self.commands or args[0] in (*ctx.help_option_names, "--version"))
         if not asks_for_group and (args or not sys.stdin.isatty()):
             args = ["compile", *args]
         return super().parse_args(ctx, args)
 
 
 @click.group(cls=_CompileByDefault, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="afl %(version)s")
 def afl() -> None:
     """Compile and check workflows written in AFL. FILE is a path, or - for standard input."""
 
@@ -52,10 +54,11 @@ def compile_command(
     no_validate: bool,
 ) -> None:
     """Compile FILEs, together, into one JSON program."""
-    from afl.compiler import check_texts
+    from afl.compiler import check_texts, collector_paused
     from afl.emitter import JSONEmitter
     from afl.source import FileOrigin, SourceRegistry
 
+    ctx.with_resource(collector_paused())
     texts = _read(ctx, files)
     checked = check_texts(texts, validate=not no_validate)
     _report(checked.diagnostics, texts)
@@ -83,8 +86,9 @@ def compile_command(
 @click.pass_context
 def check_command(ctx: click.Context, files: tuple[str, ...], as_json: bool) -> None:
     """Look for mistakes in FILEs, taken together."""
-    from afl.compiler import check_texts
+    from afl.compiler import check_texts, collector_paused
 
+    ctx.with_resource(collector_paused())
     texts = _read(ctx, files)
     checked = check_texts(texts)
     if as_json:

@@ -53,7 +53,7 @@ def check_texts(texts: Sequence[tuple[str, str | None]], *, validate: bool = Tru
 
     A text that cannot be parsed leaves names unknown, so validation is only for texts that all could be.
     """
-    with _collector_paused():
+    with collector_paused():
         return _check(texts, validate)
 
 
@@ -70,12 +70,13 @@ def _check(texts: Sequence[tuple[str, str | None]], validate: bool) -> Checked:
     if validate and not findings:
         from afl.validation import validate_program
 
-        findings += validate_program(program)
+        order = {source_id: number for number, (_, source_id) in enumerate(texts)}
+        findings = sorted(validate_program(program), key=lambda item: order.get(item.source_id, -1))
     return Checked(program=program, diagnostics=tuple(findings))
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Keep the garbage collector away from a tree that grows and has no cycles: that halves the time of a parse."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -87,9 +88,13 @@ def _collector_paused() -> Iterator[None]:
 
 
 def _compile(texts: Sequence[tuple[str, str | None]], include_locations: bool) -> Compiled:
-    checked = check_texts(texts)
+    with collector_paused():
+        return _check_and_emit(texts, include_locations)
+
+
+def _check_and_emit(texts: Sequence[tuple[str, str | None]], include_locations: bool) -> Compiled:
+    checked = _check(texts, validate=True)
     if checked.has_errors:
         raise CompileError(checked.diagnostics)
-    with _collector_paused():
-        document = emit_dict(checked.program, include_locations=include_locations)
+    document = emit_dict(checked.program, include_locations=include_locations)
     return Compiled(program_json=document, diagnostics=checked.diagnostics)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from afl.ast import Program
 from afl.errors import ParseError, SourceUnreadable
@@ -13,6 +13,9 @@ from afl.grammar.lexer import Lexer, Token
 from afl.grammar.table import ParseTable, load_table
 from afl.source import CompilerInput, FileOrigin, SourceRegistry
 from afl.transformer import TreeBuilder
+
+if TYPE_CHECKING:
+    from afl.syntax_errors import SyntaxExplainer
 
 __all__ = ["AFLParser", "ParseError", "parse", "read_source"]
 
@@ -61,7 +64,7 @@ class AFLParser:
             while True:
                 action = rows[states[-1]].get(kind)
                 if action is None:
-                    self._refuse(tokens, number, source_id)
+                    raise _explainer().explain(tokens, number, source_id)
                 if action >= 0:
                     states.append(action)
                     values.append(token)
@@ -86,12 +89,6 @@ class AFLParser:
         program = values[0]
         assert isinstance(program, Program)
         return program
-
-    def _refuse(self, tokens: list[Token], number: int, source_id: str | None) -> NoReturn:
-        # Only a text with a mistake pays for the explanation.
-        from afl.syntax_errors import syntax_error
-
-        raise syntax_error(self._table, self._lexer, tokens, number, source_id)
 
 
 def parse(source: str) -> Program:
@@ -124,3 +121,11 @@ def decode_source(content: bytes, path: str) -> str:
 def _shared() -> tuple[ParseTable, Lexer]:
     table = load_table()
     return table, Lexer(table)
+
+
+@cache
+def _explainer() -> SyntaxExplainer:
+    # Only a text with a mistake pays for the explanation.
+    from afl.syntax_errors import SyntaxExplainer
+
+    return SyntaxExplainer(*_shared())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 from afl.diagnostics import Diagnostic, Severity
@@ -161,34 +162,51 @@ _WORDS = {
 _TOGETHER: list[tuple[str, frozenset[str]]] = [
     (
         "a value",
-        frozenset("NAME STRING INT FLOAT DOLLAR LSQB LPAR MAP_OPEN MINUS PLUS".split()),
+        frozenset(["NAME", "STRING", "INT", "FLOAT", "DOLLAR", "LSQB", "LPAR", "MAP_OPEN", "MINUS", "PLUS"]),
     ),
-    ("an operator", frozenset("PLUS MINUS STAR SLASH PERCENT CONCAT".split())),
-    ("a declaration", frozenset("NAMESPACE FACET EVENT WORKFLOW SCHEMA".split())),
-    ("a declaration", frozenset("FACET EVENT WORKFLOW SCHEMA".split())),
+    ("an operator", frozenset(["PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CONCAT"])),
+    ("a declaration", frozenset(["NAMESPACE", "FACET", "EVENT", "WORKFLOW", "SCHEMA"])),
+    ("a declaration", frozenset(["FACET", "EVENT", "WORKFLOW", "SCHEMA"])),
 ]
 
 #: Longer lists of what was wanted help nobody.
 _MAX_WANTED = 6
 
 
-def syntax_error(
-    table: ParseTable, lexer: Lexer, tokens: list[Token], number: int, source_id: str | None
-) -> ParseError:
-    """Return the error for a text whose token `number` is not accepted."""
-    token = tokens[number]
-    before = tokens[number - 1] if number else None
-    states = _states_before(table, tokens, number)
-    wanted = {terminal for terminal in table.actions[states[-1]] if _accepts(table, states, terminal)}
-    unavailable = _unavailable(token, before, wanted)
-    if unavailable is not None:
-        name, at = unavailable
-        message = f"{name} is not available yet in this version of the compiler"
-        return _error("NOT_AVAILABLE", message, at, source_id, None)
-    message = f"syntax: found {_found(token)}, wanted {_list_wanted(table, wanted)}"
-    _advance(table, states, token.type)
-    hint = _help_by_failure(table, lexer).get((states[-1], token.type))
-    return _error("PARSE_ERROR", message, token, source_id, hint)
+class SyntaxExplainer:
+    """Explains refusals of the parser that runs on a table."""
+
+    def __init__(self, table: ParseTable, lexer: Lexer) -> None:
+        self._table = table
+        self._lexer = lexer
+
+    def explain(self, tokens: list[Token], number: int, source_id: str | None) -> ParseError:
+        """Return the error for a text whose token `number` is not accepted."""
+        table, token = self._table, tokens[number]
+        states = _states_before(table, tokens, number)
+        wanted = {terminal for terminal in table.actions[states[-1]] if _accepts(table, states, terminal)}
+        unavailable = _unavailable(token, tokens[number - 1] if number else None, wanted)
+        if unavailable is not None:
+            name, at = unavailable
+            message = f"{name} is not available yet in this version of the compiler"
+            return _error("NOT_AVAILABLE", message, at, source_id, None)
+        message = f"syntax: found {_found(token)}, wanted {_list_wanted(table, wanted)}"
+        _advance(table, states, token.type)
+        return _error("PARSE_ERROR", message, token, source_id, self._help.get((states[-1], token.type)))
+
+    @cached_property
+    def _help(self) -> dict[tuple[int, str], str]:
+        """The help by state and kind of token, found by letting every program of the list fail."""
+        failures = ((text, self._failure_of(program)) for text, programs in SYNTAX_HELP for program in programs)
+        return {failure: text for text, failure in failures if failure is not None}
+
+    def _failure_of(self, program: str) -> tuple[int, str] | None:
+        """Return the state in which the parser refuses a text and the kind of token it refuses; None if it does not."""
+        states = [self._table.start]
+        for token in self._lexer.tokens(program):
+            if not _advance(self._table, states, token.type):
+                return states[-1], token.type
+        return None
 
 
 def _error(code: str, message: str, at: Token, source_id: str | None, hint: str | None) -> ParseError:
@@ -283,29 +301,3 @@ def _advance(table: ParseTable, states: list[int], terminal: str) -> bool:
         if size:
             del states[-size:]
         states.append(table.gotos[states[-1]][name])
-
-
-#: By identity of the table; there is one per process.
-_HELP: dict[int, dict[tuple[int, str], str]] = {}
-
-
-def _help_by_failure(table: ParseTable, lexer: Lexer) -> dict[tuple[int, str], str]:
-    """Return the help by state and kind of token, found by letting every program of the list fail."""
-    known = _HELP.get(id(table))
-    if known is None:
-        known = _HELP[id(table)] = {
-            key: text
-            for text, programs in SYNTAX_HELP
-            for program in programs
-            if (key := failure_of(table, lexer, program)) is not None
-        }
-    return known
-
-
-def failure_of(table: ParseTable, lexer: Lexer, program: str) -> tuple[int, str] | None:
-    """Return the state in which the parser refuses a text and the kind of token it refuses; None if it does not."""
-    states = [table.start]
-    for token in lexer.tokens(program):
-        if not _advance(table, states, token.type):
-            return states[-1], token.type
-    return None

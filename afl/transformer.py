@@ -332,7 +332,7 @@ class TreeBuilder:
     def _text(self, token: Token) -> str:
         """Return what a string literal means."""
         body = token.text[1:-1]
-        if "\\" not in body:
+        if "\\" not in body and body.isascii():
             return body
         decoded = _ESCAPE.sub(lambda match: self._unescape(match, token), body)
         # Two \u escapes may spell one character outside the basic plane, as JSON writes it.

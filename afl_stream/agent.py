@@ -26,6 +26,7 @@ from afl_stream.agent_runtime import (
 )
 from afl_stream.codec import Codec, single_object_codec
 from afl_stream.errors import ConfigError, StreamError, TopicMissing
+from afl_stream.exit_codes import ExitCode
 from afl_stream.handler_modules import (
     DEFAULT_ENTRYPOINT,
     Handler,
@@ -50,14 +51,12 @@ __all__ = [
     "HandlerModuleError",
     "HandlerOver",
     "LostRecords",
+    "NoHandlers",
     "RetryPolicy",
 ]
 
 log = logging.getLogger(__name__)
 
-#: Exit codes of `run`.
-FINISHED: Final = 0
-WORK_LEFT: Final = 3
 #: How long leaving waits for answers that are on their way, when the grace period is over.
 LAST_FLUSH_S: Final = 1.0
 
@@ -103,6 +102,7 @@ class Agent:
         self._counters = Counters()
         self._pool = HandlerPool(config.stream.agent.max_concurrent, on_fatal=self._conduct.die, clock_s=clock_s)
         self._producer: Producer | None = None
+        self._schemas: SchemasTopic | None = None
         self._members: list[GroupMember] = []
         self._work_left = False
         self._ended = False
@@ -187,11 +187,10 @@ class Agent:
             return
         duties = self._duties()
         producer = self._producer = self._transport.producer()
-        codec = (
-            self._codec
-            if self._codec is not None
-            else single_object_codec(SchemasTopic(self._transport, self._topology.schemas()))
-        )
+        codec = self._codec
+        if codec is None:
+            self._schemas = SchemasTopic(self._transport, self._topology.schemas())
+            codec = single_object_codec(self._schemas, max_event_bytes=self.config.stream.max_event_bytes)
         records = AgentRecords(self._topology, codec, self.config.name)
         records.announce()
         shared = Shared(
@@ -224,8 +223,8 @@ class Agent:
     def run(self) -> int:
         """Work until `stop` is called, then drain, and return the exit code.
 
-        FINISHED: nothing was left running within the grace period; WORK_LEFT: handlers still ran at its end, their
-        events are uncommitted and will be handled again. Raises what ended the agent if it was not `stop`.
+        ExitCode.OK: nothing was left running when the grace period ended. WORK_LEFT: handlers still ran; their events
+        are uncommitted and will be handled again. Raises what ended the agent if it was not `stop`.
         """
         self.start()
         threads = [
@@ -373,9 +372,11 @@ class Agent:
         if producer is not None and not self._conduct.is_dead:
             producer.flush(LAST_FLUSH_S)
             producer.close()
+            if self._schemas is not None:
+                self._schemas.close()
         if self._conduct.error is not None:
             raise self._conduct.error
-        return WORK_LEFT if self._work_left else FINISHED
+        return ExitCode.WORK_LEFT if self._work_left else ExitCode.OK
 
 
 def _seconds(timeout_ms: int | None) -> float | None:

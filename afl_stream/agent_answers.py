@@ -16,8 +16,7 @@ from afl_stream.agent_handlers import (
     Raised,
     Returned,
     TimedOut,
-    is_async,
-    takes_context,
+    call_shape,
 )
 from afl_stream.agent_runtime import Shared
 from afl_stream.agent_work import Work
@@ -93,6 +92,7 @@ class Answering:
         except HandlerModuleError as error:
             # The module has changed since the start.
             handler = _raising(error)
+        shape = call_shape(handler)
         payload = route.payload(event.event_type, event.payload)
         context = HandlerContext(
             facet=event.event_type,
@@ -110,8 +110,8 @@ class Answering:
         )
         call = Call(
             handler,
-            (payload, context) if takes_context(handler) else (payload,),
-            is_async=is_async(handler),
+            (payload, context) if shape.takes_context else (payload,),
+            is_async=shape.is_async,
             timeout_s=route.timeout_s,
             alone=alone,
             on_outcome=lambda outcome: self._on_outcome(work, event, outcome),
@@ -165,7 +165,7 @@ class Answering:
         self._shared.probe("agent.handled")
         counters = self._shared.counters
         if isinstance(outcome, Returned):
-            if isinstance(outcome.value, Deferred):
+            if isinstance(outcome.value, Deferred) or outcome.value is Deferred:
                 counters.add("deferred")
                 self._tell(Settled(work, After.FINISH))
                 return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -189,6 +190,30 @@ class TimedOut:
 
 
 Outcome: TypeAlias = Returned | Raised | TimedOut
+
+
+@dataclass(frozen=True, slots=True)
+class CallShape:
+    """How a handler is called: with the payload and maybe the context, and whether that gives a coroutine."""
+
+    takes_context: bool
+    is_async: bool
+
+
+def call_shape(handler: Handler) -> CallShape:
+    """Look at a handler's parameters once; a module that has another function now is looked at anew."""
+    try:
+        return _known_shape(handler)
+    except TypeError:
+        # An object that cannot be hashed may still be called.
+        return _shape(handler)
+
+
+def _shape(handler: Handler) -> CallShape:
+    return CallShape(takes_context(handler), is_async(handler))
+
+
+_known_shape = functools.lru_cache(maxsize=1_000)(_shape)
 
 
 def takes_context(handler: Handler) -> bool:

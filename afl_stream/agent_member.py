@@ -148,11 +148,11 @@ class GroupMember:
         backoff_s = held.backoff_s()
         if backoff_s is not None:
             self._answering.wake.wait(min(backoff_s, timeout_s))
-        waiting = self._queued - len(self._in_flight) + held.unopened
-        room = self._shared.config.queue_records - waiting if reading else 0
+        # What a partition cannot open does not count: it is paused, and must not keep the others from being read.
+        room = self._shared.config.queue_records - self._queued + len(self._in_flight) if reading else 0
         held.pause_full(room)
         if room > 0 and not self._ready:
-            busy = self._in_flight or held.is_dirty or held.unopened
+            busy = self._in_flight or held.is_dirty or held.is_waiting
             return held.read(room, min(timeout_s, BUSY_POLL_S) if busy else timeout_s)
         count = held.read(max(room, 1), 0.0)
         if not count:
@@ -315,7 +315,7 @@ class GroupMember:
 
     def _retry(self, work: Work, wait_s: float) -> None:
         if not work.partition.held:
-            self._next_of_step(work)
+            self._next_of_step(work, done=False)
             return
         work.partition.progress.pause(work.record.offset)
         work.not_before_s = self._shared.clock_s() + wait_s
@@ -326,10 +326,10 @@ class GroupMember:
         if work.partition.held:
             work.partition.progress.finish(work.record.offset)
             work.partition.dirty = True
-        self._next_of_step(work)
+        self._next_of_step(work, done=True)
 
-    def _next_of_step(self, work: Work) -> None:
-        """Let the next record of the step have its turn; one that is a copy of what was just answered has had it."""
+    def _next_of_step(self, work: Work, *, done: bool) -> None:
+        """Let the next record of the step have its turn. One that was read again while it ran has had it, if `done`."""
         step_id = work.step_id
         queue = self._steps.get(step_id) if step_id is not None else None
         if queue is None or queue[0] is not work:
@@ -338,7 +338,7 @@ class GroupMember:
         self._queued -= 1
         if not queue:
             del self._steps[work.step_id or ""]
-        elif queue[0].is_copy_of(work) and work.outgoing:
+        elif done and queue[0].is_copy_of(work):
             self._finish(queue[0])
         else:
             self._ready.append(queue[0])

@@ -68,9 +68,9 @@ class HeldPartitions:
         return iter(tuple(self._partitions.values()))
 
     @property
-    def unopened(self) -> int:
-        """Records that were read and not decoded yet."""
-        return sum(len(partition.unopened) for partition in self._partitions.values())
+    def is_waiting(self) -> bool:
+        """Whether records were read that could not be opened, and will be before long."""
+        return any(partition.unopened and not partition.halted for partition in self._partitions.values())
 
     # Reading
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
-from afl_stream.agent_runtime import Clock, monotonic_s, no_probe
-from afl_stream.audit_lines import AuditFile, AuditSink, AuditStream, encode_line, line_of, unreadable_line
+from afl_stream.agent_runtime import Clock, LostRecords, monotonic_s, no_probe
+from afl_stream.audit_lines import AuditFile, AuditSink, AuditStream, encode_line, line_of, lost_line, unreadable_line
 from afl_stream.codec import Codec, single_object_codec
 from afl_stream.config import StreamConfig
 from afl_stream.errors import NewerFormat, SchemaUnavailable, TopicMissing, Unreadable
@@ -21,6 +21,7 @@ from afl_stream.transport import (
     CommittedOffset,
     Consumer,
     Fenced,
+    OffsetOutOfRange,
     Record,
     TopicPartition,
     Transport,
@@ -39,12 +40,14 @@ class AuditConfig:
     """What the audit follows besides events and answers, and from where.
 
     `from_beginning`: write everything that the log still holds, whatever was written or committed before.
-    `group` None: `{prefix}audit`.
+    `lost_records`: what to do when retention was faster than the audit; with EARLIEST, a line of kind `lost` names the
+    range. `group` None: `{prefix}audit`.
     """
 
     stream: StreamConfig = field(default_factory=StreamConfig)
     group: str | None = None
     from_beginning: bool = False
+    lost_records: LostRecords = LostRecords.STOP
     commands: bool = False
     external: bool = False
     lifecycle: bool = False
@@ -181,13 +184,13 @@ class Audit:
             raise
 
     def close(self) -> None:
-        """Commit what is written and leave the group."""
-        if self._consumer is None or self._is_dead:
-            return
-        try:
-            self._consumer.close()
-        except TransportError as error:
-            log.warning("the audit left without its last commit: %s", error)
+        """Commit what is written, leave the group, close the sink."""
+        consumer = self._consumer
+        if consumer is not None and not self._is_dead:
+            try:
+                consumer.close()
+            except TransportError as error:
+                log.warning("the audit left without its last commit: %s", error)
         self._consumer = None
         self._sink.close()
 
@@ -198,10 +201,15 @@ class Audit:
         if self._paused - full:
             consumer.resume(sorted(self._paused - full))
         self._paused = full
-        for record in consumer.consume(self.config.batch_records, timeout_s):
-            self._unopened.setdefault(record.topic_partition, deque()).append(record)
-        self._probe("audit.polled")
         lines: list[bytes] = []
+        try:
+            for record in consumer.consume(self.config.batch_records, timeout_s):
+                self._unopened.setdefault(record.topic_partition, deque()).append(record)
+        except OffsetOutOfRange as error:
+            if self.config.lost_records is LostRecords.STOP:
+                raise
+            lines.append(self._lost(consumer, error))
+        self._probe("audit.polled")
         if self._clock_s() >= self._retry_at_s:
             for where in list(self._unopened):
                 lines.extend(self._open(where))
@@ -240,6 +248,14 @@ class Audit:
             queue.popleft()
             self._positions[where] = record.offset + 1
         return lines
+
+    def _lost(self, consumer: Consumer, error: OffsetOutOfRange) -> bytes:
+        """Go on where the log begins, and say in a line what is missing."""
+        where, low = error.partition, error.bounds.low
+        log.error("%s; the audit goes on at %d", error, low)
+        consumer.seek(where, low)
+        self._positions[where] = low
+        return encode_line(lost_line(where, error.offset, low))
 
     def _is_followed(self, topic: str) -> bool:
         """Whether the topic is one of ours: a template without a prefix makes a pattern that matches others too."""

@@ -46,6 +46,17 @@ def unreadable_line(record: Record, reason: str, detail: str) -> dict[str, objec
     }
 
 
+def lost_line(where: TopicPartition, expected: int, found: int) -> dict[str, object]:
+    """The line that stands for records which left the log before they were read: from `expected` up to `found`."""
+    return {
+        "kind": "lost",
+        "topic": where.topic,
+        "partition": where.partition,
+        "expected_offset": expected,
+        "found_offset": found,
+    }
+
+
 def encode_line(line: dict[str, object]) -> bytes:
     """The line as UTF-8 with its newline. Numbers that JSON does not have become their names."""
     try:
@@ -195,14 +206,14 @@ class AuditFile:
 
     def __init__(self, path: Path) -> None:
         """Raises OSError when the file can be neither opened nor made."""
-        self._file = open(path, "a+b", buffering=1024 * 1024)  # noqa: SIM115 - open as long as the audit runs
+        self._file = open(path, "a+b")  # noqa: SIM115 - open as long as the audit runs
         self._written = self._read_tail()
 
     def write(self, lines: Iterable[bytes]) -> None:
         self._file.write(b"".join(lines))
+        self._file.flush()
 
     def sync(self) -> None:
-        self._file.flush()
         os.fsync(self._file.fileno())
 
     def written(self) -> dict[TopicPartition, LastWritten]:

@@ -23,7 +23,7 @@ from afl_stream.avro_primitives import (
 )
 from afl_stream.avro_schema import WriterSchema, kind_of
 from afl_stream.errors import Reason, Unreadable
-from afl_stream.record_code import CodedField, compile_function
+from afl_stream.record_code import CodedField, bad_branch, compile_function
 
 PRIMITIVES: Final[dict[str, Reader]] = {
     "null": read_null,
@@ -54,6 +54,8 @@ class ReaderCompiler:
         if kind in PRIMITIVES:
             return PRIMITIVES[kind]
         if kind == "union":
+            if len(schema) == 2 and schema[0] == "null":
+                return _nullable_reader(self.compile(schema[1]))
             return _union_reader([self.compile(branch) for branch in schema])
         if kind == "array":
             return _array_reader(self.compile(schema["items"]))
@@ -90,6 +92,18 @@ class ReaderCompiler:
 def deeper(read: Reader) -> Reader:
     """Return a reader that counts itself as one level."""
     return lambda data, pos, depth: read(data, pos, go_deeper(depth))
+
+
+def _nullable_reader(inner: Reader) -> Reader:
+    def read(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
+        branch = data[pos]
+        if branch == 2:
+            return inner(data, pos + 1, depth)
+        if branch == 0:
+            return None, pos + 1
+        raise bad_branch(branch, pos)
+
+    return read
 
 
 def _union_reader(branches: list[Reader]) -> Reader:

@@ -130,7 +130,11 @@ def read_string(data: bytes, pos: int, depth: int) -> tuple[str, int]:
 
 def read_block_count(data: bytes, pos: int) -> tuple[int, int]:
     """Read how many items of an array or map follow; 0 ends it. Every item takes a byte at least."""
-    count, pos = read_long(data, pos)
+    coded = data[pos]
+    if coded < 128 and not coded & 1:
+        count, pos = coded >> 1, pos + 1
+    else:
+        count, pos = read_long(data, pos)
     if count < 0:
         _, pos = read_long(data, pos)  # The block's size in bytes, for readers that skip.
         count = -count

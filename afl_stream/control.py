@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from afl.runtime.errors import PositionLost, WorkflowConflict
@@ -94,13 +94,14 @@ class ControlLoop:
         self._publisher = OutboxPublisher(deployment.store, self._producer, probe)
         #: The next offset to read, as the store has it; None: the store has none for it yet.
         self._positions: dict[TopicPartition, int | None] = {}
-        self._paused: dict[TopicPartition, str] = {}
+        #: Partitions that wait for an upgrade: from which offset on, and why.
+        self._paused: dict[TopicPartition, tuple[int, str]] = {}
         self._runnable: deque[str] = deque()
         #: Records read, and not applied yet: a schema that cannot be looked up right now is waited for.
         self._unapplied: list[Record] = []
         #: The revision at which each workflow's parked answers were last judged.
         self._judged: dict[str, int] = {}
-        self._swept_ms = 0
+        self._swept_ms = self._orphans_swept_ms = 0
         self._outcomes: Counter[Outcome] = Counter()
         self._batches = self._conflicts = self._positions_lost = self._published = 0
         self._consumer = self._join()
@@ -140,11 +141,7 @@ class ControlLoop:
             starts[partition] = bounds[0] if next_offset is None else next_offset
         self._probe("control.positions_read")
         self._own(control, add=True)
-        queued = set(self._runnable)
-        for workflow_id in self._d.store.runnable_workflows():
-            number = partition_for(workflow_id.encode(), self._d.config.topics.control_partitions)
-            if number in control and workflow_id not in queued:
-                self._runnable.append(workflow_id)
+        self._runnable.extend(self._runnable_of(control))
         return starts
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
@@ -209,6 +206,7 @@ class ControlLoop:
 
     def _read(self, timeout_s: float) -> list[Record]:
         if self._unapplied:
+            self._stay_in_group()
             records, self._unapplied = self._unapplied, []
             return records
         try:
@@ -218,6 +216,13 @@ class ControlLoop:
         if records:
             self._probe("control.read")
         return records
+
+    def _stay_in_group(self) -> None:
+        """Let the group see that we live while records wait. What comes of a rebalance meanwhile waits behind them."""
+        held = sorted(self._consumer.assignment())
+        self._consumer.pause(held)
+        self._unapplied += self._consumer.consume(1, 0.0)
+        self._consumer.resume([p for p in self._consumer.assignment() if p not in self._paused])
 
     def _process(self, records: list[Record], turns: list[str]) -> None:
         for _ in range(_WHOLE_ATTEMPTS):
@@ -230,8 +235,12 @@ class ControlLoop:
         # One at a time: no workflow holds up another.
         for workflow_id in turns:
             self._insist([], [workflow_id])
-        for record in records:
-            self._insist([record], [])
+        for index, record in enumerate(records):
+            try:
+                self._insist([record], [])
+            except SchemaUnavailable:
+                self._unapplied = records[index:]
+                raise
 
     def _insist(self, records: list[Record], turns: list[str]) -> None:
         """Each conflict means that another writer got on; so this ends."""
@@ -253,9 +262,11 @@ class ControlLoop:
     def _apply(self, unit: UnitOfWork, records: list[Record]) -> list[Record]:
         """Apply the records; those of a partition with a newer format wait there, and are not among the returned."""
         applied: list[Record] = []
-        held: set[TopicPartition] = set()
         for record in records:
-            if record.topic_partition in held or record.topic_partition not in self._positions:
+            partition = record.topic_partition
+            if partition not in self._positions:
+                continue
+            if partition in self._paused and record.offset >= self._paused[partition][0]:
                 continue
             try:
                 unit.apply(record)
@@ -263,7 +274,6 @@ class ControlLoop:
                 self._unapplied = records
                 raise
             except NewerFormat as error:
-                held.add(record.topic_partition)
                 self._pause(record, error)
                 continue
             applied.append(record)
@@ -271,7 +281,7 @@ class ControlLoop:
 
     def _pause(self, record: Record, error: NewerFormat) -> None:
         partition = record.topic_partition
-        self._paused[partition] = f"offset {record.offset}: {error}"
+        self._paused[partition] = (record.offset, f"offset {record.offset}: {error}")
         _log.error("%s[%d] is paused at offset %d: %s", *partition, record.offset, error)
         self._consumer.seek(partition, record.offset)
         self._consumer.pause([partition])
@@ -332,43 +342,58 @@ class ControlLoop:
             return
         self._swept_ms = now_ms
         self._sweep_parked(now_ms)
+        if now_ms - self._orphans_swept_ms >= self._d.config.evaluator.lane_sweep_after_ms:
+            self._orphans_swept_ms = now_ms
+            self._sweep_runnable(now_ms)
         self._sweep_lanes(now_ms)
 
     def _sweep_parked(self, now_ms: int) -> None:
-        expired = self._d.store.parked(expired_at_ms=now_ms)
         waiting = self._d.store.parked()
         if not waiting:
             self._judged.clear()
             return
         revisions = self._d.store.revisions({row.workflow_id for row in waiting})
         due: dict[str, list[ParkedRecord]] = {}
-        gone = {row.id for row in expired}
         for row in waiting:
             revision = revisions.get(row.workflow_id, 0)
-            if row.id not in gone and revision and self._judged.get(row.workflow_id) != revision:
+            if row.expires_at_ms <= now_ms or (revision and self._judged.get(row.workflow_id) != revision):
                 due.setdefault(row.workflow_id, []).append(row)
         for workflow_id, rows in due.items():
-            self._judged[workflow_id] = revisions[workflow_id]
-            self._settle_parked(rows, [])
-        if expired:
-            self._settle_parked([], expired)
+            self._judged[workflow_id] = revisions.get(workflow_id, 0)
+            self._settle_parked(rows)
 
-    def _settle_parked(self, again: list[ParkedRecord], expired: list[ParkedRecord]) -> None:
+    def _settle_parked(self, rows: list[ParkedRecord]) -> None:
+        """Judge a workflow's parked answers again. One whose time is up is given up only if it still has no step."""
         unit = UnitOfWork(self._d)
-        unit.apply_parked(again)
-        unit.expire_parked(expired)
+        unit.apply_parked(rows)
         try:
             self._commit(unit, [])
         except WorkflowConflict:
             # Another writer has the workflow: whoever looks next judges again.
             self._judged.clear()
 
+    def _sweep_runnable(self, now_ms: int) -> None:
+        """Go on with workflows of ours that another evaluator left half done: it had their records, and has died."""
+        for workflow_id in self._runnable_of(self._d.lanes.owned):
+            row = self._d.store.load_workflow(workflow_id)
+            if row is not None and now_ms - row.updated_at_ms >= self._d.config.evaluator.lane_sweep_after_ms:
+                self._runnable.append(workflow_id)
+
+    def _runnable_of(self, partitions: Collection[int]) -> list[str]:
+        """Runnable workflows of these control partitions that are not queued yet."""
+        queued, count = set(self._runnable), self._d.config.topics.control_partitions
+        return [
+            workflow_id
+            for workflow_id in self._d.store.runnable_workflows()
+            if workflow_id not in queued and partition_for(workflow_id.encode(), count) in partitions
+        ]
+
     def _sweep_lanes(self, now_ms: int) -> None:
+        """Publish what has waited for long and is not on its way from here: its writer died after the commit, with a
+        lane of its own, or with one that it had lost to us before it knew."""
         older_than_ms = now_ms - self._d.config.evaluator.lane_sweep_after_ms
         orphans = [
-            row
-            for row in self._d.store.outbox(older_than_ms=older_than_ms)
-            if not self._d.lanes.is_own(row.record.lane)
+            row for row in self._d.store.outbox(older_than_ms=older_than_ms) if not self._publisher.holds(row.sequence)
         ]
         if orphans and self._d.store.acquire_lock(_SWEEP_LOCK, self._d.config.evaluator.lane_sweep_after_ms):
             _log.info("publishing %d outbox records that their writers left behind", len(orphans))
@@ -387,7 +412,7 @@ class ControlLoop:
             unacknowledged=self._publisher.in_flight,
             runnable=len(self._runnable),
             owned=tuple(sorted(self._positions)),
-            paused=dict(self._paused),
+            paused={partition: why for partition, (_, why) in self._paused.items()},
         )
 
     def is_idle(self) -> bool:

@@ -173,5 +173,37 @@ class TopicTooSmall(StreamError):
         self.needed_bytes = needed_bytes
 
 
+class AlreadyExists(StreamError):
+    """A workflow of this id runs something else."""
+
+    def __init__(self, workflow_id: str, name: str) -> None:
+        super().__init__(f"workflow {workflow_id} exists: it is a {name}, with other inputs or of another program")
+        self.workflow_id, self.name = workflow_id, name
+
+
+class NothingToCancel(StreamError):
+    """The workflow that is to be ended was never started."""
+
+    def __init__(self, workflow_id: str) -> None:
+        super().__init__(f"there is no workflow {workflow_id} to cancel")
+        self.workflow_id = workflow_id
+
+
+class AnswerRefused(StreamError):
+    """The sender of an answer has not shown that it was asked."""
+
+    def __init__(self, step_id: str) -> None:
+        super().__init__(f"the answer to step {step_id} has no token, or not the one that the event carried")
+        self.step_id = step_id
+
+
+class AnswerExpired(StreamError):
+    """What a parked answer speaks of never came."""
+
+    def __init__(self, step_id: str, waited_s: int) -> None:
+        super().__init__(f"step {step_id} did not ask within {waited_s} s")
+        self.step_id, self.waited_s = step_id, waited_s
+
+
 def _article(noun: str) -> str:
     return "an" if noun[:1] in "AEIOUaeiou" else "a"

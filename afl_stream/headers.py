@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from afl_stream.codec import CONTENT_TYPE_HEADER, VERSION_HEADER
-from afl_stream.errors import StreamError, Unreadable
+from afl_stream.errors import IdRefused, Reason, StreamError, Unreadable
 from afl_stream.limits import MAX_ERROR_HEADER_CHARS, RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 from afl_stream.messages import (
     CancelWorkflow,
@@ -105,7 +105,10 @@ def dead_letter_headers(
 
     The value and key go unchanged beside them. Headers of an earlier dead-lettering are replaced.
     """
-    reason = error.reason.value if isinstance(error, Unreadable) else type(error).__name__
+    if isinstance(error, Unreadable):
+        reason = error.reason.value
+    else:
+        reason = Reason.BAD_ID.value if isinstance(error, IdRefused) else type(error).__name__
     text = str(error) if isinstance(error, StreamError) else f"{type(error).__name__}: {error}"
     origin = [
         ("topic", topic),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from afl.runtime.execution import Execution
 from afl.runtime.persistence import Batch, OutboxRecord, Store, StoredOutboxRecord
@@ -19,6 +20,7 @@ from afl.runtime.states import EventState
 from afl_stream.afl_types import TypeScope
 from afl_stream.answer_tokens import AnswerTokens
 from afl_stream.codec import Codec, EventWriter
+from afl_stream.errors import EventTooLarge, ValueRefused
 from afl_stream.headers import headers_for
 from afl_stream.messages import Event, FailureReason, Lifecycle
 from afl_stream.partitioner import partition_for
@@ -28,7 +30,16 @@ from afl_stream.transport import BrokerUnavailable, Producer, QueueFull, TopicPa
 #: What the evaluator's records say of their sender.
 SOURCE = "/afl-stream/evaluator"
 
+#: Characters of an error that a milestone repeats.
+_MAX_TOLD_CHARS = 10_000
+
 Probe = Callable[[str], None]
+
+
+def reason_of(error_type: str, message: str) -> FailureReason:
+    """A failure as a milestone tells it: a message may quote megabytes, or what is no UTF-8."""
+    text = message[:_MAX_TOLD_CHARS].encode("utf-8", "backslashreplace").decode()
+    return FailureReason(type=error_type[:_MAX_TOLD_CHARS].encode("utf-8", "backslashreplace").decode(), message=text)
 
 
 def no_probe(point: str) -> None:
@@ -46,9 +57,6 @@ class Lanes:
     def lane_of(self, workflow_id: str) -> str:
         partition = partition_for(workflow_id.encode(), self._partitions)
         return control_lane(partition) if partition in self.owned else self.own
-
-    def is_own(self, lane: str) -> bool:
-        return lane == self.own or lane in {control_lane(p) for p in self.owned}
 
 
 def control_lane(partition: int) -> str:
@@ -106,19 +114,21 @@ class OutboxDispatch:
     def ended(self, execution: Execution, effects: Batch) -> None:
         """Tell subscribers of the lifecycle topic how the workflow ended."""
         error = execution.root.error
-        self.tell(
-            effects,
-            Lifecycle(
-                workflow_id=execution.id,
-                kind=f"workflow.{execution.status.lower()}",
-                at=execution.now_ms,
-                workflow=execution.plan.name,
-                step_id=error.step_id if error is not None else None,
-                facet=error.facet if error is not None else None,
-                outputs=dict(execution.outputs) if error is None else None,
-                error=FailureReason(type=error.type, message=error.message) if error is not None else None,
-            ),
+        milestone = Lifecycle(
+            workflow_id=execution.id,
+            kind=f"workflow.{execution.status.lower()}",
+            at=execution.now_ms,
+            workflow=execution.plan.name,
+            step_id=error.step_id if error is not None else None,
+            facet=error.facet if error is not None else None,
+            outputs=dict(execution.outputs) if error is None else None,
+            error=reason_of(error.type, error.message) if error is not None else None,
         )
+        try:
+            self.tell(effects, milestone)
+        except (ValueRefused, EventTooLarge) as refused:
+            # The workflow has ended all the same, and the store has its outputs.
+            self.tell(effects, replace(milestone, outputs=None, error=reason_of(type(refused).__name__, str(refused))))
 
     def tell(self, effects: Batch, milestone: Lifecycle) -> None:
         """Add a milestone's record."""
@@ -158,6 +168,8 @@ class OutboxPublisher:
         self._acknowledged: list[tuple[int, int]] = []
         self._in_flight = 0
         self._retries: deque[StoredOutboxRecord] = deque()
+        #: First and last sequence number of what was sent and is not all acknowledged yet.
+        self._open: dict[int, int] = {}
 
     @property
     def in_flight(self) -> int:
@@ -168,6 +180,14 @@ class OutboxPublisher:
     def has_published(self) -> bool:
         """Whether rows wait to be deleted."""
         return bool(self._acknowledged)
+
+    def holds(self, sequence: int) -> bool:
+        """Whether this row is on its way, or published and about to be deleted."""
+        return (
+            any(first <= sequence <= last for first, last in self._open.items())
+            or any(first <= sequence <= last for first, last in self._acknowledged)
+            or any(row.sequence == sequence for row in self._retries)
+        )
 
     def publish(self, first_sequence: int, records: Iterable[OutboxRecord]) -> None:
         """Send the records of one commit, numbered from `first_sequence`."""
@@ -249,6 +269,7 @@ class OutboxPublisher:
 
         record = row.record
         self._in_flight += 1
+        self._open[sent.first] = sent.last
         while True:
             try:
                 self._producer.produce(
@@ -259,6 +280,7 @@ class OutboxPublisher:
                 self._producer.poll(0.1)
 
     def _close(self, sent: _Sent) -> None:
+        self._open.pop(sent.first, None)
         if not sent.failed:
             self._acknowledged.append((sent.first, sent.last))
             return
@@ -266,10 +288,3 @@ class OutboxPublisher:
         failed = {row.sequence for row in sent.failed}
         self._acknowledged.extend((n, n) for n in range(sent.first, sent.last + 1) if n not in failed)
         self._retries.extend(sent.failed)
-
-
-def writer_lanes(lanes: Iterable[str], own: Lanes) -> list[str]:
-    """The lanes among these that are not this process's to publish."""
-    return [lane for lane in lanes if not own.is_own(lane)]
-
-

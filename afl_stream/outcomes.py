@@ -63,7 +63,9 @@ class Case:
     @property
     def is_sent(self) -> bool:
         """Whether the step has sent the event of this attempt, or a later one."""
-        return self.step is not None and self.step.attempt > 0 and (self.attempt or 1) <= self.step.attempt
+        step = self.step
+        # A step whose event could not be sent has an attempt, and no event.
+        return step is not None and bool(step.event_state) and (self.attempt or 1) <= step.attempt
 
 
 @dataclass(frozen=True, slots=True)

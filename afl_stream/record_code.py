@@ -6,6 +6,7 @@ classes of a schema are bound as values, never pasted into code.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -34,7 +35,16 @@ if n < 128:
 else:
     {v}, pos = read_long(data, pos - 1)"""
 
-_INLINE: Final = {"string": _STRING, "long": _LONG, "int": _LONG}
+_DOUBLE: Final = """\
+end = pos + 8
+if end > size:
+    raise IndexError(end)
+{v} = unpack_double(data, pos)[0]; pos = end"""
+
+_INLINE: Final = {"string": _STRING, "long": _LONG, "int": _LONG, "double": _DOUBLE}
+
+
+_UNPACK_DOUBLE: Final = struct.Struct("<d").unpack_from
 
 
 class CodedField(NamedTuple):
@@ -57,6 +67,7 @@ def compile_function(
     source = "def read(data, pos, depth):\n    size = len(data)\n"
     source += "".join(f"    {line}\n" for line in [*lines, *finish])
     names: dict[str, Any] = {"read_long": read_long, "bad_length": bad_length, "bad_branch": bad_branch}
+    names["unpack_double"] = _UNPACK_DOUBLE
     names |= {f"read{index}": field.reader for index, field in enumerate(fields)}
     names.update(bound)
     exec(compile(source, "<record reader>", "exec"), names)

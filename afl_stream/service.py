@@ -96,8 +96,14 @@ class EvaluatorService:
         )
         self.loop = ControlLoop(deployment, transport, probe)
 
-    def run(self, stop: threading.Event, on_batch: Callable[[ControlStats], None] | None = None) -> None:
-        """Run until `stop` is set, then finish cleanly.
+    def run(
+        self,
+        stop: threading.Event,
+        on_batch: Callable[[ControlStats], None] | None = None,
+        on_idle: Callable[[], None] | None = None,
+    ) -> None:
+        """Run until `stop` is set, then finish cleanly. `on_idle` is called after each read that brought nothing while
+        nothing is under way; it may set `stop`.
 
         A schema that cannot be looked up is waited for, with backoff. Everything else that is raised ends the service:
         nothing is lost by it, the next one goes on from the store.
@@ -114,6 +120,8 @@ class EvaluatorService:
             backoff_s = _BACKOFF_S[0]
             if handled and on_batch is not None:
                 on_batch(self.loop.stats())
+            elif not handled and on_idle is not None and self.loop.is_idle():
+                on_idle()
         self.close()
 
     def close(self) -> None:

@@ -5,22 +5,35 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from afl.compiled import ProgramError
 from afl.runtime.changers import run_iteration
 from afl.runtime.changes import take_changes
 from afl.runtime.clock import Clock
-from afl.runtime.errors import InputError, StoreCorrupt, UnknownFacet, VersionMismatchError
+from afl.runtime.errors import EvaluationError, InputError, StoreCorrupt, UnknownFacet, VersionMismatchError
 from afl.runtime.errors import ReferenceError as UnresolvedReference
 from afl.runtime.execution import Execution
 from afl.runtime.persistence import Batch, EngineStore, OutboxRecord, ParkedRecord, WorkflowRow
 from afl.runtime.values import check_result
 from afl.runtime.workflows import Workflows
 from afl_stream.answer_tokens import AnswerTokens
-from afl_stream.codec import Codec
+from afl_stream.codec import Codec, decode_key
 from afl_stream.config import StreamConfig
-from afl_stream.definitions import Definitions, UnknownProgram
-from afl_stream.errors import IdRefused, Reason, StreamError, TopicMissing, Unreadable
+from afl_stream.definitions import Definitions
+from afl_stream.errors import (
+    AlreadyExists,
+    AnswerExpired,
+    AnswerRefused,
+    IdRefused,
+    NewerFormat,
+    NothingToCancel,
+    Reason,
+    SchemaUnavailable,
+    StreamError,
+    TopicMissing,
+    Unreadable,
+)
 from afl_stream.headers import dead_letter_headers
 from afl_stream.messages import (
     Answer,
@@ -36,18 +49,23 @@ from afl_stream.messages import (
     step_and_attempt_of,
     workflow_of,
 )
-from afl_stream.outbox import Lanes, OutboxDispatch
+from afl_stream.outbox import Lanes, OutboxDispatch, reason_of
 from afl_stream.outcomes import PARKED, RECORDED, Case, Outcome, judge
 from afl_stream.topics import Topology
 from afl_stream.transport import Record
 
-
-class CommandRejected(StreamError):
-    """A command that can never be carried out as it stands."""
-
-    def __init__(self, kind: str, why: str) -> None:
-        super().__init__(f"{kind}: {why}")
-        self.kind, self.why = kind, why
+#: What the engine raises of a program, a workflow or its inputs that cannot be used, now or later.
+_UNUSABLE = (
+    EvaluationError,
+    InputError,
+    ProgramError,
+    StoreCorrupt,
+    UnknownFacet,
+    UnresolvedReference,
+    VersionMismatchError,
+)
+#: Characters of a workflow's name that a rejection repeats: it may have any length.
+_MAX_TOLD_CHARS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,26 +113,38 @@ class UnitOfWork:
         Raises SchemaUnavailable (wait, skip nothing) and NewerFormat (pause the partition); what is wrong with the
         record itself becomes a dead letter.
         """
-        try:
-            outcome = self._apply(record)
-        except (Unreadable, IdRefused) as error:
-            outcome = Outcome.UNREADABLE
-            self._dead_letter(record, error)
-        except (StoreCorrupt, ProgramError, VersionMismatchError, UnresolvedReference, UnknownFacet) as error:
-            outcome = Outcome.REJECTED
-            self._dead_letter(record, error)
+        outcome = self._guarded(record, partial(self._apply, record))
         self.outcomes[outcome] += 1
         return outcome
 
+    def _guarded(self, record: Record, judge_it: Callable[[], Outcome]) -> Outcome:
+        try:
+            return judge_it()
+        except (Unreadable, IdRefused) as error:
+            self._dead_letter(record, error)
+            return Outcome.UNREADABLE
+        except _UNUSABLE as error:
+            self._dead_letter(record, error)
+            return Outcome.REJECTED
+
     def _apply(self, record: Record) -> Outcome:
         message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
+        if record.key:
+            # Only its place depends on the key, so any text will do. What is no text comes from no writer of ours.
+            decode_key(record.key)
         if record.topic == self._control and isinstance(message, Answer):
             return self._answer(record, message)
         if record.topic == self._commands and isinstance(message, Command):
             return self._command(record, message)
         raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} has no place on {record.topic}")
 
-    def _answer(self, record: Record, answer: Answer, *, parked: ParkedRecord | None = None) -> Outcome:
+    def _parked_answer(self, record: Record) -> Outcome:
+        message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
+        if not isinstance(message, Answer):
+            raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} was parked")
+        return self._answer(record, message, is_parked=True)
+
+    def _answer(self, record: Record, answer: Answer, *, is_parked: bool = False) -> Outcome:
         workflow_id = _workflow_of_answer(answer)
         execution = self.execution(workflow_id)
         case = self._case(execution, answer)
@@ -123,13 +153,15 @@ class UnitOfWork:
             assert execution is not None
             self._take_answer(execution, answer)
         elif outcome in PARKED:
-            if parked is None:
+            if not is_parked:
                 self._park(record, workflow_id, answer.step_id)
         elif outcome in RECORDED:
             self._tell(workflow_id, f"answer.{outcome.value}", step_id=answer.step_id)
         elif outcome is Outcome.REFUSED:
-            self._dead_letter(record, CommandRejected("answer token", "missing or not the one that the event carried"))
+            self._dead_letter(record, AnswerRefused(answer.step_id))
         if outcome is not Outcome.APPLIED:
+            # A workflow that is runnable goes on, whatever reminded us of it.
+            self.go_on(workflow_id)
             self._confirm(workflow_id)
         return outcome
 
@@ -167,11 +199,14 @@ class UnitOfWork:
             if isinstance(command, StartWorkflow):
                 return self._start(command)
             return self._cancel(command)
-        except (CommandRejected, UnknownProgram, InputError, TopicMissing, ProgramError, UnknownFacet) as error:
+        except (SchemaUnavailable, NewerFormat):
+            raise
+        except (StreamError, *_UNUSABLE) as error:
             self._dead_letter(record, error)
             if isinstance(command, StartWorkflow) and self._row(command.workflow_id) is None:
-                reason = FailureReason(type=type(error).__name__, message=str(error))
-                self._tell(command.workflow_id, "workflow.rejected", workflow=command.workflow, error=reason)
+                reason = reason_of(type(error).__name__, str(error))
+                name = command.workflow[:_MAX_TOLD_CHARS]
+                self._tell(command.workflow_id, "workflow.rejected", workflow=name, error=reason)
             self._confirm(command.workflow_id)
             return Outcome.REJECTED
 
@@ -179,7 +214,7 @@ class UnitOfWork:
         row = self._row(command.workflow_id)
         if row is not None:
             if not _is_same_start(row, command):
-                raise CommandRejected("AlreadyExists", f"workflow {command.workflow_id} exists: it runs {row.name} with other inputs or another program")
+                raise AlreadyExists(command.workflow_id, row.name)
             self._confirm(command.workflow_id)
             return Outcome.DUPLICATE
         program, name = self._d.definitions.find(command.workflow, command.program)
@@ -203,7 +238,7 @@ class UnitOfWork:
     def _cancel(self, command: CancelWorkflow) -> Outcome:
         execution = self.execution(command.workflow_id)
         if execution is None:
-            raise CommandRejected("UnknownWorkflow", f"no workflow {command.workflow_id} to cancel")
+            raise NothingToCancel(command.workflow_id)
         if execution.is_ended:
             self._confirm(command.workflow_id)
             return Outcome.LATE
@@ -233,36 +268,23 @@ class UnitOfWork:
         """Run to the fixed point, or until the workflow's budget of this batch is used up."""
         settings, clock = self._d.config.evaluator, self._d.clock
         steps, until_ms = 0, clock.now_ms() + settings.workflow_budget_ms
-        while execution.queue:
+        while execution.queue and execution.id not in self.over_budget:
             steps += run_iteration(execution)
             execution.fail_if_stuck()
             if execution.queue and (steps >= settings.workflow_budget_steps or clock.now_ms() > until_ms):
-                if execution.id not in self.over_budget:
-                    self.over_budget.append(execution.id)
-                return
+                self.over_budget.append(execution.id)
 
     def apply_parked(self, rows: list[ParkedRecord]) -> None:
-        """Judge parked records again; what has found its step is done with."""
+        """Judge parked records again. What has found its step is done with; what has not until it expires, too."""
         for row in rows:
             record = _record_of(row)
-            try:
-                answer = self._d.codec.decode(row.value, row.headers, json_allowed=True)
-                if not isinstance(answer, Answer):
-                    raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(answer).__name__} was parked")
-                outcome = self._answer(record, answer, parked=row)
-            except (Unreadable, IdRefused) as error:
-                outcome = Outcome.UNREADABLE
-                self._dead_letter(record, error)
-            if outcome not in PARKED:
+            outcome = self._guarded(record, partial(self._parked_answer, record))
+            if outcome in PARKED:
+                if row.expires_at_ms > self.now_ms:
+                    continue
+                self._dead_letter(record, AnswerExpired(row.step_id, (self.now_ms - row.parked_at_ms) // 1000))
+            else:
                 self.outcomes[outcome] += 1
-                self.batch.unparked.append(row.id)
-
-    def expire_parked(self, rows: list[ParkedRecord]) -> None:
-        """Dead-letter parked records whose step never came."""
-        for row in rows:
-            waited_s = (self.now_ms - row.parked_at_ms) // 1000
-            why = f"step {row.step_id} did not appear in {waited_s} s"
-            self._dead_letter(_record_of(row), CommandRejected("expired", why))
             self.batch.unparked.append(row.id)
 
     def finish(self) -> Batch:
@@ -386,5 +408,3 @@ def _record_of(row: ParkedRecord) -> Record:
         headers=row.headers,
         timestamp_ms=row.parked_at_ms,
     )
-
-

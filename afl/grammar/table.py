@@ -68,11 +68,13 @@ def load_table(cache_dir: Path | None = None) -> ParseTable:
     """
     grammar = GRAMMAR_FILE.read_text(encoding="utf-8")
     key = _cache_key(grammar)
-    path = (cache_dir or user_cache_dir()) / f"grammar-{key[:16]}.json"
-    document = _read_document(path, key)
+    directory = cache_dir or user_cache_dir()
+    path = directory / f"grammar-{key[:16]}.json" if directory is not None else None
+    document = _read_document(path, key) if path is not None else None
     if document is None:
         document = build_document(grammar, key)
-        _write_document(path, document)
+        if path is not None:
+            _write_document(path, document)
     return _as_table(document)
 
 
@@ -82,10 +84,12 @@ def build_table(grammar: str | None = None) -> ParseTable:
     return _as_table(build_document(text, _cache_key(text)))
 
 
-def user_cache_dir() -> Path:
-    """Return the directory of this user's own caches for this package."""
+def user_cache_dir() -> Path | None:
+    """Return the directory of this user's own caches for this package; None for a user without a home."""
     chosen = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
-    return (Path(chosen) if chosen else Path(os.path.expanduser("~")) / ".cache") / "afl"
+    base = Path(chosen) if chosen else Path(os.path.expanduser("~")) / ".cache"
+    # A relative path would put the cache into whatever directory the command happens to run in.
+    return base / "afl" if base.is_absolute() else None
 
 
 def build_document(grammar: str, key: str) -> TableDocument:

@@ -5,57 +5,61 @@ from __future__ import annotations
 from afl.runtime.execution import Execution
 from afl.runtime.persistence import Batch, StepDocument, WorkflowChange, WorkflowRow
 from afl.runtime.records import StepRecord
+from afl.runtime.states import StepState
 from afl.runtime.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 
 
 def take_changes(execution: Execution, batch: Batch) -> None:
     """Move the workflow's changes and effects into a batch, and its revision one on.
 
-    The execution is from here on what the store will hold; if the commit fails, it must be thrown away.
+    The batch may be the execution's own effects, when nothing else is to be committed with them. The execution is from
+    here on what the store will hold; if the commit fails, it must be thrown away.
     """
     expected = execution.revision
     execution.revision = expected + 1
     documents = [_document(execution, step) for step in execution.dirty]
     execution.dirty.clear()
     effects = execution.effects
+    if not expected:
+        batch.programs[execution.plan.fingerprint] = execution.plan.program_text()
     if execution.is_ended and not execution.end_was_told:
         execution.end_was_told = True
         execution.dispatch.ended(execution, effects)
-    batch.changes.append(WorkflowChange(workflow=_row(execution), expected_revision=expected, steps=documents))
-    if not expected:
-        batch.programs[execution.plan.fingerprint] = execution.plan.program_text()
-    if effects.outbox:
+    batch.changes.append(tuple.__new__(WorkflowChange, (_row(execution), expected, documents)))
+    if batch is not effects:
         batch.outbox.extend(effects.outbox)
         effects.outbox.clear()
-    if effects.tasks:
         batch.tasks.extend(effects.tasks)
         effects.tasks.clear()
 
 
 def _row(execution: Execution) -> WorkflowRow:
-    root, ended = execution.root, execution.is_ended
-    plan = execution.plan
-    return WorkflowRow(
-        id=execution.id,
-        revision=execution.revision,
-        program=plan.fingerprint,
-        name=plan.name,
-        status=execution.status,
-        runnable=bool(execution.queue) and not ended,
-        inputs=execution.inputs,
-        outputs=root.returns if root.is_complete else None,
-        error=root.error,
-        execution=execution.execution,
-        runner_id=execution.runner_id,
-        lane=execution.lane,
-        steps=len(execution.steps),
-        iterations=execution.iterations,
-        created_at_ms=execution.created_at_ms,
-        updated_at_ms=execution.now_ms,
-        ended_at_ms=execution.ended_at_ms if ended else 0,
-        workflow_version=WORKFLOW_VERSION,
-        step_schema_version=STEP_SCHEMA_VERSION,
-        runtime_version=RUNTIME_VERSION,
+    root, ended, plan = execution.root, execution.is_ended, execution.plan
+    # By tuple.__new__, like _document: a row is made for every commit.
+    return tuple.__new__(
+        WorkflowRow,
+        (
+            execution.id,
+            execution.revision,
+            plan.fingerprint,
+            plan.facet.name,
+            execution.status,
+            bool(execution.queue) and not ended,
+            execution.inputs,
+            root.returns if root.state == StepState.STATEMENT_COMPLETE else None,
+            root.error,
+            execution.execution,
+            execution.runner_id,
+            execution.lane,
+            len(execution.steps),
+            execution.iterations,
+            execution.created_at_ms,
+            execution.now_ms,
+            execution.ended_at_ms if ended else 0,
+            WORKFLOW_VERSION,
+            STEP_SCHEMA_VERSION,
+            RUNTIME_VERSION,
+        ),
     )
 
 

@@ -16,11 +16,12 @@ from afl.runtime import limits
 from afl.runtime.changers import run_iteration
 from afl.runtime.changes import take_changes
 from afl.runtime.clock import Clock, SystemClock
+from afl.runtime.context import ExecutionContext
 from afl.runtime.dispatch import TaskDispatch
 from afl.runtime.errors import IterationLimitReached, ProgramMismatch, WorkflowConflict
 from afl.runtime.execution import Dispatch, Execution
 from afl.runtime.identity import event_id_of, workflow_of
-from afl.runtime.persistence import Batch, EngineStore, EventDefinition
+from afl.runtime.persistence import EngineStore, EventDefinition, IterationChanges
 from afl.runtime.programs import program_of
 from afl.runtime.records import StepRecord
 from afl.runtime.states import STEP_TRANSITIONS, StepState
@@ -232,6 +233,23 @@ class Evaluator:
 
         return self._change(workflow_id, f"workflow {workflow_id} not found", apply)
 
+    def context(self, workflow_id: str) -> ExecutionContext:
+        """A view of a workflow as it is stored now. ValueError for an unknown one, StoreCorrupt without its program."""
+        row = self.persistence.load_workflow(workflow_id)
+        if row is None:
+            raise ValueError(f"workflow {workflow_id} not found")
+        program = self._workflows.program(row.program, row.name)
+        return ExecutionContext(
+            self.persistence,
+            self.telemetry,
+            IterationChanges(),
+            workflow_id,
+            program.workflow(row.name).node,
+            copy.deepcopy(dict(row.inputs)),
+            program,
+            row.runner_id,
+        )
+
     def _run(self, execution: Execution) -> ExecutionResult:
         """Iterate to the fixed point.
 
@@ -244,6 +262,7 @@ class Evaluator:
         """
         iterations, commit, now_ms = 0, self.persistence.commit_batch, self._clock.now_ms
         telemetry = self.telemetry if self.telemetry.enabled else None
+        batch = execution.effects
         while execution.queue:
             if iterations == self.max_iterations:
                 self._workflows.keep(execution)
@@ -256,9 +275,10 @@ class Evaluator:
             run_iteration(execution)
             execution.fail_if_stuck()
             changed = len(execution.dirty)
-            batch = Batch(now_ms=execution.now_ms)
+            batch.now_ms = execution.now_ms
             take_changes(execution, batch)
             commit(batch)
+            batch.clear()
             if telemetry is not None:
                 telemetry.log_iteration_end(execution.id, iterations, len(execution.steps) - made, changed)
             iterations += 1
@@ -266,9 +286,11 @@ class Evaluator:
         return self._result(execution, iterations + 1)
 
     def _commit(self, execution: Execution) -> None:
-        batch = Batch(now_ms=execution.now_ms)
+        batch = execution.effects
+        batch.now_ms = execution.now_ms
         take_changes(execution, batch)
         self.persistence.commit_batch(batch)
+        batch.clear()
 
     def _result(self, execution: Execution, iterations: int) -> ExecutionResult:
         if not execution.is_ended:
@@ -342,9 +364,7 @@ def _check_program(
         else:
             given = program_ast if isinstance(program_ast, CompiledProgram) else CompiledProgram(program_ast)
         if given.fingerprint != execution.plan.fingerprint:
-            raise ProgramMismatch(
-                workflow_id=execution.id, pinned=execution.plan.fingerprint, given=given.fingerprint
-            )
+            raise ProgramMismatch(workflow_id=execution.id, pinned=execution.plan.fingerprint, given=given.fingerprint)
     elif workflow_ast is not None:
         name: Any = workflow_ast if isinstance(workflow_ast, str) else workflow_ast.get("name")
         if name not in (execution.plan.name, execution.plan.facet.short_name):

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from afl.runtime import limits
 from afl.runtime.errors import NestingTooDeep, NoProgress, StepFailure
-from afl.runtime.identity import event_id_of
+from afl.runtime.identity import DIGEST_BYTES, derived_id, event_id_of
 from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, RUNNING, Batch, ErrorRecord
 from afl.runtime.plan import OWN_YIELDS, BlockPlan, StatementPlan, WorkflowPlan
 from afl.runtime.records import Frame, StepRecord
@@ -70,6 +70,8 @@ class Execution:
         self.created_at_ms = 0
         self.ended_at_ms = 0
         self.cancelled = False
+        #: The root has completed or failed, or somebody has cancelled the run.
+        self.is_ended = False
         #: Subscribers have been told that the workflow has ended.
         self.end_was_told = False
         self.steps: dict[str, StepRecord] = {}
@@ -104,19 +106,26 @@ class Execution:
 
     def _make(self, object_type: str, parent_id: str, key: str) -> StepRecord:
         steps = self.steps
-        # The digest of a place: see identity.derived_id, written out here because every step passes.
-        step_id = f"{self.id}:{blake2b(f'{parent_id}/{key}'.encode(), digest_size=12).hexdigest()}"
-        step = StepRecord(step_id, len(steps), object_type)
-        step.created_at_ms = self.now_ms
-        steps[step_id] = step
-        step.dirty = True
+        step_id = derived_id(self.id, parent_id, key)
+        step = steps[step_id] = StepRecord(step_id, len(steps), object_type, self.now_ms)
         self.dirty.append(step)
         self.made.append(step)
         return step
 
     def make_statement(self, block: StepRecord, frame: Frame, plan: StatementPlan) -> StepRecord:
         """Create the step of a statement or yield of a running block."""
-        step = self._make(plan.object_type, block.id, plan.name)
+        # identity.derived_id, written out, with what all statements of the block share digested once: every step
+        # passes here.
+        digest = frame.digest
+        if digest is None:
+            digest = frame.digest = blake2b(f"{block.id}/".encode(), digest_size=DIGEST_BYTES)
+        digest = digest.copy()
+        digest.update(plan.key)
+        step_id = f"{self.id}:{digest.hexdigest()}"
+        steps = self.steps
+        step = steps[step_id] = StepRecord(step_id, len(steps), plan.object_type, self.now_ms)
+        self.dirty.append(step)
+        self.made.append(step)
         step.statement = plan
         step.facet = plan.callee
         step.block = block
@@ -192,6 +201,12 @@ class Execution:
         outer.watchers.setdefault(index, []).append((block, statement))
         return True
 
+    def watch_for_yields(self, block: StepRecord, frame: Frame, plan: BlockPlan) -> None:
+        """Register the waits of a block's yields; `blocks_open` counts them, as a foreach's source does its own."""
+        for depth, index in plan.yield_waits:
+            if self.watch(block, frame, depth, index, None):
+                block.blocks_open += 1
+
     # --- what happens to steps ------------------------------------------------------------------------------------
 
     def wake(self, step: StepRecord) -> None:
@@ -219,6 +234,7 @@ class Execution:
             target.captured.append(step)
         self.ended.append(step)
         if step is self.root:
+            self.is_ended = True
             self.ended_at_ms = self.now_ms
 
     def fail(self, step: StepRecord, error: BaseException) -> None:
@@ -241,6 +257,7 @@ class Execution:
         if self.trace is not None:
             self.trace.failed(self, step)
         if step is self.root:
+            self.is_ended = True
             self.ended_at_ms = self.now_ms
 
     def end_iteration(self) -> None:
@@ -248,15 +265,15 @@ class Execution:
         ended, self.ended = self.ended, []
         for step in ended:
             step.told = True
-            self._tell(step)
+            statement = step.statement
+            if statement is not None:
+                self._tell_block(step, statement)
+            else:
+                self._tell_owner(step)
 
-    def _tell(self, step: StepRecord) -> None:
-        block = step.block
-        if step.statement is not None:
-            assert block is not None
-            self._tell_block(block, step, step.statement)
-            return
-        waiting = block if block is not None else step.container
+    def _tell_owner(self, step: StepRecord) -> None:
+        """A block has ended: its owner runs when none is left, and so does the foreach that it is an instance of."""
+        waiting = step.block if step.block is not None else step.container
         if waiting is not None:
             waiting.blocks_open -= 1
             if step.error is not None:
@@ -271,9 +288,10 @@ class Execution:
             step.failed = error
             self.touch(step)
 
-    def _tell_block(self, block: StepRecord, step: StepRecord, statement: StatementPlan) -> None:
-        frame = block.frame
-        assert frame is not None
+    def _tell_block(self, step: StepRecord, statement: StatementPlan) -> None:
+        """A statement has ended: its block runs when that makes another ready, or was the last one."""
+        block: StepRecord = step.block  # type: ignore[assignment]  # a statement stands in a block that runs
+        frame: Frame = block.frame  # type: ignore[assignment]
         frame.live -= 1
         if step.error is None:
             waiting = frame.waiting
@@ -290,7 +308,7 @@ class Execution:
         if block.failed is not None:
             can_go_on = not frame.live
         else:
-            can_go_on = bool(frame.ready) or not (frame.live or frame.missing)
+            can_go_on = bool(frame.ready) or not (frame.live or frame.missing or block.blocks_open)
         if can_go_on:
             self.wake(block)
 
@@ -299,13 +317,15 @@ class Execution:
         for block, statement in frame.watchers.pop(index, ()):
             if block.is_terminal:
                 continue
-            if statement is None:
-                block.blocks_open -= 1
-                if not block.blocks_open:
-                    self.wake(block)
-                continue
             inner = block.frame
             assert inner is not None
+            if statement is None:
+                block.blocks_open -= 1
+                # A foreach begins; another block comes to its yields, when its statements have all ended too.
+                begins = block.state == StepState.BLOCK_EXECUTION_BEGIN
+                if not block.blocks_open and (begins or not (inner.live or inner.missing)):
+                    self.wake(block)
+                continue
             inner.waiting[statement] -= 1
             if not inner.waiting[statement]:
                 inner.ready.append(statement)
@@ -405,7 +425,7 @@ class Execution:
 
     def fail_if_stuck(self) -> None:
         """A run that nothing can move on, and no answer either, has failed; it names the steps that wait."""
-        if not (self.queue or self.open_events or self.held or self.root.is_terminal):
+        if not (self.queue or self.open_events or self.is_ended or self.held):
             self.fail(self.root, NoProgress(tuple(self._stuck())))
             self.end_iteration()
 
@@ -423,18 +443,12 @@ class Execution:
     # --- reading ----------------------------------------------------------------------------------------------------
 
     @property
-    def is_ended(self) -> bool:
-        return self.cancelled or self.root.is_terminal
-
-    @property
     def status(self) -> str:
+        if not self.is_ended:
+            return RUNNING if self.queue else PAUSED
         if self.cancelled:
             return CANCELLED
-        if self.root.state == StepState.STATEMENT_COMPLETE:
-            return COMPLETED
-        if self.root.state == StepState.STATEMENT_ERROR:
-            return ERROR
-        return RUNNING if self.queue else PAUSED
+        return ERROR if self.root.error is not None else COMPLETED
 
     @property
     def outputs(self) -> Mapping[str, Value]:

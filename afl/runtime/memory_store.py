@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
-from dataclasses import replace
+from itertools import islice
 from operator import itemgetter
 from typing import TypeVar, cast
 
@@ -21,6 +21,7 @@ from afl.runtime.persistence import (
     Position,
     StepDocument,
     StoredOutboxRecord,
+    WorkflowChange,
     WorkflowRow,
 )
 from afl.runtime.public_store import ENTITY_TABLES, KeptStep, PublicRows, PublicStore
@@ -67,51 +68,71 @@ class MemoryStore(PublicStore):
 
     def commit_batch(self, batch: Batch) -> int:
         """Write all of the batch and return the sequence number of its first outbox record; see `Store`."""
-        check_changes(batch.changes)
+        changes = batch.changes
+        check_changes(changes)
+        # Most batches are one iteration's steps and nothing else: this is the engine's hot path.
+        has_more = not batch.has_changes_only
         with self._lock:
-            self._refuse_stale(batch)
-            self._task_queue.check(batch.tasks)
-            for change in batch.changes:
-                row = change.workflow
-                self._keep_workflow(row)
+            lost = self._stale(changes)
+            if has_more:
+                self._refuse_more(batch, lost)
+            elif lost:
+                raise WorkflowConflict(workflow_ids=tuple(lost))
+            for row, _, documents in changes:
+                self._workflows[row.id] = row
+                if row.runnable:
+                    self._runnable[row.id] = None
+                else:
+                    self._runnable.pop(row.id, None)
                 steps = self._steps.get(row.id)
                 if steps is None:
                     steps = self._steps[row.id] = {}
-                for document in change.steps:
+                for document in documents:
                     steps[document.id] = document
-            for first, last in batch.published:
-                self._drop_published(first, last)
-            for move in batch.positions:
-                self._positions[move.position] = move.next_offset
-            for parked in batch.parked:
-                self._parked[parked.id] = parked
-            for parked_id in batch.unparked:
-                self._parked.pop(parked_id, None)
-            for task in batch.tasks:
-                self._task_queue.put(task)
-            for fingerprint, program in batch.programs.items():
-                self._programs.setdefault(fingerprint, program)
-            if not batch.outbox:
-                return 0
-            first_sequence = self._outbox_sequence + 1
-            for sequence, record in enumerate(batch.outbox, first_sequence):
-                self._outbox[sequence] = StoredOutboxRecord(sequence, batch.now_ms, record)
-            self._outbox_sequence += len(batch.outbox)
-            return first_sequence
+            return self._write_more(batch) if has_more else 0
 
-    def _refuse_stale(self, batch: Batch) -> None:
-        lost: dict[str, None] = {}
+    def _write_more(self, batch: Batch) -> int:
+        """Write what a batch has besides workflows and steps."""
+        for first, last in batch.published:
+            self._drop_published(first, last)
+        for move in batch.positions:
+            self._positions[move.position] = move.next_offset
+        for parked in batch.parked:
+            self._parked[parked.id] = parked
+        for parked_id in batch.unparked:
+            self._parked.pop(parked_id, None)
+        for task in batch.tasks:
+            self._task_queue.put(task)
+        for fingerprint, program in batch.programs.items():
+            self._programs.setdefault(fingerprint, program)
+        if not batch.outbox:
+            return 0
+        first_sequence = self._outbox_sequence + 1
+        for sequence, record in enumerate(batch.outbox, first_sequence):
+            self._outbox[sequence] = StoredOutboxRecord(sequence, batch.now_ms, record)
+        self._outbox_sequence += len(batch.outbox)
+        return first_sequence
+
+    def _stale(self, changes: Sequence[WorkflowChange]) -> list[str]:
+        """The workflows that another writer has changed since."""
         workflows = self._workflows
-        for change in batch.changes:
-            stored = workflows.get(change.workflow.id)
-            if (0 if stored is None else stored.revision) != change.expected_revision:
-                lost[change.workflow.id] = None
+        lost = []
+        for row, expected, _ in changes:
+            stored = workflows.get(row.id)
+            if (0 if stored is None else stored.revision) != expected:
+                lost.append(row.id)
+        return lost
+
+    def _refuse_more(self, batch: Batch, lost: list[str]) -> None:
+        """Refuse the batch for stale workflows or confirms, lost positions, or a second running task of a step."""
+        workflows = self._workflows
         for workflow_id, revision in batch.confirms.items():
             stored = workflows.get(workflow_id)
             if (0 if stored is None else stored.revision) != revision:
-                lost[workflow_id] = None
+                lost.append(workflow_id)
         if lost:
-            raise WorkflowConflict(workflow_ids=tuple(lost))
+            raise WorkflowConflict(workflow_ids=tuple(dict.fromkeys(lost)))
+        self._task_queue.check(batch.tasks)
         moved: dict[Position, int] = {}
         for move in batch.positions:
             found = moved.get(move.position, self._positions.get(move.position))
@@ -120,13 +141,6 @@ class MemoryStore(PublicStore):
                     topic=move.position.topic, partition=move.position.partition, expected=move.expected, found=found
                 )
             moved[move.position] = move.next_offset
-
-    def _keep_workflow(self, row: WorkflowRow) -> None:
-        self._workflows[row.id] = row
-        if row.runnable:
-            self._runnable[row.id] = None
-        else:
-            self._runnable.pop(row.id, None)
 
     def _drop_published(self, first: int, last: int) -> None:
         if last - first < len(self._outbox):
@@ -184,15 +198,14 @@ class MemoryStore(PublicStore):
     ) -> list[StoredOutboxRecord]:
         """Return waiting records in sequence order; see `Store`."""
         with self._lock:
-            waiting = list(self._outbox.values())
-        found = [
-            stored
-            for stored in waiting
-            if stored.sequence > after
-            and (lane is None or stored.record.lane == lane)
-            and (older_than_ms is None or stored.created_at_ms < older_than_ms)
-        ]
-        return found[:limit]
+            found = (
+                stored
+                for stored in self._outbox.values()
+                if stored.sequence > after
+                and (lane is None or stored.record.lane == lane)
+                and (older_than_ms is None or stored.created_at_ms < older_than_ms)
+            )
+            return list(islice(found, limit))
 
     def lanes(self) -> list[str]:
         """Return the lanes that have waiting records."""
@@ -297,7 +310,9 @@ class MemoryStore(PublicStore):
         self._task_queue.check(rows.tasks)
         events = {event.id: deepcopy(event) for event in rows.events}
         for row in rows.workflows.values():
-            self._keep_workflow(row)
+            self._workflows[row.id] = row
+            if not row.runnable:
+                self._runnable.pop(row.id, None)
         for kept in rows.steps.values():
             document = kept.document
             self._steps.setdefault(document.workflow_id, {})[document.id] = document
@@ -342,10 +357,7 @@ class MemoryStore(PublicStore):
 
 def _own_copy(row: WorkflowRow) -> WorkflowRow:
     """Return the row with maps of the reader's own."""
-    if not row.inputs and not row.outputs:
-        return row
-    return replace(
-        row,
-        inputs=cast(dict[str, Value], copy_value(row.inputs)),
-        outputs=cast("dict[str, Value] | None", copy_value(row.outputs)),
+    return row._replace(
+        inputs=cast(dict[str, Value], copy_value(dict(row.inputs))),
+        outputs=None if row.outputs is None else cast(dict[str, Value], copy_value(dict(row.outputs))),
     )

@@ -32,6 +32,9 @@ RUNNING, PAUSED, COMPLETED, ERROR, CANCELLED = "RUNNING", "PAUSED", "COMPLETED",
 ENDED_STATUSES = frozenset({COMPLETED, ERROR, CANCELLED})
 
 
+_NO_VALUES: Mapping[str, Value] = {}
+
+
 class ErrorRecord(NamedTuple):
     """Why a step or a run failed: the first cause, kept as it was told (the agent's class name and text)."""
 
@@ -78,10 +81,8 @@ class StepDocument(NamedTuple):
     deadline_ms: int | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class WorkflowRow:
-    """One execution of a workflow. Never changed once made; not frozen, because that triples the cost of making one
-    and a row is made for every commit."""
+class WorkflowRow(NamedTuple):
+    """One execution of a workflow."""
 
     id: str
     #: Bumped by each commit; 1 after the first.
@@ -93,7 +94,7 @@ class WorkflowRow:
     status: str
     #: More can run now: whoever owns the workflow must evaluate it without waiting for an answer.
     runnable: bool = False
-    inputs: Mapping[str, Value] = field(default_factory=dict)
+    inputs: Mapping[str, Value] = _NO_VALUES
     outputs: Mapping[str, Value] | None = None
     error: ErrorRecord | None = None
     #: Number of this execution under its workflow id, from 1.
@@ -167,11 +168,8 @@ class ParkedRecord:
     expires_at_ms: int
 
 
-@dataclass(slots=True, kw_only=True)
-class WorkflowChange:
-    """What one workflow becomes: its row (revision = `expected_revision` + 1) and the steps made or changed.
-
-    Never changed once made."""
+class WorkflowChange(NamedTuple):
+    """What one workflow becomes: its row (revision = `expected_revision` + 1) and the steps made or changed."""
 
     workflow: WorkflowRow
     #: The revision that this was computed from; 0: the workflow is new.
@@ -201,18 +199,30 @@ class Batch:
     #: The time of the commit, ms since the epoch (outbox rows remember it).
     now_ms: int = 0
 
-    def is_empty(self) -> bool:
+    @property
+    def has_changes_only(self) -> bool:
+        """Whether it changes workflows and their steps and nothing else, as an iteration without events does."""
         return not (
-            self.changes
-            or self.confirms
-            or self.outbox
-            or self.published
+            self.outbox
+            or self.tasks
             or self.positions
+            or self.published
+            or self.confirms
             or self.parked
             or self.unparked
-            or self.tasks
             or self.programs
         )
+
+    def clear(self) -> None:
+        """Empty it for the next commit; what it held is the store's now."""
+        self.changes.clear()
+        if not self.has_changes_only:
+            self.confirms, self.programs = {}, {}
+            self.outbox, self.tasks = [], []
+            self.published, self.positions, self.parked, self.unparked = [], [], [], []
+
+    def is_empty(self) -> bool:
+        return not self.changes and self.has_changes_only
 
 
 class Store(Protocol):

@@ -15,6 +15,8 @@ from afl.runtime.types import ObjectType, Value
 
 #: An expression of a statement: given the frame that the statement runs in, its value.
 Expression = Callable[[Frame], Value]
+#: A default of a declaration: given the parameters bound so far, its value.
+Default = Callable[[Mapping[str, Value]], Value]
 
 #: Deeper than any index of a statement: a block's own yields come after those of its nested bodies.
 OWN_YIELDS = 1 << 30
@@ -49,8 +51,8 @@ class FacetPlan:
         self.return_types: Mapping[str, object] = {}
         self.param_names: frozenset[str] = frozenset()
         #: Evaluated in the callee's own scope, in order, for what the call left out.
-        self.defaults: tuple[tuple[str, Expression], ...] = ()
-        self.return_defaults: tuple[tuple[str, Expression], ...] = ()
+        self.defaults: tuple[tuple[str, Default], ...] = ()
+        self.return_defaults: tuple[tuple[str, Default], ...] = ()
         self.blocks: tuple[BlockPlan, ...] = ()
         self.line = 0
 
@@ -74,9 +76,11 @@ class StatementPlan:
         "blocks",
         "callee",
         "facet_name",
+        "has_return_defaults",
         "id",
         "index",
         "is_yield",
+        "key",
         "line",
         "name",
         "object_type",
@@ -90,6 +94,8 @@ class StatementPlan:
     def __init__(self, index: int, name: str, statement_id: str, object_type: str, facet_name: str) -> None:
         self.index = index
         self.name = name
+        #: What the step's id is made from, after its block's.
+        self.key = name.encode("utf-8", "surrogatepass")
         self.id = statement_id
         self.object_type = object_type
         self.facet_name = facet_name
@@ -104,8 +110,9 @@ class StatementPlan:
         self.outer_waits: tuple[OuterWait, ...] = ()
         #: The statement's own andThen blocks, or else the callee's.
         self.blocks: tuple[BlockPlan, ...] = ()
-        #: No event, no blocks, no return defaults: between binding and completion there is no work.
+        #: No event, no blocks: all its work is binding its attributes, and its callee's return defaults.
         self.plain = True
+        self.has_return_defaults = False
         #: For yields: how many blocks out the step stands that takes the values (0: the step that runs this block);
         #: None: nobody does.
         self.yield_depth: int | None = None
@@ -131,6 +138,7 @@ class BlockPlan:
         "statements",
         "variable",
         "wait_counts",
+        "yield_waits",
         "yields",
     )
 
@@ -145,6 +153,8 @@ class BlockPlan:
         #: Indices of the statements that wait for nothing inside the block.
         self.first: tuple[int, ...] = ()
         self.has_outer_waits = False
+        #: Steps of enclosing blocks (frames out, index) that must be complete before the yields run.
+        self.yield_waits: tuple[tuple[int, int], ...] = ()
         #: For a foreach: the loop variable, its source, and the outer steps that the source reads.
         self.variable: str | None = None
         self.source: Expression | None = None

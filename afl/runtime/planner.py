@@ -18,7 +18,7 @@ from afl.compiled import (
 )
 from afl.runtime.errors import UnknownFacet
 from afl.runtime.expression import compile_default, compile_expression, expression_text
-from afl.runtime.plan import BlockPlan, Expression, FacetPlan, StatementPlan, WorkflowPlan
+from afl.runtime.plan import BlockPlan, Default, Expression, FacetPlan, StatementPlan, WorkflowPlan
 from afl.runtime.references import BlockContext, CalleeReferences, StatementReferences
 from afl.runtime.types import ObjectType
 
@@ -83,9 +83,8 @@ class Planner:
             callee = statement.callee
             if not statement.blocks and callee is not None:
                 statement.blocks = callee.blocks
-            statement.plain = not statement.blocks and (
-                callee is None or not (callee.is_event or callee.return_defaults)
-            )
+            statement.plain = not statement.blocks and (callee is None or not callee.is_event)
+            statement.has_return_defaults = callee is not None and bool(callee.return_defaults)
         self._bodies.clear()
 
     def _fill(self, plan: FacetPlan, declaration: Declaration) -> None:
@@ -196,11 +195,13 @@ class Planner:
         _refuse(call, ("mixins",), where)
         target = str(call["target"])
         found = self._program.names.resolve(target, declaration.namespace, declaration.uses).found
-        statement_id = str(node.get("id") or index)
+        # The same id as in a DependencyGraph; the name cannot be that of a step.
+        statement_id = str(node.get("id") or f"yield-{index}")
         name = f"_yield_{statement_id}"
-        plan = StatementPlan(index, name, name, ObjectType.YIELD_ASSIGNMENT, found or target)
+        plan = StatementPlan(index, name, statement_id, ObjectType.YIELD_ASSIGNMENT, found or target)
         references = StatementReferences(context, f"{where}.yield")
         plan.args = _arguments(call, references)
+        plan.outer_waits = references.outer_waits()
         plan.yield_depth = context.yield_depth(target)
         plan.line = line_of(node)
         return plan
@@ -212,8 +213,8 @@ def _arguments(call: Node, references: StatementReferences) -> tuple[tuple[str, 
     )
 
 
-def _defaults(slots: Iterable[Node], references: CalleeReferences) -> tuple[tuple[str, Expression], ...]:
-    found: list[tuple[str, Expression]] = []
+def _defaults(slots: Iterable[Node], references: CalleeReferences) -> tuple[tuple[str, Default], ...]:
+    found: list[tuple[str, Default]] = []
     for slot in slots:
         if "default" in slot:
             found.append((str(slot["name"]), compile_default(slot["default"], references)))
@@ -231,6 +232,7 @@ def _tie(plan: BlockPlan) -> None:
     plan.wait_counts = tuple(len(s.waits) + len(s.outer_waits) for s in plan.statements)
     plan.first = tuple(s.index for s in plan.statements if not s.waits)
     plan.has_outer_waits = any(s.outer_waits for s in plan.statements)
+    plan.yield_waits = tuple(dict.fromkeys((w.depth, w.index) for y in plan.yields for w in y.outer_waits))
 
 
 def _refuse_doubles(statements: Iterable[StatementPlan], where: str) -> None:

@@ -223,7 +223,7 @@ class PublicStore(ABC):
             number = numbers[workflow_id]
             numbers[workflow_id] = number + 1
             if row is not None:
-                rows.workflows[workflow_id] = replace(row, steps=number + 1)
+                rows.workflows[workflow_id] = row._replace(steps=number + 1)
         document, notes = document_of(
             step,
             number=number,
@@ -238,7 +238,7 @@ class PublicStore(ABC):
         if row is None:
             row = self.load_workflow(workflow_id)
             if row is not None:
-                row = replace(row, revision=row.revision + 1, updated_at_ms=self._clock.now_ms())
+                row = row._replace(revision=row.revision + 1, updated_at_ms=self._clock.now_ms())
                 rows.workflows[workflow_id] = row
         return row
 
@@ -403,11 +403,14 @@ class PublicStore(ABC):
 
     def check_lock(self, key: str) -> LockDefinition | None:
         """Return who holds a lock; one that has expired is dropped."""
-        with self._exclusive():
-            lock = self._live_lock(key)
-            if lock is None:
-                self._remove(LockDefinition, key)
-            return lock
+        lock = self._live_lock(key)
+        if lock is None and self._get(LockDefinition, key) is not None:
+            with self._exclusive():
+                # Somebody may have taken it since.
+                lock = self._live_lock(key)
+                if lock is None:
+                    self._remove(LockDefinition, key)
+        return lock
 
     def extend_lock(self, key: str, duration_ms: int) -> bool:
         """Hold a lock until that long from now; False when there is none or it has expired."""

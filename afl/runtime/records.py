@@ -7,6 +7,7 @@ Attribute maps are replaced, never changed in place: a committed snapshot may sh
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from afl.runtime.states import StepState
@@ -52,7 +53,7 @@ class StepRecord:
         "told",
     )
 
-    def __init__(self, step_id: str, number: int, object_type: str) -> None:
+    def __init__(self, step_id: str, number: int, object_type: str, created_at_ms: int = 0) -> None:
         self.id = step_id
         self.number = number
         #: The workflow's revision that last wrote this step; 0: not written yet.
@@ -74,7 +75,7 @@ class StepRecord:
         self.error: ErrorRecord | None = None
         self.foreach_index: int | None = None
         self.foreach_value: Value = None
-        self.created_at_ms = 0
+        self.created_at_ms = created_at_ms
         self.deadline_ms: int | None = None
         #: A block's running state. For a foreach block `blocks` holds its instances instead.
         self.frame: Frame | None = None
@@ -85,9 +86,9 @@ class StepRecord:
         self.failed: ErrorRecord | None = None
         #: Yields addressed to this step, as they completed; sorted when captured.
         self.captured: list[StepRecord] | None = None
-        #: Waiting in the queue of the next iteration; changed since the last commit.
+        #: Waiting in the queue of the next iteration; changed since the last commit, as a new step is.
         self.queued = False
-        self.dirty = False
+        self.dirty = True
         #: Its end has been told to those who wait for it: until then nobody sees it.
         self.told = False
 
@@ -106,7 +107,7 @@ class StepRecord:
 class Frame:
     """A running block: the steps of its statements so far, and what the rest still waits for."""
 
-    __slots__ = ("env", "live", "missing", "owner", "parent", "ready", "step", "value", "waiting", "watchers", "yields_made")
+    __slots__ = ("digest", "env", "live", "missing", "owner", "parent", "ready", "step", "value", "waiting", "watchers", "yields_made")
 
     def __init__(self, step: StepRecord, owner: StepRecord, parent: Frame | None, plan: BlockPlan) -> None:
         #: The block step itself.
@@ -117,6 +118,8 @@ class Frame:
         self.parent = parent
         #: The loop variable's value in a foreach instance.
         self.value: Value = step.foreach_value
+        #: The digest of the block's id, which the ids of its statements go on from; made when first needed.
+        self.digest: blake2b | None = None
         #: One place a statement: its step, once created.
         self.env: list[StepRecord | None] = [None] * len(plan.statements)
         #: One count a statement: how many steps it still waits for.
@@ -130,21 +133,3 @@ class Frame:
         #: Who outside waits for a statement of this block: nested frames, with the statement there (None: the
         #: foreach source of the nested block). Filled only where a nested body reads an outer step.
         self.watchers: dict[int, list[tuple[StepRecord, int | None]]] | None = None
-
-
-class _Bound:
-    """A step as far as a default sees it: its parameters."""
-
-    __slots__ = ("params",)
-
-    def __init__(self, params: Mapping[str, Value]) -> None:
-        self.params = params
-
-
-class CalleeScope(Frame):
-    """What a declaration's default sees: the parameters bound so far, as `$`, and nothing else."""
-
-    __slots__ = ()
-
-    def __init__(self, params: Mapping[str, Value]) -> None:
-        self.owner = _Bound(params)  # type: ignore[assignment]  # a default reads the owner's parameters only

@@ -6,18 +6,17 @@ is walked here once, and what is left for the run is a dictionary read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from afl.compiled import ProgramError
 from afl.runtime.errors import ReferenceError
 from afl.runtime.expression import walk_members
-from afl.runtime.plan import Expression, FacetPlan, OuterWait, StatementPlan
+from afl.runtime.plan import Default, Expression, FacetPlan, OuterWait, StatementPlan
 from afl.runtime.records import Frame, StepRecord
 from afl.runtime.types import Value
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+_F = TypeVar("_F")
 
 
 class BlockContext:
@@ -108,14 +107,26 @@ class CalleeReferences:
     def __init__(self, facet: str) -> None:
         self._facet = facet
 
-    def input_reference(self, path: tuple[str, ...]) -> Expression:
-        return _with_members(_parameter(0, path[0]), path, f"$.{'.'.join(path)}")
+    def input_reference(self, path: tuple[str, ...]) -> Default:
+        if not path:
+            raise ProgramError(f"{self._facet}: empty input reference")
+        return _with_members(_bound(path[0]), path, f"$.{'.'.join(path)}")
 
-    def step_reference(self, path: tuple[str, ...]) -> Expression:
+    def step_reference(self, path: tuple[str, ...]) -> Default:
         raise ProgramError(f"{self._facet}: a default cannot use the step {path[0]}")
 
 
-def _with_members(read: Expression, path: Sequence[str], text: str) -> Expression:
+def _bound(name: str) -> Default:
+    def read(params: Mapping[str, Value]) -> Value:
+        try:
+            return params[name]
+        except KeyError:
+            raise _missing_input(name) from None
+
+    return read
+
+
+def _with_members(read: Callable[[_F], Value], path: Sequence[str], text: str) -> Callable[[_F], Value]:
     parts = tuple(path[1:])
     if not parts:
         return read

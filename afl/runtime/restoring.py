@@ -42,7 +42,7 @@ def restore(
     execution.created_at_ms = row.created_at_ms
     execution.ended_at_ms = row.ended_at_ms
     execution.cancelled = row.status == CANCELLED
-    execution.end_was_told = row.status in ENDED_STATUSES
+    execution.is_ended = execution.end_was_told = row.status in ENDED_STATUSES
     statements: dict[int, dict[str, StatementPlan]] = {}
     for document in documents:
         _add(execution, document, statements)
@@ -62,13 +62,14 @@ def restore(
 
 
 def _add(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> None:
-    step = StepRecord(document.id, document.number, document.object_type)
+    step = StepRecord(document.id, document.number, document.object_type, document.created_at_ms)
+    step.dirty = False
     step.revision = document.revision
     step.state = document.state
     step.params, step.returns = document.params, document.returns
     step.attempt, step.event_state = document.attempt, document.event_state
     step.foreach_index, step.foreach_value = document.foreach_index, document.foreach_value
-    step.created_at_ms, step.deadline_ms = document.created_at_ms, document.deadline_ms
+    step.deadline_ms = document.deadline_ms
     step.told = step.is_terminal
     if step.told:
         step.error = document.error
@@ -220,11 +221,17 @@ def _continue_block(execution: Execution, step: StepRecord) -> None:
         frame.ready = [
             index for index, count in enumerate(frame.waiting) if not count and frame.env[index] is None
         ]
-    if (frame.ready and step.failed is None) or (not frame.live and (not frame.missing or step.failed is not None)):
+    if step.failed is not None:
+        can_go_on = not frame.live
+    else:
+        can_go_on = bool(frame.ready) or not (frame.live or frame.missing or step.blocks_open)
+    if can_go_on:
         execution.wake(step)
 
 
 def _wait_again(execution: Execution, step: StepRecord, frame: Frame, plan: BlockPlan) -> None:
+    if not frame.yields_made:
+        execution.watch_for_yields(step, frame, plan)
     if not plan.has_outer_waits:
         return
     for statement in plan.statements:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar, cast
@@ -81,20 +81,29 @@ class SqliteStore(PublicStore):
         clock: Clock | None = None,
         *,
         busy_timeout_s: float = 30.0,
+        probe: Callable[[str], None] = lambda step: None,
     ) -> None:
         self._path = Path(path)
         self._prefix = prefix
         self._clock = clock or SystemClock()
+        self._probe = probe
         writer = open_store_file(self._path, prefix, create=create, busy_timeout_s=busy_timeout_s)
         self._file = Connections(self._path, writer, busy_timeout_s)
 
     # The engine's face.
 
     def commit_batch(self, batch: Batch) -> int:
-        """Write all of the batch in one transaction; see `Store`."""
+        """
+        Write all of the batch in one transaction; see `Store`. In this order:
+          1. encode everything: a value that can't be stored meets no open transaction, and other writers wait for
+             the file's work only,
+          2. begin, write the workflows' rows and move the positions, each by comparing,
+          3. write the other rows,
+          4. commit: the log is on the disk when this returns.
+
+        A crash before the end of 4 leaves nothing of the batch, one after it everything.
+        """
         check_changes(batch.changes)
-        # Everything is encoded before the transaction: a value that can't be stored meets no open one, and other
-        # writers wait for the file's work only.
         rows = ChangeRows(batch)
         outbox = [outbox_row(record, batch.now_ms) for record in batch.outbox]
         parked = [parked_row(record) for record in batch.parked]
@@ -102,6 +111,7 @@ class SqliteStore(PublicStore):
             self._write_workflows(db, batch, rows)
             for move in batch.positions:
                 move_position(db, move)
+            self._probe("store.compared")
             db.executemany(UPSERT_INPUTS, rows.inputs)
             db.executemany(UPSERT_STEP, rows.steps)
             db.executemany(UPSERT_PUBLIC_STEP, rows.elsewhere)
@@ -113,7 +123,10 @@ class SqliteStore(PublicStore):
             self._write_tasks(db, batch.tasks)
             for fingerprint, program in batch.programs.items():
                 db.execute("INSERT OR IGNORE INTO program VALUES (?, ?)", (fingerprint, program))
-            return append_outbox(db, outbox)
+            first_sequence = append_outbox(db, outbox)
+            self._probe("store.written")
+        self._probe("store.committed")
+        return first_sequence
 
     def _write_workflows(self, db: sqlite3.Connection, batch: Batch, rows: ChangeRows) -> None:
         """Write the workflows' rows. WorkflowConflict when one of them, or of the confirms, is not as expected."""

@@ -107,8 +107,11 @@ def check_inputs(workflow: FacetPlan, schemas: Mapping[str, FacetPlan], inputs: 
             continue
         problem = misfit(inputs[name], declared_type, schemas, name)
         if problem is not None:
+            # Deep inside a value the path is what helps; at its top the input's name has said it.
+            inside = not problem.startswith(f"{name}: {describe_type(declared_type)} wanted")
+            found = f"value in which {problem}" if inside else describe_value(inputs[name])
             raise InputTypeMismatch(
-                workflow=workflow.name, name=name, expected=describe_type(declared_type), found=problem
+                workflow=workflow.name, name=name, expected=describe_type(declared_type), found=found
             )
 
 

@@ -141,10 +141,14 @@ class Workflows:
             plan = self._plans.get((fingerprint, name))
         if plan is not None:
             return plan
+        return self.plan(self.program(fingerprint, name), name)
+
+    def program(self, fingerprint: str, name: str) -> CompiledProgram:
+        """The stored program that workflow `name` is pinned to. Raises StoreCorrupt when it is missing or another."""
         text = self._store.load_program(fingerprint)
         if text is None:
             raise StoreCorrupt(path=f"workflow {name}", reason=f"its program {fingerprint} is not in the store")
         program = CompiledProgram.from_text(text)
         if program.fingerprint != fingerprint:
             raise ProgramError(f"program {fingerprint} in the store has the fingerprint {program.fingerprint}")
-        return self.plan(program, name)
+        return program

@@ -21,8 +21,8 @@ def validate_program(program: Program) -> list[Diagnostic]:
     for signature in symbols.all:
         checker.check(signature)
     check_recursion(symbols, findings)
-    sources: dict[str | None, int] = {}
-    for signature in symbols.all:
-        place = signature.node.location
-        sources.setdefault(place.source_id if place else None, len(sources))
-    return sorted(findings.diagnostics, key=lambda item: (sources.get(item.source_id, -1), *item.sort_key()))
+    # Texts keep the order in which they were given, as far as the tree still shows it.
+    order: dict[str | None, int] = {}
+    for node in [*program.namespaces, *(signature.node for signature in symbols.all)]:
+        order.setdefault(node.location.source_id if node.location else None, len(order))
+    return sorted(findings.diagnostics, key=lambda item: (order.get(item.source_id, -1), *item.sort_key()))

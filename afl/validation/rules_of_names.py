@@ -71,9 +71,8 @@ NAME_RULES: dict[str, Rule] = {
     ),
     "REF_AMBIGUOUS_FACET namesakes": warning(
         "REF_AMBIGUOUS_FACET",
-        "A short name that an import decides should not be declared in other namespaces as well.",
-        "Facet reference '{name}' means {found} because that is imported, but the name is declared elsewhere too; "
-        "write the full name",
+        "A short name found by import or at top level should not be declared in other namespaces as well.",
+        "Facet reference '{name}' means {found} here, but other namespaces declare the name too; write the full name",
         "namespace a { facet G() } namespace b { facet G() }\nnamespace c { use a facet F() andThen { s = «G»() } }",
         "namespace a { facet G() } namespace c { use a facet F() andThen { s = G() } }",
     ),

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
-_PROBED = re.compile(r'probe\(\s*"([a-z_]+\.[a-z_]+)"')
-_ROW = re.compile(r"^\| `([a-z_]+\.[a-z_]+)` \|", re.MULTILINE)
+_PROBED = re.compile(r'probe\(\s*"([a-z_.]+)"')
+_ROW = re.compile(r"^\| `([a-z_.]+)` \|", re.MULTILINE)
 
 
 def test_every_crash_point_of_the_code_has_a_row_and_every_row_a_place() -> None:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pytest
 
 from afl.runtime.clock import ManualClock
 from afl.runtime.entities import TaskState
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import Batch
-from tests.contract.store_contract import (
-    PublicFaceContract,
-    StoreContract,
-    WholeStore,
-    outbox_record,
-    public_step,
-    start,
-    step_document,
-    task,
-)
+from tests.contract.public_face_contract import PublicFaceContract
+from tests.contract.store_contract import StoreContract
+from tests.contract.store_rows import WholeStore, outbox_record, public_step, start, step_document, task
 
 
 class TestMemoryStore(StoreContract, PublicFaceContract):
@@ -71,7 +62,3 @@ def test_expired_locks_are_listed_until_they_are_looked_at() -> None:
     assert [lock.key for lock in store.get_all_locks()] == ["k"]
     assert store.check_lock("k") is None
     assert store.get_all_locks() == []
-
-
-def test_it_is_what_the_contract_calls_a_store() -> None:
-    assert cast(WholeStore, MemoryStore()).prefix() == "afl."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -21,20 +22,16 @@ from afl.runtime.errors import (
     VersionMismatchError,
     WorkflowConflict,
 )
-from afl.runtime.persistence import Batch, EventDefinition, IterationChanges, PositionMove
+from afl.runtime.persistence import Batch
 from afl.runtime.sqlite_schema import APPLICATION_ID, FORMAT
 from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.states import EventState
-from tests.contract.store_contract import (
+from tests.contract.public_face_contract import PublicFaceContract
+from tests.contract.store_contract import DurableContract, StoreContract
+from tests.contract.store_rows import (
     CONTROL_0,
-    PublicFaceContract,
-    StoreContract,
     WholeStore,
     change,
-    outbox_record,
-    parked_record,
     public_step,
-    runner,
     start,
     step_document,
     task,
@@ -49,54 +46,24 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
 
 
-class TestSqliteStore(StoreContract, PublicFaceContract):
+class TestSqliteStore(StoreContract, PublicFaceContract, DurableContract):
     @pytest.fixture
     def store(self, path: Path, clock: ManualClock) -> Iterator[WholeStore]:
         store = SqliteStore(path, clock=clock)
         yield store
         store.close()
 
+    @pytest.fixture
+    def reopen(self, path: Path, clock: ManualClock) -> Iterator[Callable[[], WholeStore]]:
+        opened: list[WholeStore] = []
 
-def test_a_restart_keeps_everything(path: Path) -> None:
-    store = SqliteStore(path)
-    step = step_document("w:a", params={"x": [1, None]})
-    row = workflow_row("w", inputs={"i": 1}, runnable=True)
-    by_hand = public_step()
-    sequence = store.commit_batch(
-        Batch(
-            changes=[change(row, step)],
-            outbox=[outbox_record("a")],
-            positions=[PositionMove(position=CONTROL_0, expected=None, next_offset=5)],
-            parked=[parked_record("p")],
-            programs={"f": b"program"},
-            tasks=[task("t")],
-        )
-    )
-    store.commit(
-        IterationChanges(
-            created_steps=[by_hand], created_events=[EventDefinition("e", by_hand.id, "x", EventState.CREATED, "f")]
-        )
-    )
-    store.save_runner(runner("r"))
-    assert store.acquire_lock("k", 100_000)
-    store.close()
+        def open_again() -> WholeStore:
+            opened.append(SqliteStore(path, create=False, clock=clock))
+            return opened[-1]
 
-    store = SqliteStore(path)
-
-    assert store.load_workflow("w") == row
-    assert store.load_steps("w") == [step]
-    assert store.get_step(by_hand.id) == by_hand
-    assert store.runnable_workflows() == ["w"]
-    assert [stored.sequence for stored in store.outbox()] == [sequence]
-    assert store.positions() == {CONTROL_0: 5}
-    assert store.parked() == [parked_record("p")]
-    assert store.load_program("f") == b"program"
-    assert store.get_task("t") == task("t")
-    assert store.event_count() == 1
-    assert store.get_runner("r") == runner("r")
-    assert not store.acquire_lock("k", 100_000)
-    assert store.commit_batch(Batch(outbox=[outbox_record("b")])) == sequence + 1
-    store.close()
+        yield open_again
+        for store in opened:
+            store.close()
 
 
 def test_closing_leaves_one_file(path: Path) -> None:
@@ -118,20 +85,6 @@ def test_a_closed_store_says_so(path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="closed"):
         start(store, "w")
     store.close()
-
-
-def test_a_commit_in_one_store_is_a_conflict_in_another_of_the_same_file(path: Path) -> None:
-    first, second = SqliteStore(path), SqliteStore(path)
-    start(first, "w", step_document("w:a"))
-    assert second.load_steps("w") == [step_document("w:a")]
-    second.commit_batch(Batch(changes=[change(workflow_row("w", 2))]))
-
-    with pytest.raises(WorkflowConflict):
-        first.commit_batch(Batch(changes=[change(workflow_row("w", 2))]))
-
-    assert first.revisions(["w"]) == {"w": 2}
-    first.close()
-    second.close()
 
 
 def test_readers_do_not_wait_for_a_writer_and_see_the_last_commit(path: Path) -> None:
@@ -193,7 +146,7 @@ import sys
 from afl.runtime.errors import WorkflowConflict
 from afl.runtime.persistence import Batch
 from afl.runtime.sqlite_store import SqliteStore
-from tests.contract.store_contract import change, step_document, workflow_row
+from tests.contract.store_rows import change, step_document, workflow_row
 store = SqliteStore(sys.argv[1])
 print([step.id for step in store.load_steps("w")], flush=True)
 for line in sys.stdin:
@@ -238,7 +191,7 @@ KILLED_PROCESS = """
 import sys
 from afl.runtime.persistence import Batch, PositionMove
 from afl.runtime.sqlite_store import SqliteStore
-from tests.contract.store_contract import CONTROL_0, change, outbox_record, step_document, workflow_row
+from tests.contract.store_rows import CONTROL_0, change, outbox_record, step_document, workflow_row
 store = SqliteStore(sys.argv[1])
 filler = "x" * 2000
 for revision in range(1, 1_000_000):
@@ -277,10 +230,60 @@ def test_a_process_killed_in_the_middle_of_commits_leaves_each_whole_or_not_at_a
     store.close()
 
 
+CRASHING_PROCESS = """
+import os, signal, sys
+from afl.runtime.persistence import Batch, PositionMove
+from afl.runtime.sqlite_store import SqliteStore
+from tests.contract.store_rows import CONTROL_0, change, outbox_record, step_document, workflow_row
+def crash(step):
+    if step == f"store.{sys.argv[2]}":
+        os.kill(os.getpid(), signal.SIGKILL)
+SqliteStore(sys.argv[1], probe=crash).commit_batch(
+    Batch(
+        changes=[change(workflow_row("w", 2), step_document("w:b", number=1, revision=2))],
+        outbox=[outbox_record("a")],
+        positions=[PositionMove(position=CONTROL_0, expected=None, next_offset=5)],
+    )
+)
+"""
+
+
+@pytest.mark.parametrize(("step", "whole"), [("compared", False), ("written", False), ("committed", True)])
+def test_a_crash_between_the_steps_of_a_commit_leaves_all_of_it_or_nothing(path: Path, step: str, whole: bool) -> None:
+    store = SqliteStore(path)
+    start(store, "w", step_document("w:a"))
+    store.close()
+
+    crashed = subprocess.run([sys.executable, "-c", CRASHING_PROCESS, str(path), step], cwd=ROOT, check=False)
+
+    assert crashed.returncode == -signal.SIGKILL
+    store = SqliteStore(path)
+    assert store.revisions(["w"]) == {"w": 2 if whole else 1}
+    assert [step.id for step in store.load_steps("w")] == (["w:a", "w:b"] if whole else ["w:a"])
+    assert len(store.outbox()) == whole
+    assert store.positions() == ({CONTROL_0: 5} if whole else {})
+    store.close()
+
+
+def test_an_exception_in_the_middle_of_a_commit_leaves_nothing_and_the_store_goes_on(path: Path) -> None:
+    def fail(step: str) -> None:
+        if step == "store.written":
+            raise KeyboardInterrupt
+
+    store = SqliteStore(path, probe=fail)
+    with pytest.raises(KeyboardInterrupt):
+        start(store, "v")
+
+    assert store.load_workflow("v") is None
+    store.save_step(public_step())
+    assert store.step_count() == 1
+    store.close()
+
+
 OPENING_PROCESS = """
 import sys
 from afl.runtime.sqlite_store import SqliteStore
-from tests.contract.store_contract import start
+from tests.contract.store_rows import start
 start(SqliteStore(sys.argv[1]), sys.argv[2])
 """
 

@@ -43,11 +43,17 @@ def _disagreement(case: RandomProgram) -> str:
 
 
 def _run_engine(program: Node, case: RandomProgram) -> ExecutionResult:
-    """Run to the end; at each pause answer some of the events, in an order of the seed's own."""
-    evaluator, answers, random = Evaluator(MemoryStore()), Answers(program), Random(case.seed)
+    """Run to the end; at each pause answer some of the events, in an order of the seed's own.
+
+    Now and then another evaluator goes on, which has nothing but the store.
+    """
+    store, answers, random = MemoryStore(), Answers(program), Random(case.seed)
+    evaluator = Evaluator(store)
     result = evaluator.execute(case.workflow, case.inputs, program_ast=program)
     while result.status == ExecutionStatus.PAUSED:
         events = list(result.pending_events)
+        if random.random() < 0.3:
+            evaluator = Evaluator(store)
         for event in random.sample(events, random.randint(1, len(events))):
             evaluator.continue_step(event.step_id, answers(event.event_type, event.payload))
         result = evaluator.resume(result.workflow_id)

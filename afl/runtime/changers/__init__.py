@@ -10,8 +10,10 @@ from afl.runtime.changers.block_changer import BlockStateChanger
 from afl.runtime.changers.step_changer import SchemaStateChanger, StepStateChanger
 from afl.runtime.changers.yield_changer import YieldStateChanger
 from afl.runtime.execution import Execution
+from afl.runtime.handlers.capture import StatementCaptureBeginHandler
 from afl.runtime.handlers.initialization import FacetInitializationBeginHandler
 from afl.runtime.states import StepState
+from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType
 
 _STEPS, _BLOCKS, _YIELDS, _SCHEMAS = StepStateChanger(), BlockStateChanger(), YieldStateChanger(), SchemaStateChanger()
@@ -29,9 +31,16 @@ STATE_CHANGERS: Mapping[str, StateChanger] = {
 }
 
 
-def get_state_changer(object_type: str) -> StateChanger:
-    """The changer of a kind of step."""
-    return STATE_CHANGERS[object_type]
+def get_state_changer(step: StepDefinition, context: object = None) -> StateChanger:
+    """The changer that drives a step: its table, and what each of its states leads to.
+
+    Changers have no state of their own. `context` is taken for compatibility.
+    """
+    return STATE_CHANGERS[step.object_type]
+
+
+#: The same under the name that the specification uses.
+create_state_changer = get_state_changer
 
 
 def run_iteration(execution: Execution) -> int:
@@ -50,13 +59,13 @@ def run_iteration(execution: Execution) -> int:
             STATE_CHANGERS[step.object_type].process(execution, step)
     ran = len(queue)
     made, traced = execution.made, execution.trace is not None
-    bind = FacetInitializationBeginHandler.work
+    bind, capture = FacetInitializationBeginHandler.work, StatementCaptureBeginHandler.work
     while made:
         step = made.popleft()
         ran += 1
         statement = step.statement
         if statement is not None and statement.plain and not traced:
-            complete_at_once(execution, step, bind)
+            complete_at_once(execution, step, bind, capture)
         else:
             STATE_CHANGERS[step.object_type].process(execution, step)
     execution.end_iteration()

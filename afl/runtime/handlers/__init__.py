@@ -65,6 +65,9 @@ STATE_HANDLERS: Mapping[str, type[StateHandler]] = {
 }
 
 
-def get_handler(state: str) -> type[StateHandler] | None:
-    """The handler of a state; None for a terminal error."""
+def get_handler(state: str, step: object = None, context: object = None) -> type[StateHandler] | None:
+    """The handler of a state; None for a terminal error.
+
+    Handlers have no state of their own, so this is the class. `step` and `context` are taken for compatibility.
+    """
     return STATE_HANDLERS.get(state)

@@ -22,6 +22,7 @@ class BlockExecutionBeginHandler(StateHandler):
             return _begin_foreach(execution, step, plan)
         frame = execution.open_frame(step)
         frame.ready.extend(_first(execution, step, frame, plan))
+        execution.watch_for_yields(step, frame, plan)
         return True
 
 
@@ -51,7 +52,7 @@ class BlockExecutionContinueHandler(StateHandler):
                 ready.sort()
             for index in ready:
                 execution.make_statement(step, frame, plan.statements[index])
-        if frame.missing or frame.live:
+        if frame.missing or frame.live or step.blocks_open:
             return False
         if plan.yields and not frame.yields_made:
             frame.yields_made = True

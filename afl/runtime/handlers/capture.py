@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afl.runtime.execution import Execution, capture_order
 from afl.runtime.handlers.base import StateHandler
-from afl.runtime.records import CalleeScope, StepRecord
+from afl.runtime.records import StepRecord
 from afl.runtime.types import Value
 
 
@@ -29,11 +29,12 @@ class StatementCaptureBeginHandler(StateHandler):
             step.captured = None
         facet = step.facet
         if facet is not None and facet.return_defaults:
+            # A map of its own: what was committed shares the other one.
             returns = dict(step.returns)
-            scope = CalleeScope(step.params)
+            params = step.params
             for name, default in facet.return_defaults:
                 if name not in returns:
-                    returns[name] = default(scope)
+                    returns[name] = default(params)
             step.returns = returns
         return True
 

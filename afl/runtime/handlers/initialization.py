@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
 from afl.runtime.plan import FacetPlan
-from afl.runtime.records import CalleeScope, Frame, StepRecord
+from afl.runtime.records import Frame, StepRecord
 from afl.runtime.types import Value
 
 
@@ -27,7 +27,13 @@ class FacetInitializationBeginHandler(StateHandler):
         if statement is None:
             return True
         frame: Frame = step.block.frame  # type: ignore[union-attr,assignment]  # a statement's block has begun
-        bound: dict[str, Value] = {name: value(frame) for name, value in statement.args}
+        args = statement.args
+        if len(args) == 1:
+            # The most common call by far; a comprehension would cost a frame of its own.
+            name, value = args[0]
+            bound: dict[str, Value] = {name: value(frame)}
+        else:
+            bound = {name: value(frame) for name, value in args}
         callee = statement.callee
         if callee is None or statement.is_yield:
             step.params = bound
@@ -47,5 +53,5 @@ def bind_defaults(facet: FacetPlan, given: Mapping[str, Value]) -> dict[str, Val
     bound = dict(given)
     for name, default in facet.defaults:
         if name not in bound:
-            bound[name] = default(CalleeScope(bound))
+            bound[name] = default(bound)
     return bound

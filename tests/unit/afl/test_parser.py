@@ -8,12 +8,40 @@ from afl.source import CompilerInput, FileOrigin, SourceEntry
 
 from .programs import BILLING, EVERYTHING
 
-KEYWORDS = (
-    "namespace use uses facet event workflow schema implicit with as andThen foreach in yield prompt script true false "
-    "null when case catch not contains startsWith endsWith sys log assert _"
-).split()
-NO_STEP_NAMES = "with as andThen catch yield true false null _".split()
-NO_REFERENCE_HEADS = "true false null yield _".split()
+KEYWORDS = [
+    "namespace",
+    "use",
+    "uses",
+    "facet",
+    "event",
+    "workflow",
+    "schema",
+    "implicit",
+    "with",
+    "as",
+    "andThen",
+    "foreach",
+    "in",
+    "yield",
+    "prompt",
+    "script",
+    "true",
+    "false",
+    "null",
+    "when",
+    "case",
+    "catch",
+    "not",
+    "contains",
+    "startsWith",
+    "endsWith",
+    "sys",
+    "log",
+    "assert",
+    "_",
+]
+NO_STEP_NAMES = ["with", "as", "andThen", "catch", "yield", "true", "false", "null", "_"]
+NO_REFERENCE_HEADS = ["true", "false", "null", "yield", "_"]
 
 
 def expression(text: str) -> ast.Expression:

@@ -1,11 +1,13 @@
 """What is said about texts that the grammar does not accept."""
 
+import json
 import random
 
 import pytest
 
 from afl.compiler import check_texts
 from afl.diagnostics import Diagnostic
+from afl.emitter import emit_json
 from afl.errors import ParseError
 from afl.parser import parse
 from afl.syntax_errors import SYNTAX_HELP
@@ -75,7 +77,7 @@ def test_a_stray_keyword_is_an_ordinary_mistake(text: str) -> None:
     [
         ("facet F(\n  x Int)", "syntax: found `Int`, wanted `:`", 2, 5),
         ("facet F(x: Int = )", "syntax: found `)`, wanted a value", 1, 18),
-        ("facet F() andThen {", "syntax: found the end of the text, wanted a name, `}` or `yield`", 1, 20),
+        ("facet F() andThen {", "syntax: found the end of the text, wanted `}`, `yield` or a name", 1, 20),
         ('facet F(x: String = "a\n', "syntax: this string is never closed", 1, 21),
         ("facet F() /* a\n", "syntax: this comment is never closed", 1, 11),
         ("facet Fé()", "syntax: found `é` (U+00E9), which is no part of the language", 1, 8),
@@ -84,6 +86,7 @@ def test_a_stray_keyword_is_an_ordinary_mistake(text: str) -> None:
         ('facet F(x: String = "\n \\u12G4")', "syntax: \\u wants 4 hexadecimal digits", 2, 2),
         ('facet F(x: String = "\\U00110000")', "syntax: \\U00110000 is beyond the last character, \\U0010FFFF", 1, 22),
         ('facet F(x: String = "\\ud83c!")', "syntax: the string has half of a surrogate pair", 1, 21),
+        ('facet F(x: String = "\ud800")', "syntax: the string has half of a surrogate pair", 1, 21),
         ("facet F(x: Double = 1.5e999)", "syntax: the number is too large for a Double", 1, 21),
         (f"facet F(x: Int = {'9' * 5000})", "syntax: an integer of 5000 digits is too long", 1, 18),
     ],
@@ -143,7 +146,7 @@ def test_a_long_chain_of_concatenations_is_not_deep() -> None:
 def test_no_mutation_of_a_program_is_more_than_a_diagnostic() -> None:
     chance = random.Random(20240601)
     original = EVERYTHING.encode()
-    alphabet = b"{}()[]$.=+-*/%\"\\;:,#_ \n\tax1\xc3\xa9\xff\x00<>!&|"
+    alphabet = b'{}()[]$.=+-*/%"\\;:,#_ \n\tax1\xc3\xa9\xff\x00<>!&|'
     for _ in range(1_500):
         mutant = bytearray(original)
         for _ in range(chance.randint(1, 4)):
@@ -156,5 +159,7 @@ def test_no_mutation_of_a_program_is_more_than_a_diagnostic() -> None:
             else:
                 other = chance.randrange(len(original))
                 mutant[place:place] = original[other : other + chance.randint(1, 30)]
-        for found in check_texts([(mutant.decode(errors="replace"), None)]).diagnostics:
-            assert found.message
+        checked = check_texts([(mutant.decode(errors="replace"), None)])
+        assert all(found.message for found in checked.diagnostics)
+        if not checked.has_errors:
+            assert json.loads(emit_json(checked.program))["type"] == "Program"

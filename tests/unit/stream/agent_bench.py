@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from afl_stream.agent import Agent, AgentConfig
 from afl_stream.codec import Codec, single_object_codec
 from afl_stream.config import AgentSettings, StreamConfig, TopicSettings
-from afl_stream.embedded import EmbeddedBroker, EmbeddedTransport
+from afl_stream.embedded import EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport
 from afl_stream.headers import headers_for
 from afl_stream.messages import Event, Message, StepContinue, StepFailed, event_id_of
 from afl_stream.schemas_topic import SchemasTopic
+from afl_stream.topic_declarations import load_declarations
 from afl_stream.topics import Topology
 from afl_stream.transport import CommittedOffset, Headers, Record, TopicPartition
 
@@ -48,12 +52,15 @@ class Deployment:
         max_crashes: int = 3,
         grace_s: int = 10,
         broker: EmbeddedBroker | None = None,
+        shared: Mapping[str, str] | None = None,
     ) -> None:
         self.stream = StreamConfig(
             topics=TopicSettings(control_partitions=1, event_partitions=partitions, replication=1),
             agent=AgentSettings(max_concurrent=max_concurrent, window=window, max_crashes=max_crashes, grace_s=grace_s),
         )
-        self.topology = Topology(self.stream)
+        declared = dict(load_declarations())
+        declared["facet"] = dataclasses.replace(declared["facet"], shared=shared or {})
+        self.topology = Topology(self.stream, declared)
         self.broker = EmbeddedBroker() if broker is None else broker
         self.transport = EmbeddedTransport(self.broker)
         self.admin = self.transport.admin()
@@ -88,9 +95,11 @@ class Deployment:
         *,
         probe: Callable[[str], None] = lambda step: None,
         transport_probe: Callable[[str], None] | None = None,
-        config: Mapping[str, object] | None = None,
+        config: Mapping[str, Any] | None = None,
+        codec: object = None,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> TestAgent:
-        return TestAgent(self, probe, transport_probe, config or {})
+        return TestAgent(self, probe, transport_probe, config or {}, codec, clock_s)
 
     def records(self, topic: str) -> list[Record]:
         """Everything on a topic, partition by partition."""
@@ -138,14 +147,49 @@ class TestAgent(Agent):
         deployment: Deployment,
         probe: Callable[[str], None],
         transport_probe: Callable[[str], None] | None,
-        settings: Mapping[str, object],
+        settings: Mapping[str, Any],
+        codec: object,
+        clock_s: Callable[[], float],
     ) -> None:
         self.own_transport = EmbeddedTransport(deployment.broker, probe=transport_probe)
         config = AgentConfig(
             stream=deployment.stream, name="tester", commit_interval_s=0.0, poll_timeout_s=0.05, **settings
-        )  # type: ignore[arg-type]  # settings are AgentConfig's own, by name
-        super().__init__(config, self.own_transport, probe=probe)
+        )
+        super().__init__(
+            config,
+            self.own_transport,
+            topology=deployment.topology,
+            codec=codec,  # type: ignore[arg-type]  # the real one, or a test's that stands before it
+            probe=probe,
+            clock_s=clock_s,
+        )
+
+    def own_consumer(self) -> EmbeddedConsumer:
+        """The consumer of its only group."""
+        (found,) = [c for c in self.own_transport._consumers if c.group is not None]
+        return found
+
+    def own_partitions(self) -> frozenset[TopicPartition]:
+        return self.own_consumer().assignment()
 
     def kill(self) -> None:
         self.abandon(KeyboardInterrupt())
         self.own_transport.abandon()
+
+
+class MoodyCodec:
+    """Decodes as the real codec does, after it has refused as often as it was told."""
+
+    def __init__(self, deployment: Deployment, error: Exception, times: int) -> None:
+        self._codec = deployment.new_codec()
+        self._error = error
+        self._times = times
+
+    def encode(self, message: object, topic: str = "") -> bytes:
+        return self._codec.encode(message, topic)  # type: ignore[arg-type]  # handed through
+
+    def decode(self, value: bytes | None, headers: object = (), *, json_allowed: bool = False) -> object:
+        if self._times:
+            self._times -= 1
+            raise self._error
+        return self._codec.decode(value, headers)  # type: ignore[arg-type]  # handed through

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from threading import Event as Flag
 from typing import Any
 
 import pytest
 
-from afl_stream.agent import Deferred, HandlerContext, HandlerOver, RetryPolicy
+from afl_stream.agent import Deferred, HandlerContext, HandlerOver, NoHandlers, RetryPolicy
 from afl_stream.agent_handlers import NoSuchFacet
 from afl_stream.errors import TopicMissing
 from afl_stream.handler_modules import Handler
@@ -367,6 +368,64 @@ def test_an_event_of_a_facet_without_a_handler_fails_its_step_where_the_topic_is
     handled(deployment, lambda payload: {})
 
     assert failure(deployment) == ("NoHandler", "no handler for facet billing.Void")
+
+
+def test_groups_of_a_shared_topic_leave_each_others_events_alone() -> None:
+    shared = {"billing.Pay": "afl.billing", "billing.Void": "afl.billing", "billing.Audit": "afl.billing"}
+    deployment = Deployment(list(shared), shared=shared)
+    deployment.publish(event("billing.Pay", 1), event("billing.Void", 2), event("billing.Audit", 3))
+    agent = deployment.agent()
+    agent.register("billing.Pay", lambda payload: {"by": "pay"})
+    agent.register("billing.Void", lambda payload: {"by": "void"})
+
+    agent.run_once(1)
+
+    assert deployment.results() == {"wf-1:1": {"by": "pay"}, "wf-2:2": {"by": "void"}}
+    assert agent.counts.skipped == 4
+    for facet in ("billing.Pay", "billing.Void"):
+        committed = deployment.committed(facet)
+        assert committed is not None
+        assert committed.offset == 3
+
+
+def test_handlers_come_from_a_module_that_registers_them(tmp_path: Path) -> None:
+    module = tmp_path / "cashier.py"
+    module.write_text(
+        "async def pay(payload):\n"
+        "    return {'by': payload['_handler_metadata']['till']}\n"
+        "def void(payload, context):\n"
+        "    return {'by': context.step_id}\n"
+        "def register_handlers(runner):\n"
+        "    runner.register_handler('billing.Pay', __file__, 'pay', metadata={'till': 4}, timeout_ms=9000)\n"
+        "    runner.register('billing.Void', void)\n"
+    )
+    deployment = Deployment(["billing.Pay", "billing.Void"])
+    deployment.publish(event("billing.Pay", 1), event("billing.Void", 2))
+    agent = deployment.agent()
+
+    agent.load_handlers(str(module))
+    agent.run_once(1)
+
+    assert agent.registered_names() == ["billing.Pay", "billing.Void"]
+    assert deployment.results() == {"wf-1:1": {"by": 4}, "wf-2:2": {"by": "wf-2:2"}}
+
+
+def test_a_plain_handler_module_takes_the_facets_of_the_config(tmp_path: Path) -> None:
+    module = tmp_path / "plain.py"
+    module.write_text("def handle(payload):\n    return {'facet': payload['_facet_name']}\n")
+    deployment = Deployment()
+    deployment.publish(event())
+    agent = deployment.agent(config={"facets": (PAY,)})
+
+    agent.load_handlers(str(module))
+    agent.run_once(1)
+
+    assert deployment.results() == {"wf-1:1": {"facet": PAY}}
+
+
+def test_an_agent_without_handlers_does_not_start() -> None:
+    with pytest.raises(NoHandlers, match="--handlers MODULE"):
+        Deployment().agent().start()
 
 
 def test_another_record_of_an_event_that_was_seen_is_counted_and_answered_again() -> None:

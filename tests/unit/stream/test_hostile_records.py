@@ -1,5 +1,6 @@
 """Bytes that are made to hurt: whatever they are, they are unreadable and nothing else."""
 
+import contextlib
 import json
 import random
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from afl_stream.afl_types import TypeScope
 from afl_stream.avro_schema import parse_schema_text
 from afl_stream.codec import Codec, single_object_codec
-from afl_stream.errors import NewerFormat, Reason, StreamError, Unreadable
+from afl_stream.errors import NewerFormat, Reason, Unreadable
 from afl_stream.messages import Event, StepContinue
 from afl_stream.schema_source import InMemorySchemaLog
 
@@ -75,7 +76,7 @@ def test_mutated_records_are_read_or_unreadable_and_nothing_else(codec: Codec) -
         b'{"step_id": "w:ab", "result": {"a": [1, 2.5, null, "x"]}, "attempt": 1}',
     ]
     outcomes: dict[str, int] = {}
-    for _ in range(20_000):
+    for _ in range(10_000):
         value = bytearray(rng.choice(values))
         for _ in range(rng.randint(1, 4)):
             # The frame is left alone most of the time: behind it is where the interesting bytes are.
@@ -95,17 +96,15 @@ def test_mutated_records_are_read_or_unreadable_and_nothing_else(codec: Codec) -
             codec.decode(bytes(value), json_allowed=True)
         except (Unreadable, NewerFormat) as error:
             outcomes[type(error).__name__] = outcomes.get(type(error).__name__, 0) + 1
-    assert outcomes["Unreadable"] > 5_000
+    assert outcomes["Unreadable"] > 2_500
 
 
 def test_random_bytes_behind_a_known_schema_are_read_or_unreadable(codec: Codec) -> None:
     rng = random.Random(7)
     frame = codec.encode(StepContinue(step_id="w:ab"))[:10]
     for _ in range(5_000):
-        try:
+        with contextlib.suppress(Unreadable):
             codec.decode(frame + rng.randbytes(rng.randint(0, 60)))
-        except StreamError as error:
-            assert isinstance(error, Unreadable)
 
 
 @pytest.mark.parametrize("levels", [109, 1_000, 5_000, 400_000])

@@ -9,6 +9,7 @@ import fastavro
 import pytest
 
 from afl_stream.afl_types import TypeScope
+from afl_stream.avro_schema import WriterSchema
 from afl_stream.codec import Codec, Wire, decode_key, single_object_codec
 from afl_stream.errors import EventTooLarge, NewerFormat, Reason, SchemaUnavailable, Unreadable, ValueRefused
 from afl_stream.framing import SingleObjectFraming
@@ -27,7 +28,7 @@ from afl_stream.messages import (
     StepUpdate,
 )
 from afl_stream.resources import schema_text
-from afl_stream.schema_source import InMemorySchemaLog
+from afl_stream.schema_source import InMemorySchemaLog, SchemasTopicSource
 
 VALUES: dict[str, object] = {
     "null": None,
@@ -299,7 +300,9 @@ def test_an_event_over_the_limit_is_refused_with_both_sizes(log: InMemorySchemaL
     writer = codec.event_writer("shop.Pay", [{"name": "note", "type": "String"}])
 
     assert writer.encode(an_event(note="x" * 1_800))
-    with pytest.raises(EventTooLarge, match=r"event w:ab#1 of shop\.Pay takes 21\d\d bytes, max_event_bytes allows 2000"):
+    with pytest.raises(
+        EventTooLarge, match=r"event w:ab#1 of shop\.Pay takes 20\d\d bytes, max_event_bytes allows 2000"
+    ):
         writer.encode(an_event(note="x" * 2_000))
 
 
@@ -323,13 +326,13 @@ def test_a_second_framing_is_read_beside_the_first(log: InMemorySchemaLog) -> No
         """A registry that numbers its schemas from 1."""
 
         def __init__(self) -> None:
-            self.schemas: list[Any] = []
+            self.schemas: list[WriterSchema] = []
 
-        def announce(self, schema: Any, topic: str) -> int:
+        def announce(self, schema: WriterSchema, topic: str) -> int:
             self.schemas.append(schema)
             return len(self.schemas)
 
-        def by_id(self, schema_id: int) -> Any:
+        def by_id(self, schema_id: int) -> WriterSchema:
             return self.schemas[schema_id - 1]
 
     class FiveBytes:
@@ -345,11 +348,9 @@ def test_a_second_framing_is_read_beside_the_first(log: InMemorySchemaLog) -> No
             return int.from_bytes(value[1:5], "big"), 5
 
     registry = Wire(framing=FiveBytes(), source=NumberedSchemas())
-    first = single_object_codec(log)
-    both = Codec(
-        registry,
-        also_reads=[Wire(framing=SingleObjectFraming(), source=first._wire.source)],
-    )
+    single_object = Wire(framing=SingleObjectFraming(), source=SchemasTopicSource(log))
+    first = Codec(single_object)
+    both = Codec(registry, also_reads=[single_object])
     message = StepContinue(step_id="w:ab", result={"a": 1})
 
     assert both.encode(message)[:5] == b"\x00\x00\x00\x00\x01"
@@ -387,4 +388,4 @@ def test_a_key_that_is_no_text_is_unreadable(key: bytes | None, reason: Reason) 
 
 
 def test_a_key_is_text() -> None:
-    assert decode_key("w:ab".encode()) == "w:ab"
+    assert decode_key(b"w:ab") == "w:ab"

@@ -1,6 +1,7 @@
 """Which values fit which AFL types: the published table, row by row."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from afl_stream.afl_types import check_value, type_name
 from afl_stream.errors import TypeUnknown, ValueRefused
 
 ARRAY_OF_LONG = {"type": "ArrayType", "elementType": "Long"}
-SCHEMAS = {
+SCHEMAS: Mapping[str, Any] = {
     "shop.Item": [{"name": "sku", "type": "String"}, {"name": "price", "type": "Double"}],
     "shop.Order": [{"name": "items", "type": {"type": "ArrayType", "elementType": "shop.Item"}}],
     "tree.Node": [{"name": "label", "type": "String"}, {"name": "child", "type": "tree.Node"}],
@@ -130,7 +131,7 @@ def test_a_value_that_contains_itself_is_refused() -> None:
 
 
 def test_a_type_that_nobody_declared_is_an_error_of_its_own() -> None:
-    with pytest.raises(TypeUnknown, match="'shop.Nothing' is no known type"):
+    with pytest.raises(TypeUnknown, match=r"'shop\.Nothing' is no known type"):
         check_value({}, "shop.Nothing", SCHEMAS)
 
 

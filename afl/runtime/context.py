@@ -1,0 +1,221 @@
+"""What one execution is about, for people and tools: its program, its blocks and graphs, its committed steps.
+
+A layer over the store and the compiled program. The engine does not use it: it runs on plans and live records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from afl.compiled import CompiledProgram, Declaration, Kind, Node, blocks_of
+from afl.runtime.block import StatementDefinition
+from afl.runtime.dependency import DependencyGraph, nodes_under
+from afl.runtime.persistence import IterationChanges, PersistenceAPI
+from afl.runtime.step import StepDefinition
+from afl.runtime.telemetry import Telemetry
+from afl.runtime.types import Value
+
+_FACETS = frozenset({Kind.FACET, Kind.EVENT_FACET})
+
+
+@dataclass
+class ExecutionContext:
+    """
+    One execution as its store holds it. Made fresh for each use: what it has looked up it keeps until `clear_caches`.
+
+    `changes` are public objects that somebody means to commit: steps in it are seen before those in the store.
+    Without `program_ast` no facet is known, without `workflow_ast` no body of the workflow.
+    """
+
+    persistence: PersistenceAPI
+    telemetry: Telemetry
+    changes: IterationChanges
+    workflow_id: str
+    workflow_ast: Node | None = None
+    workflow_defaults: Mapping[str, Value] = field(default_factory=dict)
+    program_ast: Node | CompiledProgram | None = None
+    runner_id: str = ""
+    _program: CompiledProgram | None = field(default=None, init=False, repr=False, compare=False)
+    _graphs: dict[str, DependencyGraph] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _block_asts: dict[str, Node] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.program_ast, CompiledProgram):
+            self._program, self.program_ast = self.program_ast, self.program_ast.tree
+        elif self.program_ast is not None:
+            self._program = CompiledProgram(self.program_ast)
+
+    # What is executed.
+
+    def get_workflow_ast(self) -> Node | None:
+        """Return the workflow's declaration."""
+        return self.workflow_ast
+
+    def get_facet_definition(self, name: str) -> Node | None:
+        """Return a facet's or event facet's declaration, by qualified or unique short name."""
+        declaration = self._declaration(name)
+        return declaration.node if declaration is not None and declaration.kind in _FACETS else None
+
+    def resolve_qualified_name(self, name: str) -> str:
+        """Return the qualified name of a declaration; the name itself at top level, or when it is not known."""
+        declaration = self._declaration(name)
+        return name if declaration is None else declaration.qualified_name
+
+    # Steps and blocks.
+
+    def get_workflow_root(self) -> StepDefinition | None:
+        """Return the step of the run itself."""
+        return self.persistence.get_workflow_root(self.workflow_id)
+
+    def get_block_ast(self, block_step: StepDefinition) -> Node | None:
+        """Return the block that a block step runs, for an element of a foreach without its foreach.
+
+        None when the step belongs to nothing that is known.
+        """
+        known = self._block_asts.get(block_step.id)
+        if known is None:
+            known = self._find_block_ast(block_step)
+            if known is not None:
+                self._block_asts[block_step.id] = known
+        return known
+
+    def set_block_ast_cache(self, block_id: str, block_ast: Node) -> None:
+        """Have a block step run this block, as far as this context is asked."""
+        self._block_asts[block_id] = block_ast
+
+    def get_block_graph(self, block_id: str) -> DependencyGraph | None:
+        """Return the dependencies of a block step's statements; None for a step that is no known block."""
+        graph = self._graphs.get(block_id)
+        if graph is None:
+            block = self._find_step(block_id)
+            block_ast = self.get_block_ast(block) if block is not None else None
+            if block is None or block_ast is None:
+                return None
+            around = self._declaration_around(block)
+            graph = DependencyGraph.from_ast(
+                block_ast,
+                self.workflow_defaults,
+                self._program,
+                namespace="" if around is None else around.namespace,
+                uses=() if around is None else around.uses,
+            )
+            self._graphs[block_id] = graph
+        return graph
+
+    def set_block_graph(self, block_id: str, graph: DependencyGraph) -> None:
+        """Have a block step run these statements, as far as this context is asked."""
+        self._graphs[block_id] = graph
+
+    def get_statement_definition(self, step: StepDefinition) -> StatementDefinition | None:
+        """Return the statement that a step stands for; None for steps that are no statement of a known block."""
+        if step.block_id is None or step.statement_id is None:
+            return None
+        graph = self.get_block_graph(step.block_id)
+        return None if graph is None else graph.get_statement(step.statement_id)
+
+    def get_completed_step_by_name(self, step_name: str, block_id: str | None) -> StepDefinition | None:
+        """Return the complete step of that name in a block, or, without a block, anywhere in the run."""
+        blocks = [block_id] if block_id is not None else [step.id for step in self._steps() if step.is_block]
+        for candidate in blocks:
+            graph = self.get_block_graph(candidate)
+            statement_id = None if graph is None else graph.name_to_id.get(step_name)
+            if statement_id is None:
+                continue
+            for step in self._steps(candidate):
+                if step.statement_id == statement_id and step.is_complete:
+                    return step
+        return None
+
+    def clear_caches(self) -> None:
+        """Forget what was looked up or set."""
+        self._graphs.clear()
+        self._block_asts.clear()
+
+    # How it is found.
+
+    def _declaration(self, name: str) -> Declaration | None:
+        return None if self._program is None else self._program.facet(name)
+
+    def _find_step(self, step_id: str) -> StepDefinition | None:
+        for step in (*reversed(self.changes.updated_steps), *self.changes.created_steps):
+            if step.id == step_id:
+                return step
+        return self.persistence.get_step(step_id)
+
+    def _steps(self, block_id: str | None = None) -> list[StepDefinition]:
+        """The run's steps, or a block's, with what is about to be committed in place of what is stored."""
+        if block_id is None:
+            stored = self.persistence.get_steps_by_workflow(self.workflow_id)
+        else:
+            stored = self.persistence.get_steps_by_block(block_id)
+        steps = {step.id: step for step in stored}
+        for step in (*self.changes.created_steps, *self.changes.updated_steps):
+            if block_id is None or step.block_id == block_id:
+                steps[step.id] = step
+        return list(steps.values())
+
+    def _find_block_ast(self, block: StepDefinition) -> Node | None:
+        if block.is_block and block.block_id is not None:
+            foreach = self._find_step(block.block_id)
+            around = self.get_block_ast(foreach) if foreach is not None else None
+            return None if around is None else _without_foreach(around)
+        if block.container_id is None:
+            return _pick(self._workflow_bodies(), block)
+        owner = self._find_step(block.container_id)
+        if owner is None:
+            return None
+        return _pick(self._bodies_of(owner), block)
+
+    def _bodies_of(self, owner: StepDefinition) -> tuple[Node, ...]:
+        """The andThen blocks that a step runs: the workflow's, its statement's own, or its facet's."""
+        if owner.container_id is None:
+            return self._workflow_bodies()
+        own = self._statement_bodies(owner)
+        if own:
+            return own
+        declaration = self._declaration(owner.facet_name)
+        return () if declaration is None else declaration.blocks
+
+    def _workflow_bodies(self) -> tuple[Node, ...]:
+        return () if self.workflow_ast is None else blocks_of(self.workflow_ast.get("body"))
+
+    def _statement_bodies(self, step: StepDefinition) -> tuple[Node, ...]:
+        block = self._find_step(step.block_id) if step.block_id is not None else None
+        block_ast = self.get_block_ast(block) if block is not None else None
+        if block_ast is None:
+            return ()
+        for statement in nodes_under(block_ast, "steps"):
+            if step.statement_id in (statement.get("id"), statement.get("name")):
+                return blocks_of(statement.get("body"))
+        return ()
+
+    def _declaration_around(self, block: StepDefinition) -> Declaration | None:
+        """The declaration that a block stands in: where the names in it are resolved."""
+        owner = self._find_step(block.container_id) if block.container_id is not None else None
+        if owner is None or owner.container_id is None:
+            return self._workflow_declaration()
+        if self._statement_bodies(owner):
+            around = self._find_step(owner.block_id) if owner.block_id is not None else None
+            return None if around is None else self._declaration_around(around)
+        return self._declaration(owner.facet_name)
+
+    def _workflow_declaration(self) -> Declaration | None:
+        if self._program is None or self.workflow_ast is None:
+            return None
+        workflows = self._program.workflows()
+        same = [declaration for declaration in workflows if declaration.node is self.workflow_ast]
+        same = same or [declaration for declaration in workflows if declaration.node == self.workflow_ast]
+        return same[0] if same else self._declaration(str(self.workflow_ast.get("name", "")))
+
+
+def _pick(bodies: tuple[Node, ...], block: StepDefinition) -> Node | None:
+    """The body that a block step runs: its statement id is `block-N`; the first when it names none."""
+    number = str(block.statement_id or "").removeprefix("block-")
+    index = int(number) if number.isdecimal() else 0
+    return bodies[index] if index < len(bodies) else None
+
+
+def _without_foreach(block: Node) -> Node:
+    inner = block.get("block")
+    return inner if isinstance(inner, Mapping) else {key: part for key, part in block.items() if key != "foreach"}

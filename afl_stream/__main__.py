@@ -1,0 +1,8 @@
+"""Runs the command line: `python -m afl_stream`."""
+
+import sys
+
+from afl_stream.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

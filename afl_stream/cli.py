@@ -1,0 +1,413 @@
+"""The `afl-stream` command: its commands, options and help. What they do is loaded when one is called."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from afl_stream.commands.invocation import Invocation
+from afl_stream.exit_codes import ExitCode, table
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_HELP = f"""Run AFL workflows whose steps are events on topics.
+
+\b
+To try a file with its agents, in one process:
+  afl-stream dev orders.afl --handlers shop.handlers --input order=17
+Piece by piece (on the embedded transport: one process after another):
+  afl-stream topics apply orders.afl
+  afl-stream deploy orders.afl
+  afl-stream start Checkout --input order=17
+  afl-stream evaluator --until-idle
+  afl-stream agent --handlers shop.handlers --until-idle
+  afl-stream status
+
+Settings come from ./afl-stream.toml, environment variables (AFL_PREFIX, ...) and the options of each command.
+
+\b
+Exit codes:
+{table()}
+"""
+
+
+class _InOrder(click.Group):
+    """A group that lists its commands in the order in which a person meets them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(
+    cls=_InOrder, help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+def afl_stream() -> None:
+    pass
+
+
+def _common(command: F) -> F:
+    """Give a command the common options, as one Invocation, and turn what it raises into a message and a code."""
+
+    @click.option("--config", "config_file", metavar="FILE", help="Settings; by default ./afl-stream.toml, if there.")
+    @click.option("--prefix", metavar="TEXT", help="Start of every topic and group name.")
+    @click.option("--data-dir", metavar="DIR", help="Where the embedded log and the store are.")
+    @click.option("--json", "as_json", is_flag=True, help="JSON on standard output.")
+    @click.option("-v", "--verbose", "verbosity", count=True, help="Log to standard error; -vv more.")
+    @functools.wraps(command)
+    def wrapped(
+        config_file: str | None, prefix: str | None, data_dir: str | None, as_json: bool, verbosity: int, **options: Any
+    ) -> int:
+        invocation = Invocation(
+            config_file=config_file, prefix=prefix, data_dir=data_dir, as_json=as_json, verbosity=verbosity
+        )
+        invocation.set_up_logging()
+        try:
+            return int(command(invocation, **options))
+        except BrokenPipeError:
+            return _end_without_reader()
+        except (click.ClickException, click.Abort):
+            raise
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place of the main thread
+            from afl_stream.commands.failures import report
+
+            return report(error, invocation)
+
+    return wrapped  # type: ignore[return-value]  # click's decorators keep what they are given
+
+
+def _files(required: bool) -> Callable[[F], F]:
+    return click.argument("files", nargs=-1, required=required, metavar="FILE.afl...")
+
+
+_handlers = click.option(
+    "--handlers",
+    multiple=True,
+    metavar="MODULE",
+    help="Handlers: a module or .py file, MODULE:function=ns.Facet for one of them. Several times for several.",
+)
+_facets = click.option(
+    "--facet", "facets", multiple=True, metavar="NAME", help="Facet of a handler module that names none itself."
+)
+_inputs = click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An input: text for a String, JSON for anything else. Several times for several.",
+)
+_inputs_document = click.option(
+    "--inputs", "inputs_document", metavar="JSON", help="All inputs as an object; @FILE reads a file, - standard input."
+)
+_workflow_id = click.option("--id", "workflow_id", metavar="ID", help="The run's id; the same id twice starts it once.")
+_timeout = click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="SECONDS", help="Longest wait for the run's end."
+)
+_until_idle = click.option("--until-idle", is_flag=True, help="End when there is nothing left to do.")
+
+
+@afl_stream.command("dev", short_help="Run files with their agents in one process.")
+@_files(required=True)
+@_handlers
+@_facets
+@click.option("--start", "workflow", metavar="WORKFLOW", help="What to start; needless when the files have just one.")
+@_inputs
+@_inputs_document
+@_workflow_id
+@_timeout
+@click.option("--audit", "audit_file", metavar="PATH", help="Audit file; by default audit.jsonl in the data directory.")
+@click.option("--stay", is_flag=True, help="Go on after the run's end, until Ctrl-C.")
+@_common
+def dev_command(invocation: Invocation, **options: Any) -> ExitCode:
+    """Run FILEs in one process: topics, evaluator, agents and audit, and a run of the workflow.
+
+    Ends with the run. Without handlers for what it waits for it says how to answer, and ends with 1; nothing is lost:
+    `afl-stream continue` answers, and `afl-stream evaluator --until-idle` (or dev again with the same --id) goes on.
+
+    \b
+    Examples:
+      afl-stream dev orders.afl --handlers shop.handlers --input order=17
+      afl-stream dev orders.afl --start Refund --inputs @refund.json --json
+      afl-stream dev orders.afl --id order-17 --input order=17
+    """
+    _find_modules_here()
+    from afl_stream.commands.dev import DevOptions, run_dev
+
+    return run_dev(invocation, DevOptions(**options))
+
+
+@afl_stream.group(short_help="Plan and create topics.")
+def topics() -> None:
+    """Plan and create topics. Nothing else ever creates one."""
+
+
+@topics.command("plan")
+@_files(required=False)
+@_common
+def topics_plan(invocation: Invocation, files: Sequence[str]) -> ExitCode:
+    """Show which topics are missing or differ from what is declared, and change nothing.
+
+    Looks at the facets of the FILEs; without any, at those of what is deployed.
+
+    \b
+    Examples:
+      afl-stream topics plan
+      afl-stream topics plan orders.afl --json
+    """
+    from afl_stream.commands.deployment import plan_topics
+
+    return plan_topics(invocation, files)
+
+
+@topics.command("apply")
+@_files(required=False)
+@_common
+def topics_apply(invocation: Invocation, files: Sequence[str]) -> ExitCode:
+    """Create the topics that are missing. Existing ones are left as they are.
+
+    \b
+    Examples:
+      afl-stream topics apply orders.afl
+    """
+    from afl_stream.commands.deployment import apply_topics
+
+    return apply_topics(invocation, files)
+
+
+@afl_stream.command("deploy", short_help="Compile files and publish the program.")
+@_files(required=True)
+@_common
+def deploy_command(invocation: Invocation, files: Sequence[str]) -> ExitCode:
+    """Compile FILEs together and publish the program. Runs that have started keep theirs.
+
+    \b
+    Examples:
+      afl-stream deploy orders.afl
+      afl-stream deploy shop/*.afl --json
+    """
+    from afl_stream.commands.deployment import deploy
+
+    return deploy(invocation, files)
+
+
+@afl_stream.command("start", short_help="Start a run, and maybe wait for it.")
+@click.argument("workflow")
+@_inputs
+@_inputs_document
+@_workflow_id
+@click.option("--wait", is_flag=True, help="Wait for the run's end and show its outputs.")
+@_timeout
+@_handlers
+@_common
+def start_command(invocation: Invocation, workflow: str, handlers: Sequence[str], **options: Any) -> ExitCode:
+    """Start a run of a deployed WORKFLOW, named in full or by its short name, and print its id.
+
+    Inputs are checked first: with one that does not fit, nothing is produced.
+
+    With --wait on the embedded transport an evaluator runs in this process, and an agent when --handlers is given:
+    the log serves one process, so nobody else can.
+
+    \b
+    Examples:
+      afl-stream start billing.Checkout --input order=17 --input note="by hand"
+      afl-stream start Checkout --inputs @inputs.json --id order-17
+      afl-stream start Checkout --input order=17 --wait --timeout 30 --handlers shop.handlers
+    """
+    if not options["wait"] and (handlers or options["timeout_s"] is not None):
+        raise click.UsageError("--handlers and --timeout go with --wait")
+    _find_modules_here()
+    from afl_stream.commands.start import StartOptions, start
+
+    return start(invocation, StartOptions(workflow=workflow, handlers=handlers, **options))
+
+
+@afl_stream.command("evaluator", short_help="Run an evaluator.")
+@_until_idle
+@_common
+def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
+    """Run an evaluator: it applies commands and answers, and publishes events.
+
+    SIGTERM and Ctrl-C drain: what is under way is finished, then it ends with 0.
+
+    \b
+    Examples:
+      afl-stream evaluator
+      afl-stream evaluator --until-idle
+    """
+    from afl_stream.commands.services import run_evaluator
+
+    return run_evaluator(invocation, until_idle=until_idle)
+
+
+@afl_stream.command("agent", short_help="Run an agent.")
+@click.option(
+    "--handlers",
+    multiple=True,
+    required=True,
+    metavar="MODULE",
+    help="Handlers: a module or .py file, MODULE:function=ns.Facet for one of them. Several times for several.",
+)
+@_facets
+@click.option("--group", metavar="NAME", help="One consumer group for all facets; by default each has its own.")
+@_until_idle
+@_common
+def agent_command(invocation: Invocation, **options: Any) -> ExitCode:
+    """Run an agent: it takes the events of facets and answers them with what the handlers return.
+
+    SIGTERM and Ctrl-C drain: what runs is finished and answered, then it ends with 0; with 1 when a handler is
+    still running at the end of the grace period (its event is handled again).
+
+    \b
+    Examples:
+      afl-stream agent --handlers shop.handlers
+      afl-stream agent --handlers ./pay.py --facet billing.Pay --until-idle
+      afl-stream agent --handlers shop.billing:refund=billing.Refund
+    """
+    _find_modules_here()
+    from afl_stream.commands.services import run_agent
+
+    return run_agent(invocation, **options)
+
+
+@afl_stream.command("audit", short_help="Write down every record as JSON.")
+@click.option("--file", "file", default="-", metavar="PATH", help="Where the lines go; - is standard output.")
+@click.option(
+    "--from-beginning", is_flag=True, help="Write all that the topics still hold, whatever was written before."
+)
+@click.option("--until-idle/--follow", default=False, help="End when everything is read, or go on (the default).")
+@_common
+def audit_command(invocation: Invocation, **options: Any) -> ExitCode:
+    """Write a line of JSON for every event, answer, command and milestone, without taking part.
+
+    It goes on where the last audit stopped. A file gets each record once, whatever crashes.
+
+    \b
+    Examples:
+      afl-stream audit --file audit.jsonl
+      afl-stream audit --from-beginning --until-idle | jq 'select(.kind == "answer")'
+    """
+    from afl_stream.commands.services import run_audit
+
+    return run_audit(invocation, **options)
+
+
+@afl_stream.command("status", short_help="List runs, or show one with its steps.")
+@click.argument("workflow_id", required=False)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Most runs to list.")
+@click.option("--all", "all_steps", is_flag=True, help="Show every step of the run.")
+@_common
+def status_command(invocation: Invocation, **options: Any) -> ExitCode:
+    """List the runs; with a WORKFLOW_ID (or the beginning of one) show its steps, outputs, and the first cause if it
+    failed.
+
+    Reads the store, so it works while `afl-stream dev` or an evaluator runs.
+
+    \b
+    Examples:
+      afl-stream status
+      afl-stream status order-17
+      afl-stream status order-17 --json | jq .outputs
+    """
+    from afl_stream.commands.status import status
+
+    return status(invocation, **options)
+
+
+@afl_stream.command("continue", short_help="Answer a step by hand.")
+@click.argument("step_id")
+@click.option("--result", "result_text", required=True, metavar="JSON", help="An object; @FILE or - read it.")
+@_common
+def continue_command(invocation: Invocation, **options: Any) -> ExitCode:
+    """Answer the step STEP_ID by hand. The result is checked against the facet's returns first.
+
+    \b
+    Examples:
+      afl-stream continue order-17:0a1b2c --result '{"receipt": "r-1"}'
+      afl-stream continue order-17:0a1b2c --result @receipt.json
+    """
+    from afl_stream.commands.answers import continue_step
+
+    return continue_step(invocation, **options)
+
+
+@afl_stream.command("fail", short_help="Fail a step by hand.")
+@click.argument("step_id")
+@click.option("--message", default="failed by hand", show_default=True, help="What went wrong.")
+@click.option("--type", "error_type", default="Failed", show_default=True, help="The error's class, by name.")
+@_common
+def fail_command(invocation: Invocation, **options: Any) -> ExitCode:
+    """Fail the step STEP_ID by hand.
+
+    \b
+    Examples:
+      afl-stream fail order-17:0a1b2c --message "card declined" --type CardDeclined
+    """
+    from afl_stream.commands.answers import fail_step
+
+    return fail_step(invocation, **options)
+
+
+@afl_stream.command("cancel", short_help="End a run.")
+@click.argument("workflow_id")
+@click.option("--reason", default="", help="Why, for those who read it later.")
+@_common
+def cancel_command(invocation: Invocation, **options: Any) -> ExitCode:
+    """Ask for the run WORKFLOW_ID to be ended. Answers that come later have no effect.
+
+    \b
+    Examples:
+      afl-stream cancel order-17 --reason "ordered twice"
+    """
+    from afl_stream.commands.answers import cancel
+
+    return cancel(invocation, **options)
+
+
+@afl_stream.command("config", short_help="Show the settings.")
+@_common
+def config_command(invocation: Invocation) -> ExitCode:
+    """Show the settings as a command would use them. Secrets are masked.
+
+    \b
+    Examples:
+      afl-stream config
+      AFL_PREFIX=shop. afl-stream config --json
+    """
+    from afl_stream.commands.deployment import show_config
+
+    return show_config(invocation)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code; see afl_stream.exit_codes."""
+    try:
+        result = afl_stream.main(
+            args=None if args is None else list(args), prog_name="afl-stream", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        click.echo("Aborted", err=True)
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        return _end_without_reader()
+    return int(result) if isinstance(result, int) else ExitCode.OK
+
+
+def _end_without_reader() -> ExitCode:
+    """Whoever read the output has had enough. Nothing is left to flush, or Python would complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.INTERRUPTED
+
+
+def _find_modules_here() -> None:
+    """Let `--handlers shop.handlers` mean the module of the current directory, as `python -m` would."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)

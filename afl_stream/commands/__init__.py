@@ -1,0 +1,1 @@
+"""What the `afl-stream` commands do; each module is loaded when its command is called."""

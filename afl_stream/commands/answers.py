@@ -1,0 +1,124 @@
+"""The commands `continue`, `fail` and `cancel`: what a person says to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from afl.compiled import CompiledProgram
+from afl.runtime.persistence import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
+from afl.runtime.plan import FacetPlan
+from afl.runtime.planner import plan_workflow
+from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.states import EventState, StepState
+from afl.runtime.types import Value
+from afl.runtime.values import check_result, describe_type
+from afl_stream.client import Client
+from afl_stream.commands.inputs import json_object
+from afl_stream.commands.invocation import Invocation, open_store, open_transport
+from afl_stream.commands.refusals import CommandRefused, NotFound
+from afl_stream.commands.terminal import Terminal
+from afl_stream.exit_codes import ExitCode
+from afl_stream.messages import check_workflow_id, workflow_of
+
+
+def continue_step(invocation: Invocation, step_id: str, result_text: str) -> ExitCode:
+    """Answer a step with a result."""
+    config, terminal = invocation.settings(), invocation.terminal()
+    workflow_of(step_id)
+    result = json_object(result_text, "--result")
+    if config.store_path.exists():
+        with open_store(config) as store:
+            row, step = _waiting_step(store, step_id)
+            _check_result(store, row, step, result, terminal)
+    with open_transport(config) as transport, Client(config, transport) as client:
+        client.continue_step(step_id, result)
+    return _told(invocation, f"answered step {step_id}", {"step_id": step_id, "result": result})
+
+
+def fail_step(invocation: Invocation, step_id: str, message: str, error_type: str) -> ExitCode:
+    """Answer a step with a failure."""
+    config = invocation.settings()
+    workflow_of(step_id)
+    if config.store_path.exists():
+        with open_store(config) as store:
+            _waiting_step(store, step_id)
+    with open_transport(config) as transport, Client(config, transport) as client:
+        client.fail_step(step_id, message, error_type)
+    error = {"type": error_type, "message": message}
+    return _told(invocation, f"failed step {step_id}", {"step_id": step_id, "error": error})
+
+
+def cancel(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:
+    """Ask for a run to be ended."""
+    config = invocation.settings()
+    check_workflow_id(workflow_id)
+    if config.store_path.exists():
+        with open_store(config) as store:
+            row = store.load_workflow(workflow_id)
+        # One that the store does not know may have been asked for, and not have been started yet.
+        if row is not None and row.status in ENDED_STATUSES and row.status != CANCELLED:
+            raise CommandRefused(f"workflow {workflow_id} has ended: it is {row.status}, there is nothing to cancel")
+    with open_transport(config) as transport, Client(config, transport) as client:
+        client.cancel(workflow_id, reason)
+    return _told(invocation, f"asked to cancel {workflow_id}", {"workflow_id": workflow_id, "reason": reason})
+
+
+def _waiting_step(store: SqliteStore, step_id: str) -> tuple[WorkflowRow, StepDocument]:
+    """The step, which waits for an answer. Raises NotFound, CommandRefused."""
+    workflow_id = workflow_of(step_id)
+    row = store.load_workflow(workflow_id)
+    if row is None:
+        raise NotFound("run", workflow_id, "afl-stream status lists them")
+    steps = {step.id: step for step in store.load_steps(workflow_id)}
+    step = steps.get(step_id)
+    if step is None:
+        near = get_close_matches(step_id, steps, 1, 0.8)
+        raise NotFound("step", step_id, f"afl-stream status {workflow_id} lists those of its run", near)
+    if row.status in ENDED_STATUSES:
+        raise CommandRefused(f"workflow {workflow_id} has ended: it is {row.status}; its steps take no answer")
+    if EventState.is_terminal(step.event_state):
+        raise CommandRefused(f"step {step_id} ({step.facet_name}) has its answer already; the first one counts")
+    if step.state != StepState.EVENT_TRANSMIT or not step.event_state:
+        raise CommandRefused(
+            f"step {step_id} ({step.facet_name or 'a block'}) is at {step.state}, it waits for no answer"
+        )
+    return row, step
+
+
+def _check_result(
+    store: SqliteStore, row: WorkflowRow, step: StepDocument, result: Mapping[str, Value], terminal: Terminal
+) -> None:
+    """Refuse a result that the evaluator would fail the step for; warn of what it would only overlook."""
+    text = store.load_program(row.program)
+    if text is None:
+        return
+    plan = plan_workflow(CompiledProgram.from_text(text), row.name)
+    facet = next((facet for facet in plan.facets if facet.name == step.facet_name), None)
+    if facet is None:
+        return
+    problem = check_result(facet, plan.schemas, result)
+    if problem is not None:
+        raise CommandRefused(f"--result does not fit: {problem}; {_returns_text(facet)}")
+    missing = [name for name in facet.return_types if name not in result]
+    unknown = [name for name in result if name not in facet.return_types]
+    if unknown:
+        terminal.warn(f"Note: {facet.name} declares no {', '.join(unknown)}; {_returns_text(facet)}")
+    elif missing:
+        terminal.warn(f"Note: {', '.join(missing)} stays unset; {_returns_text(facet)}")
+
+
+def _returns_text(facet: FacetPlan) -> str:
+    returns = ", ".join(f"{name}: {describe_type(kind)}" for name, kind in facet.return_types.items())
+    return f"it returns ({returns})" if returns else "it returns nothing"
+
+
+def _told(invocation: Invocation, text: str, document: Mapping[str, object]) -> ExitCode:
+    terminal = invocation.terminal()
+    if terminal.as_json:
+        terminal.document(document)
+    else:
+        terminal.line(text)
+        runner = invocation.command_line("evaluator", "--until-idle")
+        terminal.remark(f"the next evaluator applies it: {runner}")
+    return ExitCode.OK

@@ -1,0 +1,133 @@
+"""The command `dev`: a file, its agents, and all that is needed to run it, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from afl.compiled import CompiledProgram
+from afl.runtime.plan import WorkflowPlan
+from afl_stream.client import NotInTime
+from afl_stream.commands.interrupts import draining
+from afl_stream.commands.invocation import Invocation
+from afl_stream.commands.programs import checked_inputs, compile_program
+from afl_stream.commands.refusals import CommandRefused
+from afl_stream.commands.runs import exit_code_of_run, run_document, show_ending
+from afl_stream.commands.terminal import Terminal
+from afl_stream.dev import LocalDeployment, Progress
+from afl_stream.exit_codes import ExitCode
+from afl_stream.messages import check_workflow_id
+from afl_stream.service import tune_collector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevOptions:
+    """What `dev` was told."""
+
+    files: Sequence[str]
+    handlers: Sequence[str] = ()
+    facets: Sequence[str] = ()
+    workflow: str | None = None
+    inputs: Sequence[str] = ()
+    inputs_document: str | None = None
+    workflow_id: str | None = None
+    timeout_s: float | None = None
+    audit_file: str | None = None
+    stay: bool = False
+
+
+def run_dev(invocation: Invocation, options: DevOptions) -> ExitCode:
+    """Run it all."""
+    config, terminal = invocation.settings(), invocation.terminal()
+    if options.workflow_id is not None:
+        check_workflow_id(options.workflow_id)
+    program = compile_program(options.files, terminal)
+    workflow = _chosen(program, options)
+    planned = None
+    if workflow is not None:
+        planned = checked_inputs(program, workflow, options.inputs, options.inputs_document)
+    audit_path = Path(options.audit_file) if options.audit_file is not None else config.data_dir / "audit.jsonl"
+    with LocalDeployment(
+        config, handlers=options.handlers, facets=options.facets, audit_path=audit_path
+    ) as deployment, draining(deployment.stop):  # fmt: skip
+        tune_collector()
+        deployment.deploy(program)
+        deployment.run()
+        _introduce(terminal, deployment, program)
+        code = ExitCode.OK
+        if planned is None:
+            terminal.remark(f"nothing is started; name a workflow with --start: {_names(program)}")
+        else:
+            plan, inputs = planned
+            workflow_id = deployment.start(plan.name, inputs, workflow_id=options.workflow_id)
+            code = _follow(invocation, deployment, workflow_id, plan, options.timeout_s)
+        if planned is None or (options.stay and not deployment.is_stopping):
+            terminal.remark("running; Ctrl-C drains and ends it")
+            while not deployment.wait_for_stop(0.5):
+                pass
+    terminal.remark(f"every record is in {audit_path}")
+    return code
+
+
+def _follow(
+    invocation: Invocation, deployment: LocalDeployment, workflow_id: str, plan: WorkflowPlan, timeout_s: float | None
+) -> ExitCode:
+    terminal = invocation.terminal()
+    terminal.remark(f"started {plan.name} as {workflow_id}")
+    with _progress(terminal, plan.name) as on_progress:
+        ending = deployment.wait(workflow_id, timeout_s=timeout_s, on_progress=on_progress)
+    if ending is None:
+        assert timeout_s is not None
+        raise NotInTime(f"the end of workflow {workflow_id}", timeout_s)
+    done = deployment.progress()
+    if terminal.as_json:
+        counts = {"events": done.asked, "answers": done.answered, "elapsed_s": round(done.elapsed_s, 3)}
+        terminal.document({**run_document(ending), **counts})
+    else:
+        show_ending(invocation, terminal, ending, plan)
+    code = exit_code_of_run(ending)
+    # Whoever ends a development session with Ctrl-C has not done anything wrong.
+    return ExitCode.OK if code is ExitCode.INTERRUPTED else code
+
+
+def _chosen(program: CompiledProgram, options: DevOptions) -> str | None:
+    """The workflow to start: the one that was named, or the only one there is."""
+    if options.workflow is not None:
+        return program.workflow(options.workflow).qualified_name
+    workflows = program.workflows()
+    if len(workflows) == 1:
+        return workflows[0].qualified_name
+    if options.inputs or options.inputs_document is not None or options.workflow_id is not None:
+        raise CommandRefused(f"which workflow are the inputs for? Name one with --start: {_names(program)}")
+    return None
+
+
+def _names(program: CompiledProgram) -> str:
+    return ", ".join(workflow.qualified_name for workflow in program.workflows()) or "the files have none"
+
+
+def _introduce(terminal: Terminal, deployment: LocalDeployment, program: CompiledProgram) -> None:
+    config = deployment.config
+    terminal.remark(f"evaluator, agents and audit run in this process; files are in {config.data_dir}")
+    unhandled = [f.qualified_name for f in program.event_facets() if not deployment.handles(f.qualified_name)]
+    if unhandled:
+        terminal.remark(f"no handler answers {', '.join(unhandled)} (--handlers MODULE)")
+
+
+@contextmanager
+def _progress(terminal: Terminal, title: str) -> Iterator[Callable[[Progress], None]]:
+    """A live bar on a terminal; nothing elsewhere."""
+    if terminal.as_json or not terminal.remarks.is_terminal:
+        yield lambda _: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Bar(
+        *columns, TextColumn("events answered"), TimeElapsedColumn(), console=terminal.remarks, transient=True
+    ) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda now: bar.update(task, completed=now.answered, total=now.asked or None)

@@ -1,0 +1,85 @@
+"""What goes wrong in a command, as a message and an exit code: the one place that maps exceptions to both."""
+
+from __future__ import annotations
+
+import logging
+
+from afl.compiled import AmbiguousName, ProgramError, UnknownName
+from afl.errors import AFLError, CompileError, SourceUnreadable
+from afl.runtime.errors import (
+    ForeignStore,
+    InputError,
+    StepNotFoundError,
+    StoreCorrupt,
+    StoreUnavailable,
+    UnknownFacet,
+    UnknownWorkflow,
+    VersionMismatchError,
+)
+from afl.runtime.errors import ReferenceError as UnresolvedReference
+from afl_stream.client import NotInTime
+from afl_stream.commands.invocation import Invocation, NothingThere
+from afl_stream.commands.refusals import CommandRefused, NotFound
+from afl_stream.control import PositionOutsideLog
+from afl_stream.definitions import UnknownProgram
+from afl_stream.dev import AlreadyStarted
+from afl_stream.errors import (
+    SchemaUnavailable,
+    SchemaUnknown,
+    StreamError,
+    TopicMissing,
+    TopicTooSmall,
+)
+from afl_stream.exit_codes import ExitCode
+from afl_stream.transport import TransportError
+
+_log = logging.getLogger(__name__)
+
+#: The first row that an error is an instance of decides.
+_CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitCode], ...] = (
+    (NotInTime, ExitCode.TIMEOUT),
+    # Not there, or not to be reached.
+    ((NotFound, NothingThere, UnknownProgram, UnknownName, UnknownWorkflow, StepNotFoundError), ExitCode.UNAVAILABLE),
+    ((TopicMissing, TopicTooSmall, SchemaUnavailable, SchemaUnknown, TransportError), ExitCode.UNAVAILABLE),
+    ((StoreCorrupt, StoreUnavailable, ForeignStore, VersionMismatchError, PositionOutsideLog), ExitCode.UNAVAILABLE),
+    # Wrong as it was given.
+    ((CommandRefused, AlreadyStarted, InputError, CompileError, SourceUnreadable), ExitCode.BAD_INPUT),
+    ((AmbiguousName, ProgramError, UnknownFacet, UnresolvedReference), ExitCode.BAD_INPUT),
+    # The rest of ours: settings, handler modules, ids and values.
+    (StreamError, ExitCode.BAD_INPUT),
+    (AFLError, ExitCode.BAD_INPUT),
+    (KeyboardInterrupt, ExitCode.INTERRUPTED),
+    (BrokenPipeError, ExitCode.INTERRUPTED),
+    (OSError, ExitCode.UNAVAILABLE),
+)
+
+
+def exit_code_of(error: BaseException) -> ExitCode:
+    """The exit code for an error that ended a command."""
+    return next((code for kinds, code in _CODES if isinstance(error, kinds)), ExitCode.INTERNAL)
+
+
+def message_of(error: BaseException) -> str:
+    """What to tell about it."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if exit_code_of(error) is ExitCode.INTERNAL:
+        return f"this is a mistake of afl-stream itself: {type(error).__name__}: {error} (-v shows where)"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+def report(error: BaseException, invocation: Invocation) -> ExitCode:
+    """Tell what ended a command, and return its exit code."""
+    code = exit_code_of(error)
+    terminal = invocation.terminal()
+    message = message_of(error)
+    if invocation.verbosity or code is ExitCode.INTERNAL:
+        level = logging.ERROR if invocation.verbosity else logging.DEBUG
+        _log.log(level, "%s", type(error).__name__, exc_info=error)
+    if terminal.as_json:
+        facts = {"type": type(error).__name__, "message": message, "exit_code": int(code)}
+        terminal.document({"error": facts})
+    terminal.warn(message if isinstance(error, CommandRefused) and error.is_rendered else f"Error: {message}")
+    return code

@@ -1,0 +1,71 @@
+"""Values given on the command line: inputs by name, JSON documents, and what the declared types make of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn, cast
+
+from afl.runtime.types import Value
+from afl_stream.commands.refusals import CommandRefused
+
+
+def given_inputs(pairs: Sequence[str], document: str | None, types: Mapping[str, object]) -> dict[str, Value]:
+    """The inputs of `--inputs DOCUMENT` and, over them, of each `--input NAME=VALUE`.
+
+    A value for a String is taken as it stands; another is JSON where it is any, else text (which then does not fit,
+    and the check says so). Raises CommandRefused.
+    """
+    inputs = {} if document is None else json_object(document, "--inputs")
+    seen: set[str] = set()
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise CommandRefused(f"--input {pair}: expected NAME=VALUE, for instance --input limit=5")
+        if name in seen:
+            raise CommandRefused(f"--input {name} is given twice; for a list give one: --input '{name}=[1, 2]'")
+        seen.add(name)
+        inputs[name] = text if types.get(name) == "String" else _json_or_text(text)
+    return inputs
+
+
+def json_object(text: str, what: str) -> dict[str, Value]:
+    """A JSON object given as text, as `@file`, or as `-` for standard input. Raises CommandRefused."""
+    where = what
+    if text == "-":
+        text, where = sys.stdin.read(), f"{what} (standard input)"
+    elif text.startswith("@"):
+        where = f"{what} {text}"
+        try:
+            text = Path(text[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise CommandRefused(f"{where}: {reason}") from error
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise CommandRefused(f"{where}: nested too deep") from None
+    except json.JSONDecodeError as error:
+        shown = text if len(text) <= 60 else text[:57] + "..."
+        raise CommandRefused(
+            f"{where}: not JSON: {error.msg} (line {error.lineno}, column {error.colno}): {shown!r}"
+        ) from None
+    except ValueError as error:
+        raise CommandRefused(f"{where}: not JSON: {error}") from None
+    if not isinstance(value, dict):
+        kind = {list: "an array", str: "a string", bool: "a Boolean", type(None): "null"}.get(type(value), "a number")
+        raise CommandRefused(f'{where}: expected a JSON object such as {{"name": "value"}}, found {kind}')
+    return cast(dict[str, Value], value)
+
+
+def _json_or_text(text: str) -> Value:
+    try:
+        return cast(Value, json.loads(text, parse_constant=_refuse_constant))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")

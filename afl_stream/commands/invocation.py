@@ -1,0 +1,107 @@
+"""What every command is called with: the common options, and the settings that they lead to."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from afl_stream.commands.refusals import CommandRefused
+
+if TYPE_CHECKING:
+    from afl.runtime.sqlite_store import SqliteStore
+    from afl_stream.commands.terminal import Terminal
+    from afl_stream.config import StreamConfig
+    from afl_stream.transport import Transport
+
+_LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+
+
+class NothingThere(Exception):
+    """A file of the deployment that a command needs does not exist yet."""
+
+    def __init__(self, path: Path, what: str, remedy: str) -> None:
+        super().__init__(f"there is no {what} {path}; {remedy}")
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """The common options of one call."""
+
+    config_file: str | None = None
+    prefix: str | None = None
+    data_dir: str | None = None
+    as_json: bool = False
+    verbosity: int = 0
+
+    def settings(self) -> StreamConfig:
+        """The settings: file, environment, then the options. Raises ConfigError, CommandRefused."""
+        from afl_stream.config import load_config
+
+        if self.config_file is not None and not Path(self.config_file).is_file():
+            raise CommandRefused(f"there is no settings file {self.config_file}")
+        config = load_config(self.config_file)
+        if self.prefix is not None:
+            config = dataclasses.replace(config, prefix=self.prefix)
+        if self.data_dir is not None:
+            config = dataclasses.replace(config, embedded=dataclasses.replace(config.embedded, data_dir=self.data_dir))
+        return config
+
+    def command_line(self, *words: str) -> str:
+        """A command to type that means the same deployment as this one."""
+        options = (("--config", self.config_file), ("--prefix", self.prefix), ("--data-dir", self.data_dir))
+        given = [word for option, value in options if value is not None for word in (option, value)]
+        return shlex.join(["afl-stream", *words, *given])
+
+    def terminal(self) -> Terminal:
+        """Where the command's output goes."""
+        from afl_stream.commands.terminal import Terminal
+
+        return Terminal(sys.stdout, sys.stderr, as_json=self.as_json)
+
+    def set_up_logging(self) -> None:
+        """Log to stderr: warnings; with -v what happens, with -vv everything."""
+        logging.basicConfig(level=_LEVELS[min(self.verbosity, len(_LEVELS) - 1)], format=_LOG_FORMAT, stream=sys.stderr)
+
+
+@contextmanager
+def open_transport(config: StreamConfig, *, create: bool = False) -> Iterator[Transport]:
+    """The deployment's transport, closed at the end.
+
+    Raises FileInUse, FileUnusable, and NothingThere unless a log that is missing is to be created.
+    """
+    from afl_stream.embedded import EmbeddedTransport
+
+    if create:
+        config.data_dir.mkdir(parents=True, exist_ok=True)
+    elif not config.log_path.exists():
+        raise NothingThere(config.log_path, "embedded log", "create it with: afl-stream topics apply")
+    transport = EmbeddedTransport(config.log_path)
+    try:
+        yield transport
+    finally:
+        transport.close()
+
+
+@contextmanager
+def open_store(config: StreamConfig, *, create: bool = False) -> Iterator[SqliteStore]:
+    """The deployment's store, closed at the end. Raises NothingThere and the store's own errors."""
+    from afl.runtime.sqlite_store import SqliteStore
+
+    if not create and not config.store_path.exists():
+        raise NothingThere(
+            config.store_path, "store", "no evaluator has run here yet: afl-stream evaluator --until-idle"
+        )
+    store = SqliteStore(config.store_path, prefix=config.prefix)
+    try:
+        yield store
+    finally:
+        store.close()

@@ -1,0 +1,68 @@
+"""AFL files given to a command: compiled, or refused with an excerpt of each mistake."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+
+from afl.compiled import CompiledProgram
+from afl.compiler import compile_files
+from afl.diagnostics import Diagnostic, render
+from afl.errors import CompileError
+from afl.parser import read_source
+from afl.runtime.plan import WorkflowPlan
+from afl.runtime.planner import plan_workflow
+from afl.runtime.types import Value
+from afl.runtime.values import check_inputs
+from afl_stream.client import Client
+from afl_stream.commands.inputs import given_inputs
+from afl_stream.commands.refusals import CommandRefused
+from afl_stream.commands.terminal import Terminal
+from afl_stream.errors import TopicMissing
+from afl_stream.transport import Transport
+
+
+def compile_program(files: Sequence[str], terminal: Terminal) -> CompiledProgram:
+    """Compile the files together. Warnings go to stderr; raises CommandRefused with every error, rendered."""
+    try:
+        compiled = compile_files(files)
+    except CompileError as error:
+        raise CommandRefused(_rendered(error.diagnostics), is_rendered=True) from None
+    if compiled.diagnostics:
+        terminal.warn(_rendered(compiled.diagnostics))
+    return CompiledProgram(compiled.program_json)
+
+
+def deployed_program(client: Client, transport: Transport, workflow: str) -> tuple[CompiledProgram, str]:
+    """The program that a workflow's name means now, and its qualified name. Raises TopicMissing, UnknownProgram."""
+    topic = client.topology.definitions()
+    if topic not in transport.admin().topics():
+        raise TopicMissing(topic, "programs")
+    return client.definitions.find(workflow)
+
+
+def checked_inputs(
+    program: CompiledProgram, workflow: str, pairs: Sequence[str], document: str | None
+) -> tuple[WorkflowPlan, Mapping[str, Value]]:
+    """Plan a workflow and read the inputs given for it.
+
+    Raises UnknownName, AmbiguousName, InputError, CommandRefused, and what is wrong with the program itself.
+    """
+    plan = plan_workflow(program, workflow)
+    inputs = given_inputs(pairs, document, plan.facet.param_types)
+    check_inputs(plan.facet, plan.schemas, inputs)
+    return plan, inputs
+
+
+def _rendered(diagnostics: Sequence[Diagnostic]) -> str:
+    texts: dict[str, str] = {}
+    colour = sys.stderr.isatty() and not _no_colour()
+    for source_id in {d.source_id for d in diagnostics if d.source_id}:
+        texts[source_id] = read_source(source_id.removeprefix("file://"))
+    return "\n".join(render(d, texts.get(d.source_id or ""), colour=colour) for d in diagnostics)
+
+
+def _no_colour() -> bool:
+    import os
+
+    return bool(os.environ.get("NO_COLOR"))

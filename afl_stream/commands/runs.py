@@ -1,0 +1,116 @@
+"""What a run came to, as a document for programs and as sentences for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from afl.runtime.persistence import CANCELLED, COMPLETED, ErrorRecord, WorkflowRow
+from afl.runtime.plan import FacetPlan, WorkflowPlan
+from afl.runtime.values import describe_type
+from afl_stream.commands.invocation import Invocation
+from afl_stream.commands.terminal import Terminal, duration_text, printable, value_text
+from afl_stream.dev import Ending, WaitingStep
+from afl_stream.exit_codes import ExitCode
+
+#: Waiting steps that are listed with the command that answers each.
+_MOST_WAITING = 10
+
+
+def run_document(ending: Ending) -> dict[str, object]:
+    """A run as one JSON document."""
+    row = ending.row
+    document: dict[str, object] = {"workflow_id": ending.workflow_id, "status": status_of(ending)}
+    if row is not None:
+        document |= {
+            "workflow": row.name,
+            "outputs": None if row.outputs is None else dict(row.outputs),
+            "error": error_document(row.error),
+            "duration_ms": max(row.ended_at_ms - row.created_at_ms, 0) if row.ended_at_ms else None,
+        }
+    if ending.rejected is not None:
+        document["error"] = {"type": ending.rejected.type, "message": ending.rejected.message}
+    if ending.waiting:
+        document["waiting"] = [waiting_document(step) for step in ending.waiting]
+    return document
+
+
+def status_of(ending: Ending) -> str:
+    """The run's status; REJECTED when it was never started."""
+    if ending.rejected is not None:
+        return "REJECTED"
+    return "UNKNOWN" if ending.row is None else ending.row.status
+
+
+def exit_code_of_run(ending: Ending) -> ExitCode:
+    """How a command ends that waited for this run."""
+    if ending.rejected is not None or ending.waiting:
+        return ExitCode.WORK_LEFT
+    if not ending.is_ended:
+        return ExitCode.INTERRUPTED
+    return ExitCode.OK if ending.row is not None and ending.row.status == COMPLETED else ExitCode.WORK_LEFT
+
+
+def show_ending(invocation: Invocation, terminal: Terminal, ending: Ending, plan: WorkflowPlan) -> None:
+    """Tell people how a run ended, or what it waits for."""
+    row = ending.row
+    if ending.rejected is not None:
+        terminal.line(f"rejected: {ending.rejected.message}")
+    elif row is None or not (ending.is_ended or ending.waiting):
+        terminal.line("interrupted; the run goes on where it stands as soon as an evaluator and agents run")
+    elif ending.waiting:
+        show_waiting(invocation, terminal, ending.waiting, plan)
+    else:
+        took = duration_text(max(row.ended_at_ms - row.created_at_ms, 0))
+        terminal.line(f"{row.name} {row.status.lower()} after {took}")
+        show_result(terminal, row)
+
+
+def show_result(terminal: Terminal, row: WorkflowRow) -> None:
+    """Write a run's outputs, or why it failed."""
+    if row.status == CANCELLED:
+        reason = "" if row.error is None else row.error.message
+        terminal.line(f"cancelled{'' if reason in ('', 'cancelled') else f': {printable(reason)}'}")
+    elif row.error is not None:
+        terminal.line(error_text(row.error))
+    elif row.outputs:
+        terminal.values("outputs", row.outputs.items())
+
+
+def show_waiting(
+    invocation: Invocation, terminal: Terminal, waiting: Sequence[WaitingStep], plan: WorkflowPlan | None
+) -> None:
+    """List the events that nobody here answers, each with the command that does."""
+    facets = {} if plan is None else {facet.name: facet for facet in plan.facets}
+    count = len(waiting)
+    terminal.line(f"{count} event{'s wait' if count > 1 else ' waits'} for an answer:")
+    for step in waiting[:_MOST_WAITING]:
+        terminal.line(f"  {step.facet}({value_text(dict(step.payload), 200)})")
+        result = "{...}" if step.facet not in facets else result_form(facets[step.facet])
+        terminal.line(f"    {invocation.command_line('continue', step.step_id, '--result', result)}")
+    if count > _MOST_WAITING:
+        terminal.line(f"  ... and {count - _MOST_WAITING} more")
+
+
+def waiting_document(step: WaitingStep) -> dict[str, object]:
+    """A waiting step as JSON."""
+    return {"step_id": step.step_id, "facet": step.facet, "attempt": step.attempt, "payload": dict(step.payload)}
+
+
+def error_document(error: ErrorRecord | None) -> dict[str, object] | None:
+    """A first cause as JSON."""
+    return None if error is None else dict(error._asdict())
+
+
+def error_text(error: ErrorRecord) -> str:
+    """A first cause as a sentence: where, which facet, what it said."""
+    line = f", line {error.line}" if error.line else ""
+    facet = f" ({error.facet}{line})" if error.facet else f" ({line[2:]})" if line else ""
+    return f"{error.path or error.step_id or 'the run'}{facet} failed: {error.type}: {printable(error.message)}"
+
+
+def result_form(facet: FacetPlan) -> str:
+    """What an answer looks like: each return's name, with its type where the value goes."""
+    return (
+        f"{{{', '.join(f'{json.dumps(name)}: <{describe_type(kind)}>' for name, kind in facet.return_types.items())}}}"
+    )

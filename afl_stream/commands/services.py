@@ -1,0 +1,109 @@
+"""The commands `evaluator`, `agent` and `audit`: one service in this process, until a signal or until it is idle."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from afl_stream.agent import Agent, AgentConfig
+from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
+from afl_stream.commands.interrupts import draining
+from afl_stream.commands.invocation import Invocation, open_store, open_transport
+from afl_stream.dev import follow
+from afl_stream.exit_codes import ExitCode
+from afl_stream.service import EvaluatorService, tune_collector
+
+#: Reads in a row that bring nothing, after which a service that stops when idle has read everything.
+_EMPTY_READS = 3
+#: The same while it has no partitions: joining a group may take seconds.
+_EMPTY_READS_UNASSIGNED = 50
+_READ_TIMEOUT_S = 0.1
+
+
+def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
+    """Run an evaluator."""
+    config, terminal = invocation.settings(), invocation.terminal()
+    stop = threading.Event()
+    with open_transport(config) as transport, open_store(config, create=True) as store, draining(stop.set):
+        tune_collector()
+        service = EvaluatorService(config, transport, store)
+        terminal.remark(f"evaluator of group {config.evaluator_group}; {_until(until_idle)}")
+        empty = 0
+
+        def on_idle() -> None:
+            nonlocal empty
+            empty += 1
+            limit = _EMPTY_READS if service.loop.stats().owned else _EMPTY_READS_UNASSIGNED
+            if until_idle and empty >= limit:
+                stop.set()
+
+        def on_batch(_: object) -> None:
+            nonlocal empty
+            empty = 0
+
+        service.run(stop, on_batch, on_idle)
+        stats = service.loop.stats()
+    outcomes = {outcome.value: count for outcome, count in stats.outcomes.items()}
+    if terminal.as_json:
+        terminal.document({"outcomes": outcomes, "batches": stats.batches, "published": stats.published})
+    else:
+        told = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+        terminal.remark(f"records: {told or 'none'}; {stats.published} published")
+    return ExitCode.OK
+
+
+def run_agent(
+    invocation: Invocation, *, handlers: Sequence[str], facets: Sequence[str], group: str | None, until_idle: bool
+) -> ExitCode:
+    """Run an agent."""
+    config, terminal = invocation.settings(), invocation.terminal()
+    with open_transport(config) as transport:
+        agent = Agent(AgentConfig(stream=config, group=group, facets=tuple(facets)), transport)
+        for argument in handlers:
+            agent.load_handlers(argument)
+        stop = threading.Event()
+        with draining(stop.set if until_idle else agent.stop):
+            terminal.remark(f"agent for {', '.join(agent.registered_names())}; {_until(until_idle)}")
+            code = _run_until_idle(agent, stop) if until_idle else agent.run()
+        counts = agent.counts
+    if terminal.as_json:
+        terminal.document(asdict(counts))
+    else:
+        terminal.remark(f"events: {counts.read} read, {counts.answered} answered, {counts.failed} of them failed")
+    return ExitCode.WORK_LEFT if code else ExitCode.OK
+
+
+def _run_until_idle(agent: Agent, stop: threading.Event) -> int:
+    empty = 0
+    while empty < _EMPTY_READS and not stop.is_set():
+        read = agent.turn(_READ_TIMEOUT_S)
+        empty = 0 if read or agent.health().in_flight else empty + 1
+    return agent.close()
+
+
+def run_audit(invocation: Invocation, *, file: str, from_beginning: bool, until_idle: bool) -> ExitCode:
+    """Run an audit."""
+    config, terminal = invocation.settings(), invocation.terminal()
+    stop = threading.Event()
+    with open_transport(config) as transport, draining(stop.set):
+        sink = AuditStream(sys.stdout.buffer) if file == "-" else AuditFile(Path(file))
+        audit = Audit(
+            AuditConfig(stream=config, from_beginning=from_beginning, commands=True, external=True, lifecycle=True),
+            transport,
+            sink,
+        )
+        terminal.remark(f"audit of group {audit.group} to {'stdout' if file == '-' else file}; {_until(until_idle)}")
+        follow(audit, stop.is_set, until_idle=until_idle)
+        counts = audit.counts
+    if terminal.as_json and file != "-":
+        terminal.document(asdict(counts))
+    else:
+        terminal.remark(f"{counts.written} records written, {counts.unreadable} of them unreadable")
+    return ExitCode.OK
+
+
+def _until(until_idle: bool) -> str:
+    return "ends when it is idle" if until_idle else "Ctrl-C drains and ends it"

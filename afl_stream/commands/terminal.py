@@ -1,0 +1,120 @@
+"""Output of the commands: tables and sentences for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: Columns of a table that goes to a file or a pipe: nothing there has to fit a screen.
+_PIPE_WIDTH = 200
+#: More of one value than this is not for reading; --json has all of it.
+_LONGEST_VALUE = 2_000
+
+
+class Terminal:
+    """Where one command writes: results to stdout, remarks to stderr. With `as_json`, stdout gets JSON only."""
+
+    def __init__(self, out: TextIO, err: TextIO, *, as_json: bool) -> None:
+        self._out, self._err = out, err
+        self.as_json = as_json
+
+    @cached_property
+    def console(self) -> Console:
+        """The rich console of stdout."""
+        return _console(self._out)
+
+    @cached_property
+    def remarks(self) -> Console:
+        """The rich console of stderr."""
+        return _console(self._err)
+
+    def document(self, document: object) -> None:
+        """Write one JSON document."""
+        self._out.write(json.dumps(document, ensure_ascii=False, indent=2, default=str) + "\n")
+        self._out.flush()
+
+    def line(self, text: str) -> None:
+        """Write a line for people, or for a script that reads plain text."""
+        self._out.write(text + "\n")
+        self._out.flush()
+
+    def remark(self, text: str) -> None:
+        """Write a remark for people: nothing that a program would need."""
+        if not self.as_json:
+            self._err.write(text + "\n")
+            self._err.flush()
+
+    def warn(self, text: str) -> None:
+        """Write a warning, which --json does not silence."""
+        self._err.write(text + "\n")
+        self._err.flush()
+
+    def table(
+        self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", right: Sequence[str] = ()
+    ) -> None:
+        """Write a table; `right` names the columns of numbers."""
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+
+        cells = [[one_line(cell) for cell in row] for row in rows]
+        # A column of nothing but blanks would only take room.
+        shown = [at for at, column in enumerate(columns) if column or any(row[at] for row in cells)]
+        table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for at in shown:
+            table.add_column(columns[at], justify="right" if columns[at] in right else "left", overflow="fold")
+        for row in cells:
+            table.add_row(*(row[at] for at in shown))
+        self.console.print(table)
+
+    def values(self, title: str, values: Iterable[tuple[str, object]]) -> None:
+        """Write named values, each as JSON."""
+        shown = [(name, value_text(value)) for name, value in values]
+        width = max((len(name) for name, _ in shown), default=0)
+        self.line(title)
+        for name, text in shown:
+            self.line(f"  {name:<{width}} = {text}")
+
+
+def printable(text: str) -> str:
+    """Text of others without what a terminal would obey; line breaks stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def one_line(text: str) -> str:
+    """The same on one line."""
+    return printable(" ".join(text.split("\n")))
+
+
+def value_text(value: object, longest: int = _LONGEST_VALUE) -> str:
+    """A value as JSON, cut where nobody would read on."""
+    text = printable(json.dumps(value, ensure_ascii=False, default=str))
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters; --json has all)"
+
+
+def time_text(at_ms: int) -> str:
+    """A time as people here read it."""
+    return datetime.fromtimestamp(at_ms / 1000).strftime("%Y-%m-%d %H:%M:%S") if at_ms else "-"
+
+
+def duration_text(duration_ms: int) -> str:
+    """A duration as people read it."""
+    seconds = duration_ms / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _console(stream: TextIO) -> Console:
+    from rich.console import Console
+
+    width = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
+    # Markup would take the brackets of values for styles.
+    return Console(file=stream, markup=False, highlight=False, emoji=False, width=width)

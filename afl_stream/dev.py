@@ -1,0 +1,337 @@
+"""A whole deployment in one process, on the embedded transport: evaluator, agents and audit, a thread each."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from afl.compiled import CompiledProgram
+from afl.runtime.persistence import ENDED_STATUSES, WorkflowRow
+from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.states import EventState, StepState
+from afl_stream.agent import Agent, AgentConfig
+from afl_stream.audit import Audit, AuditConfig, AuditFile
+from afl_stream.client import Client, Milestones
+from afl_stream.config import StreamConfig
+from afl_stream.embedded import EmbeddedBroker, EmbeddedTransport
+from afl_stream.errors import StreamError
+from afl_stream.messages import FailureReason
+from afl_stream.service import EvaluatorService
+from afl_stream.topics import Topology
+from afl_stream.transport import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+#: How often a wait looks at the store and tells its progress. Short beside what a person notices.
+_LOOK_INTERVAL_S = 0.1
+#: How long nothing may move before a wait asks whether anybody here could answer what is out.
+_QUIET_S = 0.5
+#: Empty reads after which the audit has everything.
+_EMPTY_READS = 2
+
+
+class AlreadyStarted(StreamError):
+    """A workflow id is taken by a run of another program or with other inputs."""
+
+    def __init__(self, workflow_id: str, name: str) -> None:
+        super().__init__(
+            f"workflow {workflow_id} exists: it runs {name}, with other inputs or another program; choose another id"
+        )
+        self.workflow_id, self.name = workflow_id, name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a deployment has come since it was opened: events published, answers to them, and audit lines."""
+
+    asked: int
+    answered: int
+    audited: int
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingStep:
+    """A step whose event is out and unanswered."""
+
+    step_id: str
+    facet: str
+    attempt: int
+    payload: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Why a wait for a workflow is over: it ended (`row` says how), was `rejected`, only `waiting` steps are left that
+    no handler here answers, or it was interrupted (none of the others)."""
+
+    workflow_id: str
+    row: WorkflowRow | None = None
+    rejected: FailureReason | None = None
+    waiting: tuple[WaitingStep, ...] = ()
+
+    @property
+    def is_ended(self) -> bool:
+        return self.row is not None and self.row.status in ENDED_STATUSES
+
+
+class LocalDeployment:
+    """
+    Evaluator, agents and audit of one process, around one embedded broker and one SQLite store.
+
+    Use it as a context manager. `handlers` are `--handlers` arguments; `set_up_agent` may register more. Without any
+    there is no agent. `audit_path` None: no audit. The services start with `run`; closing drains them: the agent
+    first, then the evaluator, and the audit when it has read everything.
+    """
+
+    def __init__(
+        self,
+        config: StreamConfig,
+        *,
+        handlers: Sequence[str] = (),
+        facets: Sequence[str] = (),
+        set_up_agent: Callable[[Agent], object] | None = None,
+        audit_path: Path | None = None,
+    ) -> None:
+        """Open broker and store. Raises FileInUse, FileUnusable, the store's errors and HandlerModuleError."""
+        self.config = config
+        self.topology = Topology(config)
+        self.audit_path = audit_path
+        #: What a wait looks at; the services have each their own word to stop, given in order by `close`.
+        self._stop = threading.Event()
+        self._errors: list[BaseException] = []
+        self._threads: list[tuple[threading.Thread, Callable[[], None]]] = []
+        self._started_s = time.monotonic()
+        self._has_work_left = False
+        config.data_dir.mkdir(parents=True, exist_ok=True)
+        self._audit: Audit | None = None
+        self._milestones: Milestones | None = None
+        self._base: tuple[int, int] = (0, 0)
+        with ExitStack() as opened:
+            self.broker = EmbeddedBroker(config.log_path)
+            opened.callback(self.broker.close)
+            self.store = SqliteStore(config.store_path, prefix=config.prefix)
+            opened.callback(self.store.close)
+            self.agent = self._make_agent(handlers, facets, set_up_agent)
+            self.transport = EmbeddedTransport(self.broker)
+            self.client = Client(config, self.transport)
+            opened.callback(self.client.close)
+            self._reader = self.transport.consumer(None)
+            opened.callback(self._reader.close)
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> LocalDeployment:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- programs and runs --------------------------------------------------------------------------------------
+
+    def deploy(self, program: CompiledProgram) -> None:
+        """Create the topics that are missing for a program, and publish it."""
+        self.client.apply_topics([program])
+        self.client.deploy(program)
+
+    def run(self) -> None:
+        """Start the services, once the topics are there. What keeps one of them from starting is raised by `check`."""
+        self._base = self._high_marks()
+        self._milestones = self.client.milestones()
+        self._opened.callback(self._milestones.close)
+        if self.audit_path is not None:
+            self._start_audit(self.audit_path)
+        stop_evaluator = threading.Event()
+        self._spawn("evaluator", lambda: self._run_evaluator(stop_evaluator), stop_evaluator.set)
+        if self.agent is not None:
+            self._spawn("agent", self._run_agent, self.agent.stop)
+        self._started_s = time.monotonic()
+
+    def start(self, workflow: str, inputs: Mapping[str, object], *, workflow_id: str | None = None) -> str:
+        """Start a run and return its id; the same id, program and inputs again are the same run.
+
+        Raises AlreadyStarted when the id is taken, and what Client.start raises.
+        """
+        if workflow_id is not None:
+            check_same_start(self.store.load_workflow(workflow_id), self.client, workflow, inputs)
+        return self.client.start(workflow, inputs, workflow_id=workflow_id)
+
+    def wait(
+        self,
+        workflow_id: str,
+        *,
+        timeout_s: float | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> Ending | None:
+        """Wait until nothing more comes of a run; None when `timeout_s` is over. Raises what ended a service."""
+        assert self._milestones is not None, "run() comes first"
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        last, quiet_since_s = self.progress(), time.monotonic()
+        while not self._stop.is_set():
+            self.check()
+            for milestone in self._milestones.read(_LOOK_INTERVAL_S):
+                if milestone.workflow_id == workflow_id and milestone.kind == "workflow.rejected":
+                    return Ending(workflow_id=workflow_id, rejected=milestone.error)
+            now_s, current = time.monotonic(), self.progress()
+            if on_progress is not None:
+                on_progress(current)
+            if (current.asked, current.answered) != (last.asked, last.answered):
+                last, quiet_since_s = current, now_s
+            ending = self._ending(workflow_id, is_quiet=now_s - quiet_since_s >= _QUIET_S)
+            if ending is not None:
+                return ending
+            if deadline_s is not None and now_s >= deadline_s:
+                return None
+        self.check()
+        return Ending(workflow_id=workflow_id)
+
+    def _ending(self, workflow_id: str, *, is_quiet: bool) -> Ending | None:
+        row = self.store.load_workflow(workflow_id)
+        if row is None:
+            return None
+        if row.status in ENDED_STATUSES:
+            return Ending(workflow_id=workflow_id, row=row)
+        if is_quiet and not row.runnable:
+            waiting = waiting_steps(self.store, workflow_id)
+            if waiting and not any(self.handles(step.facet) for step in waiting):
+                return Ending(workflow_id=workflow_id, row=row, waiting=waiting)
+        return None
+
+    def handles(self, facet: str) -> bool:
+        """Say whether an agent of this process answers a facet's events."""
+        names = () if self.agent is None else self.agent.registered_names()
+        return facet in names or facet.rpartition(".")[2] in names
+
+    def progress(self) -> Progress:
+        """How far it is. Any thread that does not wait meanwhile may ask."""
+        asked, answered = self._high_marks()
+        return Progress(
+            asked=asked - self._base[0],
+            answered=answered - self._base[1],
+            audited=self._audit.counts.written if self._audit is not None else 0,
+            elapsed_s=time.monotonic() - self._started_s,
+        )
+
+    def _high_marks(self) -> tuple[int, int]:
+        """How many records all facets' topics, and the control topic, have had."""
+        asked = answered = 0
+        control = self.topology.control()
+        for topic, found in self.broker.topics().items():
+            if topic != control and not self.topology.is_facet_topic(topic):
+                continue
+            marks = [self._reader.watermarks(TopicPartition(topic, n)).high for n in range(found.partitions)]
+            if topic == control:
+                answered += sum(marks)
+            else:
+                asked += sum(marks)
+        return asked, answered
+
+    # --- services -----------------------------------------------------------------------------------------------
+
+    def _make_agent(
+        self, handlers: Sequence[str], facets: Sequence[str], set_up_agent: Callable[[Agent], object] | None
+    ) -> Agent | None:
+        agent = Agent(AgentConfig(stream=self.config, facets=tuple(facets)), EmbeddedTransport(self.broker))
+        for argument in handlers:
+            agent.load_handlers(argument)
+        if set_up_agent is not None:
+            set_up_agent(agent)
+        return agent if agent.registered_names() else None
+
+    def _run_evaluator(self, stop: threading.Event) -> None:
+        # Made here: consumers belong to the thread that polls them.
+        EvaluatorService(self.config, EmbeddedTransport(self.broker), self.store).run(stop)
+
+    def _run_agent(self) -> None:
+        assert self.agent is not None
+        self._has_work_left = self.agent.run() != 0
+
+    def _start_audit(self, path: Path) -> None:
+        audit = Audit(
+            AuditConfig(stream=self.config, commands=True, lifecycle=True),
+            EmbeddedTransport(self.broker),
+            AuditFile(path),
+        )
+        self._audit = audit
+        stop = threading.Event()
+        self._spawn("audit", lambda: follow(audit, stop.is_set), stop.set)
+
+    def _spawn(self, name: str, work: Callable[[], object], stop: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001 - the one place of this thread; `check` raises it
+                _log.debug("the %s ended", name, exc_info=True)
+                self._errors.append(error)
+                self._stop.set()
+
+        thread = threading.Thread(target=guarded, name=f"local-{name}", daemon=True)
+        self._threads.append((thread, stop))
+        thread.start()
+
+    def check(self) -> None:
+        """Raise what ended a service."""
+        if self._errors:
+            raise self._errors[0]
+
+    def stop(self) -> None:
+        """Ask for the end: a wait returns. Safe in a signal handler."""
+        self._stop.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stop.is_set()
+
+    def wait_for_stop(self, timeout_s: float) -> bool:
+        """Wait for the word to stop, and say whether it has come. Raises what ended a service."""
+        stopped = self._stop.wait(timeout_s)
+        self.check()
+        return stopped
+
+    def close(self) -> bool:
+        """Drain and end the services, close everything, and say whether all handlers had finished in time."""
+        # In reverse: the audit was started first, and is to read what the others still write.
+        for thread, stop in reversed(self._threads):
+            stop()
+            thread.join()
+        self._threads.clear()
+        self._opened.close()
+        return not self._has_work_left
+
+
+def follow(audit: Audit, should_stop: Callable[[], bool], *, until_idle: bool = False) -> None:
+    """Run an audit until it is told to stop, or (`until_idle`) until it has read everything; then read to the end."""
+    empty = 0
+    try:
+        while empty < _EMPTY_READS:
+            before = audit.counts
+            lines = audit.turn(audit.config.poll_timeout_s)
+            moved = lines or audit.counts.repeated != before.repeated
+            empty = 0 if moved or not (until_idle or should_stop()) else empty + 1
+    finally:
+        audit.close()
+
+
+def waiting_steps(store: SqliteStore, workflow_id: str) -> tuple[WaitingStep, ...]:
+    """The steps of a workflow whose events wait for an answer, in order of creation."""
+    return tuple(
+        WaitingStep(step_id=step.id, facet=step.facet_name, attempt=step.attempt, payload=step.params)
+        for step in store.load_steps(workflow_id)
+        if step.state == StepState.EVENT_TRANSMIT and step.event_state and not EventState.is_terminal(step.event_state)
+    )
+
+
+def check_same_start(row: WorkflowRow | None, client: Client, workflow: str, inputs: Mapping[str, object]) -> None:
+    """Raise AlreadyStarted when `row` is a run of something else than this workflow, as deployed, with these inputs."""
+    if row is None:
+        return
+    program, name = client.definitions.find(workflow)
+    if (row.name, row.program, dict(row.inputs)) != (name, program.fingerprint, dict(inputs)):
+        raise AlreadyStarted(row.id, row.name)

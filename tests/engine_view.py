@@ -1,0 +1,103 @@
+"""What a store holds of a run, under names that a person would use: `s1.sub`, `[3].ping`, `payment`."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from afl.compiled import Node
+from afl.runtime.persistence import StepDocument, Store
+from afl.runtime.states import StepState
+from afl.runtime.types import ObjectType
+
+
+class SeenStep(NamedTuple):
+    """A stored step and where it stands, from the workflow's root (whose path is empty) down."""
+
+    path: str
+    document: StepDocument
+
+    @property
+    def id(self) -> str:
+        return self.document.id
+
+    @property
+    def state(self) -> str:
+        return self.document.state
+
+    @property
+    def is_complete(self) -> bool:
+        return self.document.state == StepState.STATEMENT_COMPLETE
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.document.state == StepState.EVENT_TRANSMIT and bool(self.document.event_state)
+
+
+def statement_names(program: object) -> dict[str, str]:
+    """Statement id to name, of all steps anywhere in a compiled program."""
+    names: dict[str, str] = {}
+    for node in _nodes(program):
+        if isinstance(node.get("call"), Mapping) and "name" in node and node.get("type") != "ImplicitDecl":
+            names[str(node.get("id") or node["name"])] = str(node["name"])
+    return names
+
+
+def seen_steps(documents: Iterable[StepDocument], names: Mapping[str, str]) -> list[SeenStep]:
+    """All steps in order of creation. Blocks are `#0`, `#1`, ... of their step; yields are `yield`."""
+    paths: dict[str, str] = {}
+    indices: dict[str, int | None] = {}
+    seen: list[SeenStep] = []
+    for document in documents:
+        paths[document.id] = path = _path(document, names, paths, indices)
+        indices[document.id] = document.foreach_index
+        seen.append(SeenStep(path, document))
+    return seen
+
+
+def _path(
+    document: StepDocument, names: Mapping[str, str], paths: Mapping[str, str], indices: Mapping[str, int | None]
+) -> str:
+    if document.container_id is None:
+        return ""
+    around = paths[document.container_id]
+    if ObjectType.is_block(document.object_type):
+        own = f"#{str(document.statement_id).removeprefix('block-')}"
+        return f"{around}{own}" if document.foreach_index is None else f"{around}[{document.foreach_index}]{own}"
+    index = indices[document.block_id] if document.block_id is not None else None
+    if index is not None:
+        around = f"{around}[{index}]"
+    name = "yield" if document.object_type == ObjectType.YIELD_ASSIGNMENT else names[str(document.statement_id)]
+    return f"{around}.{name}" if around else name
+
+
+def _nodes(tree: object) -> Iterator[Node]:
+    if isinstance(tree, Mapping):
+        yield tree
+        tree = list(tree.values())
+    if isinstance(tree, Sequence) and not isinstance(tree, str):
+        for child in tree:
+            yield from _nodes(child)
+
+
+class RunView:
+    """Reads one run from a store."""
+
+    def __init__(self, store: Store, workflow_id: str, program: object) -> None:
+        self._store = store
+        self._workflow_id = workflow_id
+        self._names = statement_names(program)
+
+    def steps(self) -> list[SeenStep]:
+        return seen_steps(self._store.load_steps(self._workflow_id), self._names)
+
+    def step(self, path: str) -> SeenStep:
+        """The only step of that path."""
+        found = [step for step in self.steps() if step.path == path]
+        assert len(found) == 1, f"{len(found)} steps at {path!r}; there are {sorted(s.path for s in self.steps())}"
+        return found[0]
+
+    def waiting(self) -> list[SeenStep]:
+        """The steps whose events are unanswered, in order of creation."""
+        return [step for step in self.steps() if step.is_waiting]
+
+    def waiting_paths(self) -> list[str]:
+        return [step.path for step in self.waiting()]

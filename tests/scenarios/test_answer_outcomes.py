@@ -1,0 +1,306 @@
+"""What becomes of an answer or a command: one outcome after the other, as the table in afl_stream.outcomes has them."""
+
+import pytest
+
+from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED
+from afl.runtime.states import EventState, StepState
+from afl_stream.answer_tokens import AnswerTokens
+from afl_stream.config import AnswerSettings, EvaluatorSettings
+from afl_stream.messages import CancelWorkflow, FailureReason, StartWorkflow, StepContinue, StepFailed, StepUpdate
+from afl_stream.outcomes import ANSWER_RULES, Outcome
+from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk, ask_again, step_id_of
+from tests.scenarios.loop_harness import Deployment, program_of
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk(Deployment(None, DESK))
+
+
+def reason_of_only(desk: Desk, topic: str) -> tuple[str, str]:
+    """Why the only dead letter of a topic is one: the reason, and the text for people."""
+    (letter,) = desk.deployment.dead_letters(topic)
+    headers = dict(letter.headers)
+    return headers["afl_dlq_reason"].decode(), headers["afl_dlq_error"].decode()
+
+
+def kinds(desk: Desk, workflow_id: str = "wf-1") -> list[str]:
+    return [milestone.kind for milestone in desk.deployment.milestones(workflow_id)]
+
+
+def test_applied_moves_the_step_on_and_what_waited_for_it(desk: Desk) -> None:
+    desk.start()
+
+    desk.answer(desk.step(FIRST).id, THIRD)
+
+    assert desk.step(FIRST).returns == {"answer": THIRD}
+    assert desk.step(FIRST).state == StepState.STATEMENT_COMPLETE
+    assert desk.step(THIRD).event_state == EventState.CREATED
+    assert desk.deployment.outcomes() == {"applied": 2}
+
+
+def test_applied_also_to_an_answer_of_which_only_step_and_result_are_known(desk: Desk) -> None:
+    desk.start()
+    step_id = desk.step(FIRST).id
+
+    desk.deployment.put(desk.deployment.topology.control(), f'{{"step_id": "{step_id}", "result": {{}}}}'.encode())
+    desk.deployment.settle()
+
+    assert desk.step(FIRST).state == StepState.STATEMENT_COMPLETE
+
+
+def test_applied_updates_show_in_the_step_which_goes_on_waiting(desk: Desk) -> None:
+    desk.start()
+    step = desk.step(FIRST)
+
+    desk.send(StepUpdate(step_id=step.id, partial={"length": 3}))
+    assert desk.step(FIRST).returns == {"length": 3}
+    assert (desk.step(FIRST).state, desk.step(FIRST).event_state) == (step.state, EventState.PROCESSING)
+
+    desk.answer(step.id, THIRD)
+    assert desk.step(FIRST).returns == {"length": 3, "answer": THIRD}
+
+
+def test_applied_failures_fail_the_run_by_their_own_words(desk: Desk) -> None:
+    desk.start()
+
+    desk.send(StepFailed(step_id=desk.step(FIRST).id, error=FailureReason(type="Busy", message="not today")))
+    desk.answer(desk.step(SECOND).id, "late, but asked")
+
+    row = desk.deployment.workflow("wf-1")
+    assert row.status == ERROR
+    assert row.error is not None
+    assert (row.error.type, row.error.message, row.error.facet) == ("Busy", "not today", ASK)
+
+
+def test_applied_cancellations_end_the_workflow_at_once(desk: Desk) -> None:
+    desk.start()
+
+    desk.send(CancelWorkflow(workflow_id="wf-1", reason="enough"))
+
+    assert desk.deployment.workflow("wf-1").status == CANCELLED
+    assert kinds(desk) == ["workflow.started", "workflow.cancelled"]
+
+
+def test_duplicate_answers_do_nothing_the_first_one_wins(desk: Desk) -> None:
+    desk.start()
+    step_id = desk.step(FIRST).id
+    desk.answer(step_id, THIRD)
+    before = desk.deployment.workflow("wf-1").revision
+
+    desk.answer(step_id, "too late")
+    desk.answer(step_id, "too late", event_id=f"{step_id}#1", attempt=1)
+    desk.send(StepFailed(step_id=step_id, error=FailureReason(type="Busy", message="too late")))
+
+    assert desk.step(FIRST).returns == {"answer": THIRD}
+    assert desk.deployment.workflow("wf-1").revision == before
+    assert desk.deployment.outcomes() == {"applied": 2, "duplicate": 3}
+    assert kinds(desk) == ["workflow.started"]
+    assert desk.deployment.dead_letters(desk.deployment.topology.control()) == []
+
+
+def test_duplicate_starts_do_nothing(desk: Desk) -> None:
+    desk.start()
+    desk.start()
+
+    assert desk.deployment.outcomes() == {"applied": 1, "duplicate": 1}
+    assert len(desk.deployment.events(ASK)) == 2
+
+
+def test_superseded_answers_are_recorded_and_the_current_attempt_goes_on_waiting(desk: Desk) -> None:
+    desk.start()
+    step = desk.step(SECOND)
+    ask_again(desk.deployment, step)
+
+    desk.answer(step.id, "of the first attempt", attempt=1)
+    assert desk.step(SECOND).state == StepState.EVENT_TRANSMIT
+    assert kinds(desk) == ["workflow.started", "answer.superseded"]
+
+    desk.answer(step.id, "of the second", event_id=f"{step.id}#2")
+    assert desk.step(SECOND).returns == {"answer": "of the second"}
+    assert desk.deployment.outcomes() == {"applied": 2, "superseded": 1}
+
+
+def test_late_answers_are_recorded(desk: Desk) -> None:
+    desk.start()
+    step = desk.step(FIRST)
+    desk.send(CancelWorkflow(workflow_id="wf-1"))
+
+    desk.answer(step.id, THIRD)
+    desk.send(CancelWorkflow(workflow_id="wf-1"))
+
+    assert desk.step(FIRST).returns == {}
+    assert kinds(desk) == ["workflow.started", "workflow.cancelled", "answer.late"]
+    assert desk.deployment.outcomes() == {"applied": 2, "late": 2}
+
+
+def test_early_answers_are_parked_and_applied_when_their_step_asks(desk: Desk) -> None:
+    desk.start()
+    desk.answer(step_id_of(THIRD, "wf-1"), "known before it was asked")
+    assert desk.deployment.outcomes() == {"applied": 1, "early": 1}
+    assert len(desk.deployment.store.parked()) == 1
+
+    desk.answer(desk.step(FIRST).id, THIRD)
+    desk.deployment.clock.advance(1_000)
+    desk.deployment.settle()
+
+    assert desk.step(THIRD).returns == {"answer": "known before it was asked"}
+    assert desk.deployment.store.parked() == []
+
+
+def test_unknown_workflows_answers_are_parked_and_applied_when_it_is_started(desk: Desk) -> None:
+    desk.answer(step_id_of(SECOND, "wf-1"), "known before it was asked")
+    assert desk.deployment.outcomes() == {"unknown": 1}
+
+    desk.start()
+    desk.deployment.clock.advance(1_000)
+    desk.deployment.settle()
+
+    assert desk.step(SECOND).returns == {"answer": "known before it was asked"}
+    assert desk.deployment.store.parked() == []
+
+
+def test_unknown_answers_are_dead_lettered_when_they_expire() -> None:
+    desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(parked_answer_expiry_ms=60_000)))
+    desk.answer("wf-never:abc", "to nobody")
+    desk.deployment.clock.advance(59_000)
+    desk.deployment.settle()
+    assert desk.deployment.dead_letters(desk.deployment.topology.control()) == []
+
+    desk.deployment.clock.advance(2_000)
+    desk.deployment.settle()
+
+    reason, text = reason_of_only(desk, desk.deployment.topology.control())
+    assert reason == "AnswerExpired"
+    assert "wf-never:abc" in text
+    assert desk.deployment.store.parked() == []
+
+
+def test_early_answers_that_have_expired_are_applied_if_their_step_asks_by_now() -> None:
+    # The evaluators were away when the time was up: what can be applied is not given up.
+    desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(parked_answer_expiry_ms=60_000)))
+    desk.answer(step_id_of(SECOND, "wf-1"), "known before it was asked")
+    desk.start()
+    desk.deployment.remove(desk.evaluator, killed=True)
+    desk.deployment.clock.advance(61_000)
+    assert desk.step(SECOND).returns == {}
+
+    desk.deployment.evaluator()
+    desk.deployment.settle()
+
+    assert desk.step(SECOND).returns == {"answer": "known before it was asked"}
+    assert desk.deployment.dead_letters(desk.deployment.topology.control()) == []
+
+
+def test_refused_answers_without_the_right_token_are_dead_lettered() -> None:
+    desk = Desk(Deployment(None, DESK, answers=AnswerSettings(token_secret="secret", token_key_id="k1")))
+    desk.start()
+    step_id = desk.step(FIRST).id
+    (token,) = [event.answer_token for event in desk.deployment.events(ASK) if event.step_id == step_id]
+    forged = AnswerTokens("k1", {"k1": "guessed"}).token_for(f"{step_id}#1", 1)
+
+    for wrong in (None, "", "k1.", forged, "k2." + (token or "").partition(".")[2]):
+        desk.answer(step_id, "not asked", answer_token=wrong)
+    assert desk.step(FIRST).returns == {}
+    desk.answer(step_id, THIRD, answer_token=token)
+
+    assert desk.step(FIRST).returns == {"answer": THIRD}
+    assert desk.deployment.outcomes() == {"applied": 2, "refused": 5}
+    letters = desk.deployment.dead_letters(desk.deployment.topology.control())
+    assert {dict(letter.headers)["afl_dlq_reason"] for letter in letters} == {b"AnswerRefused"}
+
+
+def test_unreadable_records_are_dead_lettered(desk: Desk) -> None:
+    desk.deployment.put(desk.deployment.topology.control(), b"junk", key=b"wf-1")
+    desk.deployment.settle()
+
+    assert reason_of_only(desk, desk.deployment.topology.control())[0] == "bad_magic"
+    assert desk.deployment.outcomes() == {"unreadable": 1}
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (StartWorkflow(workflow_id="wf-1", workflow=REPORT, inputs={"subject": "other"}), "AlreadyExists"),
+        (StartWorkflow(workflow_id="wf-1", workflow="desk.Other", inputs={"subject": FIRST}), "AlreadyExists"),
+        (StartWorkflow(workflow_id="wf-2", workflow="desk.Reprot"), "UnknownProgram"),
+        (StartWorkflow(workflow_id="wf-2", workflow=REPORT, program="0" * 64), "UnknownProgram"),
+        (StartWorkflow(workflow_id="wf-2", workflow=REPORT), "MissingInput"),
+        (StartWorkflow(workflow_id="wf-2", workflow=REPORT, inputs={"subject": 3}), "InputTypeMismatch"),
+        (StartWorkflow(workflow_id="wf-2", workflow=REPORT, inputs={"subject": "", "x": 1}), "UnknownInput"),
+        (CancelWorkflow(workflow_id="wf-2"), "NothingToCancel"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_rejected_commands_are_dead_lettered(
+    desk: Desk, command: StartWorkflow | CancelWorkflow, reason: str
+) -> None:
+    desk.start()
+    before = desk.deployment.workflow("wf-1")
+
+    desk.send(command)
+
+    found, text = reason_of_only(desk, desk.deployment.topology.commands())
+    assert found == reason
+    assert desk.deployment.outcomes() == {"applied": 1, "rejected": 1}
+    assert desk.deployment.workflow("wf-1") == before
+    assert desk.deployment.store.load_workflow("wf-2") is None
+    if isinstance(command, StartWorkflow) and command.workflow_id == "wf-2":
+        (milestone,) = desk.deployment.milestones("wf-2")
+        assert milestone.kind == "workflow.rejected"
+        assert milestone.error is not None
+        assert (milestone.error.type, milestone.error.message) == (reason, text.removeprefix(f"{reason}: "))
+
+
+def test_rejected_is_a_start_whose_event_facet_has_no_topic(desk: Desk) -> None:
+    program = program_of(DESK.replace("desk", "attic"))
+    desk.deployment.client.apply_topics([program])
+    desk.deployment.client.deploy(program)
+    topic = desk.deployment.topology.facet("attic.Ask")
+    desk.deployment.transport.admin().delete_topic(topic)
+
+    desk.send(StartWorkflow(workflow_id="wf-2", workflow="attic.Report", inputs={"subject": ""}))
+
+    reason, text = reason_of_only(desk, desk.deployment.topology.commands())
+    assert reason == "TopicMissing"
+    assert topic in text
+    assert "afl-stream topics apply" in text
+
+
+def test_rejected_commands_tell_near_names(desk: Desk) -> None:
+    desk.send(StartWorkflow(workflow_id="wf-2", workflow="desk.Reprot"))
+
+    assert "desk.Report" in reason_of_only(desk, desk.deployment.topology.commands())[1]
+
+
+def test_a_workflow_that_met_every_outcome_still_completes(desk: Desk) -> None:
+    desk.answer("wf-1:abc", "to a step that never comes")
+    desk.start()
+    desk.answer(desk.step(FIRST).id, THIRD)
+    desk.answer(desk.step(FIRST).id, "again")
+    desk.start()
+    assert desk.deployment.workflow("wf-1").status == PAUSED
+
+    desk.finish()
+
+    assert desk.deployment.workflow("wf-1").status == COMPLETED
+    assert desk.deployment.workflow("wf-1").outputs == {"answers": [THIRD, SECOND, THIRD]}
+
+
+def test_every_outcome_has_its_tests() -> None:
+    tested = {name.split("_")[1] for name in globals() if name.startswith("test_")}
+
+    assert {str(outcome) for outcome in Outcome} <= tested
+    assert {rule.outcome for rule in ANSWER_RULES} | {Outcome.UNREADABLE, Outcome.REJECTED} == set(Outcome)
+
+
+def test_an_answer_and_its_copy_in_one_batch_are_one_answer_and_one_duplicate(desk: Desk) -> None:
+    desk.start()
+    step_id = desk.step(FIRST).id
+    for text in (THIRD, "copy"):
+        desk.deployment.send(StepContinue(step_id=step_id, result={"answer": text}))
+
+    desk.deployment.settle()
+
+    assert desk.step(FIRST).returns == {"answer": THIRD}
+    assert desk.deployment.outcomes() == {"applied": 2, "duplicate": 1}

@@ -1,0 +1,233 @@
+"""What the command line does with what it should not be given: it says which, ends with a code, and does nothing."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.command_lines import Called, CommandLine
+
+
+@pytest.fixture
+def command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(tmp_path, capsys)
+
+
+@pytest.fixture
+def deployed(command_line: CommandLine) -> CommandLine:
+    return command_line.deployed()
+
+
+def _refused(called: Called, code: int, *words: str) -> None:
+    """The code, the words, in a line or two, and no traceback."""
+    assert called.code == code, called
+    missing = [word for word in words if word not in called.err]
+    assert missing == [], called.err
+    assert "Traceback" not in called.err
+    assert len(called.err.splitlines()) <= 2
+    assert called.out == ""
+
+
+START_REFUSALS: list[tuple[Sequence[str], int, Sequence[str]]] = [
+    (["Wach", "--input", "hosts=[]"], 3, ["Wach", "did you mean net.Watch?"]),
+    (["Watch"], 2, ["needs input hosts: [String]"]),
+    (["Watch", "--input", "hosts=7"], 2, ["hosts", "Int 7", "expected [String]"]),
+    (["Watch", "--input", "hosts=a"], 2, ["hosts", "String 'a'", "expected [String]"]),
+    (["Watch", "--input", "hosts=[1]"], 2, ["hosts[0]", "String wanted, found Int 1"]),
+    (["Watch", "--input", "hosts=[]", "--input", "factor=fast"], 2, ["factor", "String 'fast'", "expected Double"]),
+    (["Watch", "--input", "hosts=[]", "--input", "factor=NaN"], 2, ["factor", "expected Double"]),
+    (["Watch", "--input", "hosts=[]", "--input", "host=a"], 2, ["no input host", "hosts: [String]"]),
+    (["Watch", "--input", "hosts"], 2, ["--input hosts", "NAME=VALUE"]),
+    (["Watch", "--input", "hosts=[]", "--input", "hosts=[]"], 2, ["hosts is given twice"]),
+    (["Watch", "--inputs", '{"hosts": ['], 2, ["--inputs", "not JSON", "line 1"]),
+    (["Watch", "--inputs", "[]"], 2, ["--inputs", "expected a JSON object", "an array"]),
+    (["Watch", "--inputs", "@nothing.json"], 2, ["--inputs @nothing.json", "No such file"]),
+    (["Watch", "--input", "hosts=[]", "--id", "a b"], 2, ["'a b'", "workflow id"]),
+    (["Watch", "--input", "hosts=[]", "--prefix", "other."], 3, ["other.definitions", "afl-stream topics apply"]),
+    (["Watch", "--input", "hosts=[]", "--wait", "--handlers", "no.such"], 2, ["no.such", "there is no module no"]),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "said"), START_REFUSALS)
+def test_a_start_that_cannot_be_is_refused_before_anything_is_produced(
+    words: Sequence[str], code: int, said: Sequence[str], deployed: CommandLine
+) -> None:
+    _refused(deployed("start", *words), code, *said)
+
+    assert deployed.records() == 0
+
+
+def test_an_id_that_is_taken_by_other_inputs_is_refused(command_line: CommandLine) -> None:
+    command_line("dev", command_line.program, "--input", "hosts=[]", "--id", "w1")
+
+    _refused(command_line("start", "Watch", "--input", 'hosts=["a"]', "--id", "w1"), 2, "w1", "choose another id")
+    assert command_line.records() == 1
+
+
+ANSWER_REFUSALS: list[tuple[Callable[[str], Sequence[str]], int, Sequence[str]]] = [
+    (lambda step: ["continue", step, "--result", '{"ok": 1}'], 2, ["ok: Boolean wanted, found Int 1", "(ok: Boolean)"]),
+    (lambda step: ["continue", step, "--result", "{ok: true}"], 2, ["--result", "not JSON"]),
+    (lambda step: ["continue", step, "--result", "true"], 2, ["--result", "expected a JSON object", "a Boolean"]),
+    (lambda step: ["continue", "w1", "--result", "{}"], 2, ["'w1'", "step id"]),
+    (lambda step: ["continue", "w1:00", "--result", "{}"], 3, ["no step w1:00", "status w1"]),
+    (lambda step: ["continue", "w2:00", "--result", "{}"], 3, ["no run w2"]),
+    (lambda step: ["continue", f"{step[:-1]}", "--result", "{}"], 3, ["no step", "did you mean w1:"]),
+    (lambda step: ["fail", "w1:00"], 3, ["no step w1:00"]),
+    (lambda step: ["fail", "w 1:00"], 2, ["'w 1:00'", "step id"]),
+    (lambda step: ["cancel", "w/1"], 2, ["'w/1'", "workflow id"]),
+    (lambda step: ["status", "w2"], 3, ["no run w2"]),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "said"), ANSWER_REFUSALS)
+def test_an_answer_that_cannot_be_is_refused_before_anything_is_produced(
+    words: Callable[[str], Sequence[str]], code: int, said: Sequence[str], command_line: CommandLine
+) -> None:
+    command_line("dev", command_line.program, "--input", "hosts=[]", "--id", "w1")
+    (note,) = command_line.steps("w1", "net.Note")
+
+    _refused(command_line(*words(note)), code, *said)
+
+    assert command_line.records() == 1
+
+
+def test_a_step_takes_one_answer_and_an_ended_run_takes_none(command_line: CommandLine) -> None:
+    command_line("dev", command_line.program, "--input", 'hosts=["a"]', "--id", "w1")
+    (note,), (ping,) = command_line.steps("w1", "net.Note"), command_line.steps("w1", "net.Ping")
+    command_line("continue", note, "--result", '{"ok": true}')
+    command_line("evaluator", "--until-idle")
+
+    _refused(command_line("continue", note, "--result", '{"ok": true}'), 2, "has its answer already")
+    command_line("continue", ping, "--result", '{"ms": 1}')
+    command_line("evaluator", "--until-idle")
+    _refused(command_line("fail", ping), 2, "COMPLETED")
+    _refused(command_line("cancel", "w1"), 2, "COMPLETED")
+
+
+def test_a_result_with_other_names_is_taken_with_a_note(command_line: CommandLine) -> None:
+    command_line("dev", command_line.program, "--input", "hosts=[]", "--id", "w1")
+    (note,) = command_line.steps("w1", "net.Note")
+
+    called = command_line("continue", note, "--result", '{"okay": true}')
+
+    assert called.code == 0
+    assert "net.Note declares no okay; it returns (ok: Boolean)" in called.err
+
+
+@pytest.mark.parametrize("command", ["dev", "deploy"])
+def test_mistakes_in_a_file_are_shown_where_they_are(command: str, command_line: CommandLine) -> None:
+    wrong = command_line.file("wrong.afl", "namespace n {\n  event facet A()\n  workflow W() andThen { s = A(c = 1) }\n}\n")
+
+    called = command_line(command, wrong)
+
+    assert called.code == 2
+    assert "wrong.afl:3:32: error" in called.err
+    assert "    |                                ^" in called.err
+    assert not command_line.data_dir.exists()
+
+
+DEV_REFUSALS: list[tuple[Sequence[str], int, Sequence[str]]] = [
+    (["--start", "Wach"], 3, ["Wach", "did you mean net.Watch?"]),
+    ([], 2, ["needs input hosts"]),
+    (["--input", "hosts=[]", "--handlers", "nothing.py"], 2, ["nothing.py", "no such file"]),
+    (["--input", "hosts=[]", "--handlers", "json"], 2, ["json", "'handle'"]),
+    (["--input", "hosts=[]", "--handlers", "json:dump=net.Pong."], 2, ["'net.Pong.' is no facet name"]),
+    (["--input", "hosts=[]", "--config", "nothing.toml"], 2, ["no settings file nothing.toml"]),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "said"), DEV_REFUSALS)
+def test_dev_refuses_what_cannot_be_run(
+    words: Sequence[str], code: int, said: Sequence[str], command_line: CommandLine
+) -> None:
+    _refused(command_line("dev", command_line.program, *words), code, *said)
+
+
+def test_inputs_without_a_workflow_to_start_are_refused_with_the_names(command_line: CommandLine) -> None:
+    two = command_line.file("two.afl", "namespace n { workflow A(x: Int) => () \n workflow B(x: Int) => () }")
+
+    _refused(command_line("dev", two, "--input", "x=1"), 2, "--start", "n.A, n.B")
+
+
+def test_a_file_that_is_not_there_is_named(command_line: CommandLine) -> None:
+    _refused(command_line("deploy", "nothing.afl"), 2, "nothing.afl")
+
+
+def test_a_facet_without_a_topic_is_named_with_the_command_that_creates_it(command_line: CommandLine) -> None:
+    command_line("topics", "apply")
+
+    called = command_line("deploy", command_line.program)
+
+    _refused(called, 3, "no topic afl.events.net.", f"afl-stream topics apply {command_line.program}")
+
+
+@pytest.mark.parametrize(
+    "words", [("evaluator",), ("audit", "--until-idle"), ("start", "Watch"), ("deploy", "{program}"), ("cancel", "w1")]
+)
+def test_a_deployment_that_is_not_there_is_not_created_on_the_side(
+    words: Sequence[str], command_line: CommandLine
+) -> None:
+    words = [word.format(program=command_line.program) for word in words]
+
+    _refused(command_line(*words), 3, str(command_line.data_dir / "log.sqlite3"), "afl-stream topics apply")
+    assert not command_line.data_dir.exists()
+
+
+def test_a_setting_that_is_unknown_is_named_with_its_file(command_line: CommandLine) -> None:
+    settings = command_line.file("settings.toml", "prefx = 'a.'")
+
+    _refused(command_line("status", "--config", settings), 2, settings, "prefx", "prefix")
+
+
+def _garbage(path: Path) -> None:
+    path.write_bytes(b"this is no database" * 100)
+
+
+def _foreign(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+    connection.close()
+
+
+@pytest.mark.parametrize("spoil", [_garbage, _foreign])
+@pytest.mark.parametrize("words", [("evaluator", "--until-idle"), ("status",)])
+def test_a_store_that_is_damaged_or_of_something_else_is_named_and_left_alone(
+    words: Sequence[str], spoil: Callable[[Path], None], deployed: CommandLine
+) -> None:
+    store = deployed.data_dir / "store.sqlite3"
+    spoil(store)
+    before = store.read_bytes()
+
+    _refused(deployed(*words), 3, str(store))
+    assert store.read_bytes() == before
+
+
+@pytest.mark.parametrize("spoil", [_garbage, _foreign])
+def test_a_log_that_is_damaged_or_of_something_else_is_named_and_left_alone(
+    spoil: Callable[[Path], None], command_line: CommandLine
+) -> None:
+    command_line.data_dir.mkdir()
+    log = command_line.data_dir / "log.sqlite3"
+    spoil(log)
+    before = log.read_bytes()
+
+    _refused(command_line("topics", "apply"), 3, str(log))
+    assert log.read_bytes() == before
+
+
+def test_a_store_of_another_prefix_is_refused(command_line: CommandLine) -> None:
+    command_line("dev", command_line.program, "--input", "hosts=[]")
+
+    called = command_line("status", "--prefix", "other.")
+
+    _refused(called, 3, "store.sqlite3", "'afl.'", "'other.'")
+
+
+def test_errors_are_a_document_too_for_those_who_ask_for_json(command_line: CommandLine) -> None:
+    called = command_line("status", "--json")
+
+    assert called.code == 3
+    assert called.document["error"]["exit_code"] == 3
+    assert called.document["error"]["message"] in called.err

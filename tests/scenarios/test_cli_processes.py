@@ -1,0 +1,108 @@
+"""The command line as real processes: one after another on one embedded log, and stopped by signals."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.eventually import eventually
+from tests.scenarios.command_lines import CommandLine
+
+_SLOW_HANDLERS = """
+import pathlib, threading
+def ping(payload):
+    pathlib.Path(__file__).with_name("ping-began").touch()
+    threading.Event().wait(0.5)
+    return {"ms": 7}
+def register_handlers(runner):
+    runner.register("net.Ping", ping)
+    runner.register("net.Note", lambda payload: {"ok": True})
+"""
+
+
+@pytest.fixture
+def command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(tmp_path, capsys)
+
+
+def test_processes_one_after_another_bring_a_run_to_its_end(command_line: CommandLine) -> None:
+    run = command_line.run
+    codes = [
+        run("topics", "apply", command_line.program).code,
+        run("deploy", command_line.program).code,
+        run("start", "Watch", "--input", 'hosts=["a", "bbb"]', "--id", "w1").code,
+        run("evaluator", "--until-idle").code,
+        run("agent", "--handlers", command_line.handlers, "--until-idle").code,
+        run("evaluator", "--until-idle").code,
+    ]
+    status = run("status", "w1", "--json")
+
+    assert codes == [0] * 6
+    assert (status.document["status"], status.document["outputs"]) == ("COMPLETED", {"times": [1, 3], "label": "none"})
+
+
+def test_a_second_process_on_the_log_is_told_who_has_it_and_may_look_at_the_runs(command_line: CommandLine) -> None:
+    command_line.deployed()
+    holder = command_line.process("evaluator")
+    assert holder.stderr is not None
+    assert "Ctrl-C" in holder.stderr.readline()
+
+    second = command_line.run("start", "Watch", "--input", "hosts=[]")
+    waiting = command_line.run("start", "Watch", "--input", "hosts=[]", "--wait")
+    status = command_line.run("status", "--json")
+
+    holder.send_signal(signal.SIGTERM)
+    holder.communicate()
+    for refused in (second, waiting):
+        assert refused.code == 3
+        assert str(command_line.data_dir / "log.sqlite3") in refused.err
+        assert str(holder.pid) in refused.err
+        assert "Traceback" not in refused.err
+    assert (status.code, status.document) == (0, [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("words", [("evaluator",), ("agent", "--handlers", "handlers_of_watch.py"), ("audit",)])
+def test_a_service_ends_with_0_when_it_is_told_to(
+    words: tuple[str, ...], number: signal.Signals, command_line: CommandLine
+) -> None:
+    command_line.deployed()
+    service = command_line.process(*words)
+    assert service.stderr is not None
+    assert "Ctrl-C" in service.stderr.readline()
+
+    service.send_signal(number)
+    _, err = service.communicate()
+
+    assert service.returncode == 0
+    assert "Traceback" not in err
+
+
+def test_dev_finishes_and_answers_what_runs_when_it_is_told_to_end(command_line: CommandLine) -> None:
+    handlers = command_line.file("slow.py", _SLOW_HANDLERS)
+    dev = command_line.process(
+        "dev", command_line.program, "--handlers", handlers, "--input", 'hosts=["a"]', "--id", "w1"
+    )
+    eventually(lambda: (command_line.folder / "ping-began").exists())
+
+    dev.send_signal(signal.SIGTERM)
+    _, err = dev.communicate()
+    command_line("evaluator", "--until-idle")
+
+    assert dev.returncode == 0
+    assert "Traceback" not in err
+    assert command_line("status", "w1", "--json").document["outputs"] == {"times": [7], "label": "none"}
+
+
+def test_a_reader_that_goes_away_ends_the_audit_without_a_word(command_line: CommandLine) -> None:
+    command_line("dev", command_line.program, "--input", f"hosts={json.dumps([str(n) for n in range(2000)])}")
+    audit = command_line.process("audit", "--from-beginning", "--until-idle")
+    assert audit.stdout is not None
+    audit.stdout.readline()
+    audit.stdout.close()
+    audit.stdout = None
+    _, err = audit.communicate()
+
+    assert audit.returncode == 130
+    assert "Traceback" not in err

@@ -1,0 +1,168 @@
+"""A crash at any step of the loop, followed by a restart: every workflow completes, every step once, nothing lost."""
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import afl.runtime
+import afl_stream
+from afl_stream.embedded import FAULT_POINTS, Crash, Faults
+from tests.scenarios.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
+from tests.scenarios.loop_harness import Deployment
+from tests.scenarios.shop import SHOP, Handlers, assert_one_answer_each, start_orders
+
+ORDERS = 2
+
+#: Where each party can be crashed, and how often a point is passed before a later crash there.
+EVALUATOR_POINTS = {
+    "control.read": 2,
+    "control.applied": 2,
+    "control.persisted": 2,
+    "control.published": 2,
+    "control.committed": 2,
+    "control.lanes_published": 1,
+    "control.positions_read": 1,
+    "outbox.before_publish": 2,
+    "outbox.published": 2,
+    "outbox.lanes_published": 1,
+    "store.compared": 2,
+    "store.written": 2,
+    "store.committed": 2,
+}
+AGENT_POINTS = {
+    "agent.polled": 1,
+    "agent.started": 2,
+    "agent.handled": 3,
+    "agent.produced": 3,
+    "agent.acknowledged": 3,
+    "agent.committed": 2,
+}
+TRANSPORT_POINTS = {
+    "produce.before_append": 4,
+    "produce.after_append_before_ack": 4,
+    "poll.before_deliver": 2,
+    "commit.before": 2,
+    "commit.after": 2,
+    "rebalance.before_revoke": 1,
+    "rebalance.after_revoke": 1,
+    "rebalance.before_assign": 1,
+    "close.before_leave": 1,
+}
+#: Of the broker itself: whoever has the file written dies.
+BROKER_POINTS = {"log.before_write": 4, "log.after_write": 4}
+#: Of a party that this loop does not have; its crashes are in tests/unit/stream/test_audit.py.
+ELSEWHERE = {"audit.polled", "audit.written", "audit.synced", "audit.committed"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Who crashes, where, and after how many passes."""
+
+    party: str
+    point: str
+    passes: int
+
+    def __str__(self) -> str:
+        return f"{self.party}-{self.point}-{self.passes}"
+
+
+def places() -> list[Place]:
+    parties = (
+        ("evaluator", EVALUATOR_POINTS | TRANSPORT_POINTS),
+        ("agent", AGENT_POINTS | TRANSPORT_POINTS),
+        ("broker", BROKER_POINTS),
+    )
+    return [
+        Place(party=party, point=point, passes=passes)
+        for party, points in parties
+        for point, later in points.items()
+        for passes in (0, later)
+    ]
+
+
+class Life:
+    """One process with an evaluator and an agent in it, from its start to its clean end or its crash."""
+
+    def __init__(self, deployment: Deployment, handlers: Handlers, faults: dict[str, Faults]) -> None:
+        self._deployment = deployment
+        self._handlers = handlers
+        self._faults = faults
+
+    def live(self) -> None:
+        deployment = self._deployment
+        evaluator = deployment.evaluator(self._faults["evaluator"])
+        worker = deployment.worker(self._handlers(), self._faults["agent"])
+        deployment.round()
+        for _ in range(2):
+            # Everybody gives partitions up and takes them again, while outbox rows wait to be deleted.
+            deployment.broker.rebalance(deployment.config.evaluator_group)
+            guest = deployment.worker(self._handlers())
+            guest.join()
+            deployment.round()
+            deployment.remove(guest, killed=False)
+            worker.turn()
+        deployment.settle()
+        deployment.remove(worker, killed=False)
+        deployment.remove(evaluator, killed=False)
+
+
+def faults_at(deployment: Deployment, place: Place) -> dict[str, Faults]:
+    faults = {"evaluator": Faults(), "agent": Faults(), "broker": deployment.broker_faults}
+    faults[place.party].fail_at(place.point, passes=place.passes)
+    return faults
+
+
+def no_faults(deployment: Deployment) -> dict[str, Faults]:
+    return {"evaluator": Faults(), "agent": Faults(), "broker": deployment.broker_faults}
+
+
+@pytest.mark.parametrize("place", places(), ids=str)
+def test_a_crash_anywhere_and_a_restart_lose_nothing_and_do_nothing_twice(place: Place, tmp_path: Path) -> None:
+    deployment, handlers = Deployment(tmp_path, SHOP), Handlers()
+    orders = start_orders(deployment, ORDERS)
+
+    with pytest.raises(Crash, match=place.point):
+        Life(deployment, handlers, faults_at(deployment, place)).live()
+    deployment.crash_and_restart()
+    assert_no_offset_past_its_effect(deployment)
+    Life(deployment, handlers, no_faults(deployment)).live()
+
+    assert_delivered(deployment, orders)
+    for order in orders:
+        assert_one_answer_each(deployment, order)
+    assert_no_offset_past_its_effect(deployment)
+    deployment.crash()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_crash_after_another_loses_nothing_either(seed: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    everywhere = list(places())
+    deployment, handlers = Deployment(tmp_path, SHOP), Handlers()
+    orders = start_orders(deployment, ORDERS)
+
+    for _ in range(5):
+        place = random.choice(everywhere)
+        with suppress(Crash):
+            Life(deployment, handlers, faults_at(deployment, place)).live()
+        deployment.crash_and_restart()
+        assert_no_offset_past_its_effect(deployment)
+    Life(deployment, handlers, no_faults(deployment)).live()
+
+    assert_delivered(deployment, orders)
+    for order in orders:
+        assert_one_answer_each(deployment, order)
+    deployment.crash()
+
+
+def test_every_crash_point_of_the_sources_is_crashed_at() -> None:
+    probed: set[str] = set()
+    for package in (afl_stream, afl.runtime):
+        for source in Path(package.__path__[0]).rglob("*.py"):
+            probed |= set(re.findall(r'probe\(\s*"([a-z_.]+)"', source.read_text()))
+    assert set(FAULT_POINTS) == set(TRANSPORT_POINTS) | set(BROKER_POINTS)
+    assert probed == {*EVALUATOR_POINTS, *AGENT_POINTS, *TRANSPORT_POINTS, *BROKER_POINTS, *ELSEWHERE}

@@ -1,0 +1,302 @@
+"""The audit writes one line for each record, from the first of each topic, and once across a restart."""
+
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from afl_stream.agent import LostRecords
+from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
+from afl_stream.audit_lines import encode_line
+from afl_stream.embedded import Crash, EmbeddedTransport, Faults
+from afl_stream.errors import NewerFormat, SchemaUnavailable, TopicMissing
+from afl_stream.messages import (
+    FailureReason,
+    Lifecycle,
+    Message,
+    StartWorkflow,
+    StepContinue,
+    StepFailed,
+    StepUpdate,
+)
+from afl_stream.transport import OffsetOutOfRange, TopicPartition
+from tests.eventually import eventually
+from tests.unit.stream.agent_bench import PAY, Deployment, MoodyCodec, event
+
+TOPIC = "afl.events.billing.Pay"
+
+
+class AuditBench:
+    """An audit of a deployment into a file, in a process of its own as far as the broker can tell."""
+
+    def __init__(self, deployment: Deployment, path: Path, faults: Faults | None = None, **settings: Any) -> None:
+        codec = settings.pop("codec", None)
+        self.path = path
+        self.transport = EmbeddedTransport(deployment.broker)
+        self.audit = Audit(
+            AuditConfig(stream=deployment.stream, **settings),
+            self.transport,
+            AuditFile(path),
+            codec=codec,
+            probe=(faults or Faults()).probe,
+        )
+
+    def catch_up(self) -> None:
+        while self.audit.turn(0):
+            pass
+        self.audit.turn(0)
+
+    def kill(self) -> None:
+        self.transport.abandon()
+        self.audit.close()
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def answer(deployment: Deployment, message: Message) -> None:
+    deployment.producer.produce("afl.control", deployment.codec.encode(message), key=b"wf-1")
+    deployment.producer.flush(10)
+
+
+def audited(deployment: Deployment, path: Path, **settings: Any) -> list[dict[str, Any]]:
+    bench = AuditBench(deployment, path, **settings)
+    bench.catch_up()
+    bench.audit.close()
+    return lines_of(path)
+
+
+def test_an_event_becomes_a_line_that_says_what_where_and_when(tmp_path: Path) -> None:
+    deployment = Deployment()
+    deployment.publish(event(step=1, attempt=2, payload={"amount": 3}))
+    written_at_ms = deployment.records(TOPIC)[0].timestamp_ms
+
+    (line,) = audited(deployment, tmp_path / "audit.jsonl")
+
+    time = line.pop("time")
+    assert line == {
+        "kind": "event",
+        "workflow": "wf-1",
+        "step": "wf-1:1",
+        "facet": "billing.Pay",
+        "event_id": "wf-1:1#2",
+        "attempt": 2,
+        "payload": {"amount": 3},
+        "topic": TOPIC,
+        "partition": 0,
+        "offset": 0,
+        "time_ms": written_at_ms,
+    }
+    assert time.endswith("Z")
+    assert time[19:23] == f".{written_at_ms % 1000:03d}"
+
+
+def test_each_answer_becomes_a_line_of_its_kind(tmp_path: Path) -> None:
+    deployment = Deployment()
+    answer(deployment, StepUpdate(step_id="wf-1:1", partial={"progress": 50}))
+    answer(deployment, StepContinue(step_id="wf-1:1", result={"paid": True}, event_id="wf-1:1#1", group="g"))
+    answer(deployment, StepFailed(step_id="wf-1:2", error=FailureReason(type="ValueError", message="no card")))
+
+    update, result, failed = audited(deployment, tmp_path / "audit.jsonl")
+
+    assert (update["kind"], update["answer"], update["partial"]) == ("answer", "StepUpdate", {"progress": 50})
+    assert (result["result"], result["event_id"], result["group"]) == ({"paid": True}, "wf-1:1#1", "g")
+    assert (failed["workflow"], failed["step"]) == ("wf-1", "wf-1:2")
+    assert failed["error"] == {"type": "ValueError", "message": "no card"}
+
+
+def test_an_answer_in_json_is_a_line_like_any_other(tmp_path: Path) -> None:
+    deployment = Deployment()
+    deployment.producer.produce("afl.control", b'{"step_id": "wf-1:1", "result": {"paid": true}}', key=b"wf-1")
+
+    (line,) = audited(deployment, tmp_path / "audit.jsonl")
+
+    assert (line["workflow"], line["result"]) == ("wf-1", {"paid": True})
+
+
+def test_commands_and_milestones_are_followed_when_asked_for(tmp_path: Path) -> None:
+    deployment = Deployment()
+    start = StartWorkflow(workflow_id="wf-1", workflow="shop.Checkout", inputs={"total": 5})
+    milestone = Lifecycle(workflow_id="wf-1", kind="workflow.started", at=1)
+    deployment.producer.produce("afl.commands", deployment.codec.encode(start), key=b"wf-1")
+    deployment.producer.produce("afl.lifecycle", deployment.codec.encode(milestone), key=b"wf-1")
+
+    assert audited(deployment, tmp_path / "without.jsonl", group="without") == []
+    lines = audited(deployment, tmp_path / "with.jsonl", group="with", commands=True, lifecycle=True)
+
+    by_kind = {line["kind"]: line for line in lines}
+    assert (by_kind["command"]["name"], by_kind["command"]["inputs"]) == ("shop.Checkout", {"total": 5})
+    assert by_kind["lifecycle"]["milestone"] == "workflow.started"
+
+
+def test_a_record_that_cannot_be_read_becomes_a_line_with_the_reason(tmp_path: Path) -> None:
+    deployment = Deployment()
+    deployment.publish(event(step=1))
+    deployment.publish_bytes(PAY, b"junk", key=b"wf-2:\xff")
+    deployment.publish(event(step=3))
+
+    first, second, third = audited(deployment, tmp_path / "audit.jsonl")
+
+    assert (first["kind"], third["kind"]) == ("event", "event")
+    assert (second["kind"], second["reason"], second["key"]) == ("unreadable", "bad_magic", "wf-2:\\xff")
+    assert (second["topic"], second["offset"], second["size_bytes"]) == (TOPIC, 1, 4)
+
+
+def test_a_new_facets_topic_is_followed_from_its_first_record(tmp_path: Path) -> None:
+    deployment = Deployment()
+    bench = AuditBench(deployment, tmp_path / "audit.jsonl")
+    bench.catch_up()
+
+    deployment.create_topics(["billing.Void"])
+    deployment.publish(event("billing.Void", 7))
+
+    def seen() -> bool:
+        bench.audit.turn(0)
+        return [line["facet"] for line in lines_of(bench.path)] == ["billing.Void"]
+
+    eventually(seen)
+    bench.audit.close()
+
+
+def test_dead_letters_are_not_events(tmp_path: Path) -> None:
+    deployment = Deployment()
+    deployment.producer.produce("afl.dlq.events.billing.Pay", b"junk")
+
+    assert audited(deployment, tmp_path / "audit.jsonl") == []
+
+
+def test_a_restart_goes_on_where_the_audit_stopped(tmp_path: Path) -> None:
+    deployment, path = Deployment(), tmp_path / "audit.jsonl"
+    deployment.publish(event(step=1))
+    audited(deployment, path)
+    deployment.publish(event(step=2))
+
+    assert [line["step"] for line in audited(deployment, path)] == ["wf-1:1", "wf-2:2"]
+
+
+@pytest.mark.parametrize("passes", [0, 1])
+@pytest.mark.parametrize("step", ["polled", "written", "synced", "committed"])
+def test_a_crash_at_any_step_leaves_each_line_once(tmp_path: Path, step: str, passes: int) -> None:
+    deployment, path, faults = Deployment(), tmp_path / "audit.jsonl", Faults()
+    deployment.publish(*(event(step=n) for n in range(1, 5)))
+    faults.fail_at(f"audit.{step}", passes=passes)
+    bench = AuditBench(deployment, path, faults, batch_records=2)
+    with pytest.raises(Crash):
+        bench.catch_up()
+    bench.kill()
+
+    audited(deployment, path)
+
+    assert [line["offset"] for line in lines_of(path)] == [0, 1, 2, 3]
+
+
+def test_a_line_that_a_crash_has_torn_is_written_anew(tmp_path: Path) -> None:
+    deployment, path = Deployment(), tmp_path / "audit.jsonl"
+    deployment.publish(event(step=1))
+    audited(deployment, path)
+    deployment.publish(event(step=2))
+    with path.open("ab") as file:
+        file.write(b'{"kind":"event","wor')
+
+    assert [line["step"] for line in audited(deployment, path)] == ["wf-1:1", "wf-2:2"]
+
+
+def test_reading_from_the_beginning_writes_everything_that_the_log_holds(tmp_path: Path) -> None:
+    deployment = Deployment()
+    deployment.publish(event(step=1), event(step=2))
+    audited(deployment, tmp_path / "first.jsonl")
+
+    again = audited(deployment, tmp_path / "second.jsonl", from_beginning=True)
+
+    assert [line["offset"] for line in again] == [0, 1]
+
+
+def test_records_that_were_gone_before_they_were_read_are_an_error_or_a_line(tmp_path: Path) -> None:
+    deployment, path = Deployment(), tmp_path / "audit.jsonl"
+    deployment.publish(event(step=1))
+    audited(deployment, path)
+    deployment.publish(*(event(step=n) for n in range(2, 6)))
+    deployment.broker.truncate(TopicPartition(TOPIC, 0), 3)
+    strict = AuditBench(deployment, path)
+    with pytest.raises(OffsetOutOfRange):
+        strict.audit.turn(0)
+    strict.audit.close()
+
+    _, lost, *rest = audited(deployment, path, lost_records=LostRecords.EARLIEST)
+
+    assert lost == {"kind": "lost", "topic": TOPIC, "partition": 0, "expected_offset": 1, "found_offset": 3}
+    assert [line["offset"] for line in rest] == [3, 4]
+
+
+def test_a_topic_that_was_made_anew_is_not_taken_for_what_was_written_before(tmp_path: Path) -> None:
+    deployment, path = Deployment(), tmp_path / "audit.jsonl"
+    deployment.publish(event(step=1))
+    before_ms = deployment.records(TOPIC)[0].timestamp_ms
+    audited(deployment, path)
+    deployment.admin.delete_topic(TOPIC)
+    deployment.create_topics([PAY])
+    eventually(lambda: deployment.broker.now_ms() > before_ms)
+    deployment.publish(event(step=2))
+
+    assert [line["step"] for line in audited(deployment, path)] == ["wf-1:1", "wf-2:2"]
+
+
+def test_a_schema_that_cannot_be_looked_up_now_is_waited_for(tmp_path: Path) -> None:
+    deployment = Deployment()
+    deployment.publish(event(step=1), event(step=2))
+    codec = MoodyCodec(deployment, SchemaUnavailable("00ff", "away"), times=2)
+    bench = AuditBench(deployment, tmp_path / "audit.jsonl", codec=codec)
+
+    def all_written() -> bool:
+        bench.audit.turn(0)
+        return len(lines_of(bench.path)) == 2
+
+    eventually(all_written)
+    bench.audit.close()
+
+
+def test_a_record_of_a_newer_format_halts_its_partition_and_is_reported(tmp_path: Path) -> None:
+    deployment = Deployment()
+    deployment.publish(event(step=1))
+    bench = AuditBench(
+        deployment, tmp_path / "audit.jsonl", codec=MoodyCodec(deployment, NewerFormat("9.0", "1.0"), times=1)
+    )
+
+    bench.catch_up()
+    problems = bench.audit.problems
+    bench.audit.close()
+
+    (problem,) = problems
+    assert "afl.events.billing.Pay[0] offset 0" in problem
+    assert lines_of(bench.path) == []
+
+
+def test_lines_may_go_to_a_stream() -> None:
+    deployment, stream = Deployment(), io.BytesIO()
+    deployment.publish(event(step=1))
+    audit = Audit(AuditConfig(stream=deployment.stream), EmbeddedTransport(deployment.broker), AuditStream(stream))
+
+    audit.turn(0)
+    audit.close()
+
+    assert json.loads(stream.getvalue())["step"] == "wf-1:1"
+
+
+def test_numbers_that_json_does_not_have_are_named() -> None:
+    line = encode_line({"payload": {"values": [math.inf, -math.inf, math.nan, 1.5]}})
+
+    assert json.loads(line) == {"payload": {"values": ["Infinity", "-Infinity", "NaN", 1.5]}}
+
+
+def test_a_missing_topic_is_refused(tmp_path: Path) -> None:
+    deployment = Deployment()
+    deployment.admin.delete_topic("afl.control")
+    bench = AuditBench(deployment, tmp_path / "audit.jsonl")
+
+    with pytest.raises(TopicMissing, match=r"afl\.control"):
+        bench.audit.start()
+    bench.audit.close()

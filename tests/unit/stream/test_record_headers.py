@@ -1,0 +1,119 @@
+"""Headers of records and of dead letters."""
+
+import pytest
+
+from afl_stream.errors import Reason, SchemaUnavailable, Unreadable
+from afl_stream.headers import cloud_event_id, dead_letter_headers, header, headers_for, trace_context
+from afl_stream.messages import (
+    CancelWorkflow,
+    Event,
+    ExternalEvent,
+    Lifecycle,
+    Message,
+    ProgramDefinition,
+    ProgramPointer,
+    StartWorkflow,
+    StepContinue,
+)
+
+TRACE = (("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), ("tracestate", b"a=b"))
+
+EVENT = Event(
+    id="w:ab#2",
+    workflow_id="w",
+    execution_id="e",
+    step_id="w:ab",
+    event_type="billing.Pay",
+    state="event.Created",
+    payload={},
+    attempt=2,
+    created_at=1_700_000_000_123,
+)
+
+
+def test_an_event_carries_cloud_event_attributes_versions_and_attempt() -> None:
+    assert headers_for(EVENT, source="/afl/evaluator") == (
+        ("ce_specversion", b"1.0"),
+        ("ce_id", b"w:ab#2"),
+        ("ce_type", b"afl.event.billing.Pay"),
+        ("ce_source", b"/afl/evaluator"),
+        ("ce_time", b"2023-11-14T22:13:20.123Z"),
+        ("ce_subject", b"w:ab"),
+        ("afl_attempt", b"2"),
+        ("content-type", b"application/avro"),
+        ("afl_workflow_version", b"1.0"),
+        ("afl_step_schema_version", b"1.0"),
+        ("afl_runtime_version", b"0.1.0"),
+    )
+
+
+def test_an_answer_carries_the_trace_of_its_event_and_the_time_it_is_told() -> None:
+    answer = StepContinue(step_id="w:ab", event_id="w:ab#2", attempt=2)
+    headers = headers_for(answer, source="/afl/agent", at_ms=0, caused_by=(*TRACE, ("other", b"x")))
+
+    assert headers[-2:] == TRACE
+    assert header(headers, "ce_id") == "w:ab#2:StepContinue"
+    assert header(headers, "ce_time") == "1970-01-01T00:00:00.000Z"
+    assert header(headers, "other") is None
+
+
+def test_trace_context_is_passed_on_and_nothing_else() -> None:
+    assert trace_context([("a", b"1"), *TRACE, ("b", b"2")]) == TRACE
+
+
+@pytest.mark.parametrize(
+    ("message", "identity"),
+    [
+        (EVENT, "w:ab#2"),
+        (StepContinue(step_id="w:ab"), "w:ab:StepContinue"),
+        (StepContinue(step_id="w:ab", attempt=3), "w:ab#3:StepContinue"),
+        (StartWorkflow(workflow_id="w", workflow="a.B"), "w:StartWorkflow"),
+        (CancelWorkflow(workflow_id="w"), "w:CancelWorkflow"),
+        (ExternalEvent(workflow_id="w", name="n", id="x"), "x"),
+        (ExternalEvent(workflow_id="w", name="n"), "w:n:0"),
+        (Lifecycle(workflow_id="w", kind="workflow.started", at=5), "w:workflow.started:5"),
+        (ProgramDefinition(fingerprint="f", program=b""), "f"),
+        (ProgramPointer(workflow="a.B", fingerprint="f"), "a.B:f"),
+    ],
+)
+def test_a_record_that_is_sent_again_has_the_same_id(message: Message, identity: str) -> None:
+    assert cloud_event_id(message) == identity
+
+
+def test_a_dead_letter_says_where_it_was_and_why() -> None:
+    error = Unreadable(Reason.BAD_AVRO, "a length of -1")
+    headers = dead_letter_headers(
+        topic="afl.control", partition=3, offset=17, error=error, headers=(("keep", b"me"),), at_ms=0
+    )
+
+    assert headers == (
+        ("keep", b"me"),
+        ("afl_dlq_topic", b"afl.control"),
+        ("afl_dlq_partition", b"3"),
+        ("afl_dlq_offset", b"17"),
+        ("afl_dlq_reason", b"bad_avro"),
+        ("afl_dlq_error", b"bad_avro: a length of -1"),
+        ("afl_dlq_time", b"1970-01-01T00:00:00.000Z"),
+    )
+
+
+def test_a_dead_letter_that_dies_again_names_its_last_origin_only() -> None:
+    first = dead_letter_headers(topic="a", partition=0, offset=1, error=ValueError("x"))
+    again = dead_letter_headers(topic="dlq.a", partition=0, offset=2, error=KeyError("y"), headers=first)
+
+    assert [value for name, value in again if name == "afl_dlq_topic"] == [b"dlq.a"]
+    assert header(again, "afl_dlq_reason") == "KeyError"
+    assert len(again) == 5
+
+
+def test_an_errors_text_is_cut_and_always_utf8() -> None:
+    error = SchemaUnavailable("x", "\ud800" + "y" * 5_000)
+    text = header(dead_letter_headers(topic="a", partition=0, offset=1, error=error), "afl_dlq_error")
+
+    assert text is not None
+    assert "\\ud800" in text
+    assert len(text) < 1_100
+
+
+def test_the_last_of_several_headers_counts() -> None:
+    assert header([("a", b"1"), ("a", b"2")], "a") == "2"

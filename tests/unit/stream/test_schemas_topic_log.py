@@ -1,0 +1,76 @@
+"""The schemas topic: what was announced is read whole, by everyone, and never half."""
+
+import pytest
+
+from afl_stream.embedded import EmbeddedBroker, EmbeddedTransport, Faults
+from afl_stream.errors import SchemaUnavailable
+from afl_stream.schemas_topic import SchemasTopic
+from afl_stream.transport import BrokerUnavailable, TopicPartition
+
+TOPIC = "afl.schemas"
+
+
+def broker_with_topic(partitions: int = 1) -> EmbeddedBroker:
+    broker = EmbeddedBroker()
+    EmbeddedTransport(broker).admin().create_topic(TOPIC, partitions=partitions)
+    return broker
+
+
+def test_what_one_process_announces_another_reads_from_the_beginning_and_then_the_news() -> None:
+    broker = broker_with_topic()
+    writer, reader = (SchemasTopic(EmbeddedTransport(broker), TOPIC) for _ in range(2))
+    writer.append(b"1", b"one")
+    writer.append(b"2", b"two")
+
+    assert reader.read_to_end() == [(b"1", b"one"), (b"2", b"two")]
+    assert reader.read_to_end() == []
+
+    writer.append(b"3", b"three")
+    assert reader.read_to_end() == [(b"3", b"three")]
+
+
+def test_all_partitions_are_read() -> None:
+    topic = SchemasTopic(EmbeddedTransport(broker_with_topic(partitions=3)), TOPIC)
+    for n in range(9):
+        topic.append(b"%d" % n, b"schema")
+
+    assert sorted(key or b"" for key, _ in topic.read_to_end()) == [b"%d" % n for n in range(9)]
+
+
+def test_a_read_that_fails_gives_all_of_it_the_next_time() -> None:
+    broker, faults = broker_with_topic(), Faults()
+    SchemasTopic(EmbeddedTransport(broker), TOPIC).append(b"1", b"one")
+    reader = SchemasTopic(EmbeddedTransport(broker, probe=faults.probe), TOPIC)
+    faults.fail_at("poll.before_deliver", error=BrokerUnavailable("no leader"))
+
+    with pytest.raises(SchemaUnavailable, match="no leader"):
+        reader.read_to_end()
+    assert reader.read_to_end() == [(b"1", b"one")]
+
+
+def test_what_left_the_log_is_not_waited_for() -> None:
+    broker = broker_with_topic()
+    topic = SchemasTopic(EmbeddedTransport(broker), TOPIC)
+    topic.append(b"1", b"one")
+    topic.append(b"2", b"two")
+    broker.truncate(TopicPartition(TOPIC, 0), 1)
+
+    assert topic.read_to_end() == [(b"2", b"two")]
+
+
+def test_a_missing_topic_is_named_with_the_command_that_creates_it() -> None:
+    topic = SchemasTopic(EmbeddedTransport(EmbeddedBroker()), TOPIC)
+
+    with pytest.raises(SchemaUnavailable, match=r"no topic afl\.schemas.*afl-stream topics apply"):
+        topic.read_to_end()
+    with pytest.raises(SchemaUnavailable, match=r"afl\.schemas"):
+        topic.append(b"1", b"one")
+
+
+def test_an_announcement_that_is_not_acknowledged_says_so() -> None:
+    faults = Faults()
+    transport = EmbeddedTransport(broker_with_topic(), probe=faults.probe)
+    faults.fail_at("produce.before_append", error=BrokerUnavailable("no leader"))
+
+    with pytest.raises(SchemaUnavailable, match="no leader"):
+        SchemasTopic(transport, TOPIC).append(b"1", b"one")

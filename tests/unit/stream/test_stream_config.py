@@ -1,0 +1,108 @@
+"""Settings from file and environment."""
+
+from pathlib import Path
+
+import pytest
+
+from afl_stream.config import MASK, AgentSettings, AnswerSettings, StreamConfig, load_config
+from afl_stream.errors import ConfigError
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "afl-stream.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_defaults_hold_where_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    config = load_config(environ={})
+
+    assert config == StreamConfig()
+    assert config.prefix == "afl."
+    assert config.topics.control_partitions == 6
+    assert config.topics.event_partitions == 12
+    assert config.evaluator_group == "afl.evaluator"
+    assert config.agent_group("billing.Pay") == "afl.agent.billing.Pay"
+    assert config.store_path == Path(".afl/store.sqlite3")
+    assert config.log_path == Path(".afl/log.sqlite3")
+
+
+def test_the_file_in_the_working_directory_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, 'prefix = "acme."')
+
+    assert load_config(environ={}).prefix == "acme."
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    file = written(tmp_path, 'prefix = ""\n[agent]\nmax_concurrent = 4\ngrace_s = 5\n[store]\npath = "x.db"')
+
+    config = load_config(file, {"AFL_AGENT_MAX_CONCURRENT": "9", "AFL_OTHER": "ignored"})
+
+    assert config.prefix == ""
+    assert config.agent == AgentSettings(max_concurrent=9, grace_s=5)
+    assert config.store_path == Path("x.db")
+    assert config.evaluator_group == "evaluator"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("prefix = ", "file: found"),
+        ("prefix = 7", "prefix: found 7, expected a string"),
+        ('prefix = "a b"', "prefix: found 'a b', expected at most 100 characters"),
+        ("prefx = 'a'", r"prefx: found 'a', expected no such key; did you mean prefix\?"),
+        (
+            "[agent]\nmax_concurent = 1",
+            "agent.max_concurent: found 1, expected no such key; did you mean max_concurrent",
+        ),
+        ("[agent]\nmax_concurrent = 0", "agent.max_concurrent: found 0, expected 1 or more"),
+        ("[agent]\nmax_concurrent = true", "agent.max_concurrent: found True, expected a whole number"),
+        ("[agent]\nmax_concurrent = '4'", "agent.max_concurrent: found '4', expected a whole number"),
+        ("agent = 4", r"agent: found 4, expected a table \[agent\]"),
+        ("transport = 'pigeon'", "transport: found 'pigeon', expected one of embedded"),
+        ("[topics]\nfacet_template = 'events'", "topics.facet_template: found 'events'"),
+        ("[topics]\nfacet_template = '{tenant}{facet}'", "topics.facet_template: found"),
+        ("[evaluator]\ngroup = '{facet}'", "evaluator.group: found '{facet}'"),
+        ("[agent]\ngroup = ''", "agent.group: found ''"),
+        ("[answers]\ntoken_secret = 7", r"answers.token_secret: found '\*+', expected a string"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named_with_file_and_key(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=rf"afl-stream\.toml: {said}"):
+        load_config(written(tmp_path, text), {})
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "said"),
+    [
+        ("AFL_AGENT_GRACE_S", "soon", "agent.grace_s: found 'soon', expected a whole number"),
+        ("AFL_AGENT_GRACE_S", "-1", "agent.grace_s: found -1, expected 0 or more"),
+        ("AFL_PREFIX", "a/b", "prefix: found 'a/b'"),
+    ],
+)
+def test_a_variable_that_cannot_be_used_is_named(tmp_path: Path, variable: str, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"environment {variable}: {said}"):
+        load_config(written(tmp_path, ""), {variable: text})
+
+
+def test_a_file_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing"):
+        load_config(tmp_path / "gone.toml", {})
+
+
+def test_secrets_are_masked_wherever_settings_are_shown() -> None:
+    config = StreamConfig(answers=AnswerSettings(token_secret="hush"))
+
+    assert config.describe()["answers.token_secret"] == MASK
+    assert "hush" not in repr(config)
+    assert StreamConfig().describe()["answers.token_secret"] is None
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    for key in StreamConfig().describe():
+        section, _, name = key.rpartition(".")
+        owner = getattr(StreamConfig(), section) if section else StreamConfig()
+        assert owner.__dataclass_fields__[name].metadata["meaning"]

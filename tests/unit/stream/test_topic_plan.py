@@ -1,0 +1,282 @@
+"""The topics of a deployment: names, sizes, and what is to be done about them."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from afl_stream.config import StreamConfig, TopicSettings
+from afl_stream.errors import DeclarationError, TopicMissing, TopicNameRefused, TopicTooSmall
+from afl_stream.resources import topic_texts
+from afl_stream.topic_declarations import KINDS, load_declarations, parse_declaration
+from afl_stream.topics import PlanAction, Topology, check_topic_name
+
+FACET = topic_texts()["facet"]
+CONTROL = topic_texts()["control"]
+
+
+@dataclass(frozen=True)
+class BrokerTopic:
+    """A topic as a broker describes it."""
+
+    partitions: int
+    replication: int
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+def topology(prefix: str = "afl.", facet_template: str = "{prefix}events.{facet}", facet_toml: str = FACET) -> Topology:
+    declarations = load_declarations()
+    declarations["facet"] = parse_declaration("facet", facet_toml, "facet.toml")
+    return Topology(StreamConfig(prefix=prefix, topics=TopicSettings(facet_template=facet_template)), declarations)
+
+
+def as_declared(of: Topology, facets: list[str]) -> dict[str, BrokerTopic]:
+    return {spec.name: BrokerTopic(spec.partitions, spec.replication, dict(spec.settings)) for spec in of.specs(facets)}
+
+
+def test_topics_are_named_after_prefix_and_facet() -> None:
+    names = topology()
+
+    assert names.control() == "afl.control"
+    assert names.commands() == "afl.commands"
+    assert names.external() == "afl.external"
+    assert names.lifecycle() == "afl.lifecycle"
+    assert names.definitions() == "afl.definitions"
+    assert names.schemas() == "afl.schemas"
+    assert names.facet("billing.ProcessPayment") == "afl.events.billing.ProcessPayment"
+    assert names.dlq("afl.control") == "afl.dlq.control"
+    assert names.dlq("afl.events.billing.ProcessPayment") == "afl.dlq.events.billing.ProcessPayment"
+
+
+def test_the_prefix_may_be_empty_and_the_template_the_facet_alone() -> None:
+    names = topology(prefix="", facet_template="{facet}")
+
+    assert names.control() == "control"
+    assert names.facet("billing.Pay") == "billing.Pay"
+    assert names.dlq("billing.Pay") == "dlq.billing.Pay"
+
+
+def test_the_shipped_declarations_say_why_for_every_topic() -> None:
+    declarations = load_declarations()
+
+    assert tuple(declarations) == KINDS
+    for declaration in declarations.values():
+        assert all(sentence.endswith(".") for sentence in declaration.why.values())
+
+
+def test_control_commands_and_external_have_the_same_partitions() -> None:
+    specs = {spec.name: spec for spec in topology().specs([])}
+
+    assert {specs[name].partitions for name in ("afl.control", "afl.commands", "afl.external")} == {6}
+
+
+def test_a_facet_has_twelve_partitions_three_replicas_and_a_weeks_retention() -> None:
+    spec = next(spec for spec in topology().specs(["a.B"]) if spec.name == "afl.events.a.B")
+
+    assert (spec.partitions, spec.replication) == (12, 3)
+    assert spec.settings == {
+        "cleanup.policy": "delete",
+        "max.message.bytes": "1048588",
+        "min.insync.replicas": "2",
+        "retention.ms": str(7 * 24 * 3600 * 1000),
+    }
+
+
+def test_compacted_topics_keep_their_records_for_ever() -> None:
+    for spec in topology().specs([]):
+        if spec.name in ("afl.definitions", "afl.schemas"):
+            assert spec.settings["cleanup.policy"] == "compact"
+            assert "retention.ms" not in spec.settings
+
+
+def test_a_single_broker_is_never_asked_for_two_replicas_in_sync() -> None:
+    single = Topology(StreamConfig(topics=TopicSettings(replication=1)))
+
+    assert {(spec.replication, spec.settings["min.insync.replicas"]) for spec in single.specs(["a.B"])} == {(1, "1")}
+
+
+def test_topics_take_what_max_event_bytes_allows() -> None:
+    large = Topology(StreamConfig(max_event_bytes=5_000_000))
+
+    assert all(int(spec.settings["max.message.bytes"]) > 5_000_000 for spec in large.specs(["a.B"]))
+
+
+def test_every_topic_that_is_read_has_one_for_its_dead_letters() -> None:
+    names = [spec.name for spec in topology().specs(["a.B"])]
+
+    assert [name for name in names if "dlq" in name] == [
+        "afl.dlq.control",
+        "afl.dlq.commands",
+        "afl.dlq.external",
+        "afl.dlq.events.a.B",
+    ]
+
+
+def test_a_plan_creates_what_is_not_there() -> None:
+    plans = topology().plan(["a.B"], {})
+
+    assert {plan.action for plan in plans} == {PlanAction.CREATE}
+    assert "afl.events.a.B" in [plan.spec.name for plan in plans]
+
+
+def test_a_plan_for_topics_as_declared_has_nothing_to_do() -> None:
+    names = topology()
+
+    assert {plan.action for plan in names.plan(["a.B"], as_declared(names, ["a.B"]))} == {PlanAction.OK}
+
+
+def test_a_plan_says_in_what_a_topic_differs() -> None:
+    names = topology()
+    existing = as_declared(names, ["a.B"])
+    existing["afl.events.a.B"] = BrokerTopic(
+        3, 3, {"cleanup.policy": "delete", "max.message.bytes": "1048588", "retention.ms": "1000"}
+    )
+
+    plan = next(plan for plan in names.plan(["a.B"], existing) if plan.action is not PlanAction.OK)
+
+    assert plan.action is PlanAction.DIFFERS
+    assert plan.spec.name == "afl.events.a.B"
+    assert plan.differences == (
+        "partitions: found 3, declared 12",
+        "min.insync.replicas: found the broker's default, declared 2",
+        "retention.ms: found 1000, declared 604800000",
+    )
+
+
+def test_a_missing_topic_is_an_error_with_the_command_that_creates_it() -> None:
+    names = topology()
+    existing = as_declared(names, ["a.B"])
+    del existing["afl.events.a.B"]
+
+    with pytest.raises(TopicMissing, match=r"afl\.events\.a\.B .*events of a\.B; run: afl-stream topics apply"):
+        names.require(["a.B"], existing)
+
+
+def test_a_topic_that_takes_less_than_max_event_bytes_is_refused_at_start() -> None:
+    names = topology()
+    existing = as_declared(names, ["a.B"])
+    names.require(["a.B"], existing)
+    existing["afl.events.a.B"] = BrokerTopic(12, 3, {"max.message.bytes": "100000"})
+
+    with pytest.raises(TopicTooSmall, match=r"afl\.events\.a\.B takes records of 100000 bytes"):
+        names.require(["a.B"], existing)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "é", "a\n", "x" * 250])
+def test_names_that_kafka_does_not_take_are_refused(name: str) -> None:
+    with pytest.raises(TopicNameRefused):
+        check_topic_name(name)
+
+
+def test_a_facet_whose_dead_letter_topic_is_too_long_is_refused() -> None:
+    facet = "n." + "x" * 236
+
+    assert len(topology().facet(facet)) == 249
+    with pytest.raises(TopicNameRefused, match="253 characters, Kafka takes 249"):
+        topology().check_names([facet])
+
+
+def test_facets_that_kafka_folds_together_are_refused() -> None:
+    with pytest.raises(TopicNameRefused, match=r"folds it together with afl\.events\.a\.b_C"):
+        topology().check_names(["a_b.C", "a.b_C"])
+
+
+def test_a_facet_may_not_take_the_topic_of_something_else() -> None:
+    with pytest.raises(TopicNameRefused, match=r"facet control, is already the topic of the control topic"):
+        topology(facet_template="{prefix}{facet}").check_names(["control"])
+
+
+SHARED = (
+    FACET
+    + """
+[[shared]]
+topic = "{prefix}events.billing"
+facets = ["billing.Pay", "billing.Refund"]
+
+[sizes."billing.Pay"]
+partitions = 24
+[sizes."billing.Refund"]
+retention_ms = 1_209_600_000
+"""
+)
+
+
+def test_several_facets_share_a_topic_when_it_is_declared() -> None:
+    names = topology(facet_toml=SHARED)
+
+    assert names.facet("billing.Pay") == names.facet("billing.Refund") == "afl.events.billing"
+    specs = [spec for spec in names.specs(["billing.Pay", "billing.Refund"]) if spec.name == "afl.events.billing"]
+    assert [(spec.partitions, spec.settings["retention.ms"]) for spec in specs] == [(24, "1209600000")]
+
+
+def test_the_pattern_matches_topics_of_facets_and_no_others() -> None:
+    names = topology(facet_toml=SHARED)
+
+    assert names.facet_pattern().startswith("^")
+    for topic in ("afl.events.a.B", "afl.events.billing"):
+        assert re.match(names.facet_pattern(), topic)
+        assert names.is_facet_topic(topic)
+    for topic in ("afl.control", "aflxevents.a.B", "afl.dlq.events.a.B", "other.afl.events.a.B", "afl.events."):
+        assert not re.match(names.facet_pattern(), topic)
+        assert not names.is_facet_topic(topic)
+
+
+def test_where_the_template_is_the_facet_alone_the_other_topics_are_told_apart() -> None:
+    names = topology(facet_template="{facet}")
+
+    assert names.is_facet_topic("billing.Pay")
+    for topic in ("afl.control", "afl.schemas", "afl.dlq.billing.Pay", "__consumer_offsets"):
+        assert not names.is_facet_topic(topic)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x =", "file: found"),
+        (CONTROL.replace('name = "{prefix}control"', ""), "name: found None, expected a string"),
+        (CONTROL.replace('partitions = "control_partitions"', "partitions = 0"), "partitions: found 0, expected"),
+        (CONTROL.replace('partitions = "control_partitions"', 'partitions = "many"'), "partitions: found 'many'"),
+        (CONTROL.replace('"delete"', '"shred"'), "cleanup_policy: found 'shred', expected one of delete"),
+        (CONTROL.replace("retention_ms = 604_800_000", ""), "retention_ms: found None"),
+        (CONTROL.replace('key = "All', 'keys = "All'), "why: found .* expected a sentence for each of key"),
+        ("colour = 1\n" + CONTROL, "colour: found 1, expected one of"),
+        ("shared = []\n" + CONTROL, "shared: found"),
+    ],
+)
+def test_a_declaration_that_cannot_be_used_is_named_with_file_and_key(text: str, said: str) -> None:
+    with pytest.raises(DeclarationError, match=f"control.toml: {said}"):
+        parse_declaration("control", text, "control.toml")
+
+
+@pytest.mark.parametrize(
+    ("addition", "said"),
+    [
+        ("[[shared]]\ntopic = 'x'", "shared: found"),
+        (
+            "[[shared]]\ntopic = 'x'\nfacets = ['a']\n[[shared]]\ntopic = 'y'\nfacets = ['a']",
+            "shared.facets: found 'a'",
+        ),
+        ("[sizes.a]\ncolour = 1", "sizes.a.colour: found 1"),
+        ("[sizes.a]\npartitions = -1", "sizes.a.partitions: found -1"),
+    ],
+)
+def test_a_facets_own_declarations_are_checked(addition: str, said: str) -> None:
+    with pytest.raises(DeclarationError, match=said):
+        parse_declaration("facet", FACET + "\n" + addition, "facet.toml")
+
+
+def test_a_directory_replaces_shipped_declarations_one_by_one(tmp_path: Path) -> None:
+    (tmp_path / "schemas.toml").write_text(topic_texts()["schemas"].replace("partitions = 1", "partitions = 2"))
+
+    declarations = load_declarations(tmp_path)
+
+    assert declarations["schemas"].partitions == 2
+    assert declarations["control"] == load_declarations()["control"]
+
+
+def test_a_directory_with_a_file_of_no_known_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "contorl.toml").write_text(CONTROL)
+
+    with pytest.raises(DeclarationError, match="file name: found 'contorl'"):
+        load_declarations(tmp_path)
