@@ -17,8 +17,10 @@ def take_changes(execution: Execution, batch: Batch) -> None:
     """
     expected = execution.revision
     execution.revision = expected + 1
-    documents = [_document(execution, step) for step in execution.dirty]
-    execution.dirty.clear()
+    documents, execution.documents = execution.documents, []
+    if execution.dirty:
+        documents[:0] = [_document(execution, step) for step in execution.dirty]
+        execution.dirty.clear()
     effects = execution.effects
     if not expected:
         batch.programs[execution.plan.fingerprint] = execution.plan.program_text()
@@ -51,7 +53,7 @@ def _row(execution: Execution) -> WorkflowRow:
             execution.execution,
             execution.runner_id,
             execution.lane,
-            len(execution.steps),
+            execution.count,
             execution.iterations,
             execution.created_at_ms,
             execution.now_ms,

@@ -269,18 +269,20 @@ class Evaluator:
                 error = IterationLimitReached(self.max_iterations)
                 return ExecutionResult(False, execution.id, {}, error, iterations, ExecutionStatus.TIMEOUT)
             execution.now_ms = now_ms()
-            made = len(execution.steps)
+            made = execution.count
             if telemetry is not None:
                 telemetry.log_iteration_start(execution.id, iterations)
             run_iteration(execution)
             execution.fail_if_stuck()
-            changed = len(execution.dirty)
+            changed = len(execution.dirty) + len(execution.documents)
             batch.now_ms = execution.now_ms
             take_changes(execution, batch)
             commit(batch)
-            batch.clear()
+            batch.changes.clear()
+            if batch.tasks or batch.outbox or batch.programs:
+                batch.clear()
             if telemetry is not None:
-                telemetry.log_iteration_end(execution.id, iterations, len(execution.steps) - made, changed)
+                telemetry.log_iteration_end(execution.id, iterations, execution.count - made, changed)
             iterations += 1
         self._workflows.keep(execution)
         return self._result(execution, iterations + 1)
@@ -316,9 +318,11 @@ class Evaluator:
 
         def change(execution: Execution) -> bool:
             step = execution.steps.get(step_id)
-            if step is None:
+            if step is not None:
+                return apply(execution, step)
+            if self.persistence.get_step(step_id) is None:
                 raise ValueError(missing)
-            return apply(execution, step)
+            return False  # It is complete and never waited for anybody.
 
         workflow_id = workflow_of(step_id)
         if workflow_id is None:

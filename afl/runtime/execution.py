@@ -2,32 +2,25 @@
 
 Iterations. What happens to a step in one iteration is seen by its block and its container from the next one on; steps
 made in an iteration run in that same iteration. So endings are collected while an iteration runs and told to those who
-wait when it is over (`end_iteration`), which fills the queue of the next. Work is proportional to what happened.
+wait when it is over (notices.py), which fills the queue of the next. Work is proportional to what happened.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from hashlib import blake2b
 from typing import Protocol
 
 from afl.runtime import limits
+from afl.runtime.binding import bind_statement
 from afl.runtime.errors import NestingTooDeep, NoProgress, StepFailure
-from afl.runtime.identity import DIGEST_BYTES, derived_id, event_id_of
-from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, RUNNING, Batch, ErrorRecord
+from afl.runtime.identity import derived_id, event_id_of, statement_step_id
+from afl.runtime.notices import Cause, tell_endings
+from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, RUNNING, Batch, ErrorRecord, StepDocument
 from afl.runtime.plan import OWN_YIELDS, BlockPlan, StatementPlan, WorkflowPlan
 from afl.runtime.records import Frame, StepRecord
 from afl.runtime.states import EventState, StepState
 from afl.runtime.types import ObjectType, Value
-
-
-class Cause(Exception):
-    """A step fails because a step inside it did; `record` is that first cause. It carries it up the tree."""
-
-    def __init__(self, record: ErrorRecord) -> None:
-        super().__init__(record.message)
-        self.record = record
 
 
 class Dispatch(Protocol):
@@ -47,7 +40,7 @@ class Trace(Protocol):
     def created(self, execution: Execution, step: StepRecord) -> None: ...
     def moved(self, execution: Execution, step: StepRecord, origin: str, target: str) -> None: ...
     def failed(self, execution: Execution, step: StepRecord) -> None: ...
-    def resolved(self, execution: Execution, step: StepRecord, dependency: StepRecord) -> None: ...
+    def resolved(self, execution: Execution, step: StepRecord, dependency_id: str) -> None: ...
     def published(self, execution: Execution, step: StepRecord, event_id: str) -> None: ...
 
 
@@ -74,14 +67,22 @@ class Execution:
         self.is_ended = False
         #: Subscribers have been told that the workflow has ended.
         self.end_was_told = False
+        #: Steps by id, but for those that bound their attributes and were complete: nothing will ever happen to them,
+        #: so the rows that the store keeps of them are all that is left (their block's frame has them).
         self.steps: dict[str, StepRecord] = {}
+        #: How many steps were made, those included.
+        self.count = 0
         self.root: StepRecord
         #: Steps that something happened to, for the next iteration.
         self.queue: list[StepRecord] = []
         #: Steps made in this iteration, still to run in it.
         self.made: deque[StepRecord] = deque()
         self.ended: list[StepRecord] = []
+        #: Steps of this iteration that are complete already, with the block and statement that they are of.
+        self.settled: list[tuple[StepRecord, StatementPlan, StepDocument]] = []
+        #: What the next commit writes: steps changed since the last one, and settled ones.
         self.dirty: list[StepRecord] = []
+        self.documents: list[StepDocument] = []
         #: Unanswered events, and steps that wait for one of them to be answered before theirs is sent.
         self.open_events = 0
         self.held: deque[StepRecord] = deque()
@@ -96,7 +97,7 @@ class Execution:
         self.now_ms = self.created_at_ms = now_ms
         self.inputs = inputs
         facet = self.plan.facet
-        self.root = self._make(ObjectType.WORKFLOW, self.id, f"execution-{self.execution}")
+        self.root = self._make(derived_id(self.id, self.id, f"execution-{self.execution}"), ObjectType.WORKFLOW)
         self.root.facet = facet
         self.root.params = params
         if self.trace is not None:
@@ -104,28 +105,16 @@ class Execution:
         self.made.clear()
         self.wake(self.root)
 
-    def _make(self, object_type: str, parent_id: str, key: str) -> StepRecord:
-        steps = self.steps
-        step_id = derived_id(self.id, parent_id, key)
-        step = steps[step_id] = StepRecord(step_id, len(steps), object_type, self.now_ms)
+    def _make(self, step_id: str, object_type: str) -> StepRecord:
+        step = self.steps[step_id] = StepRecord(step_id, self.count, object_type, self.now_ms)
+        self.count += 1
         self.dirty.append(step)
         self.made.append(step)
         return step
 
     def make_statement(self, block: StepRecord, frame: Frame, plan: StatementPlan) -> StepRecord:
         """Create the step of a statement or yield of a running block."""
-        # identity.derived_id, written out, with what all statements of the block share digested once: every step
-        # passes here.
-        digest = frame.digest
-        if digest is None:
-            digest = frame.digest = blake2b(f"{block.id}/".encode(), digest_size=DIGEST_BYTES)
-        digest = digest.copy()
-        digest.update(plan.key)
-        step_id = f"{self.id}:{digest.hexdigest()}"
-        steps = self.steps
-        step = steps[step_id] = StepRecord(step_id, len(steps), plan.object_type, self.now_ms)
-        self.dirty.append(step)
-        self.made.append(step)
+        step = self._make(statement_step_id(self.id, frame, plan), plan.object_type)
         step.statement = plan
         step.facet = plan.callee
         step.block = block
@@ -139,13 +128,57 @@ class Execution:
             for index in plan.waits:
                 dependency = frame.env[index]
                 assert dependency is not None
-                self.trace.resolved(self, step, dependency)
+                self.trace.resolved(self, step, dependency.id)
         return step
+
+    def settle_statement(self, block: StepRecord, frame: Frame, plan: StatementPlan) -> None:
+        """Create the step of a statement whose only work is to bind its attributes, and complete it at once.
+
+        The same as making it and driving it through its table, for the many steps that have nothing else to do: nobody
+        could see the states in between.
+        """
+        try:
+            params, returns = bind_statement(plan, frame)
+        except Exception:  # noqa: BLE001 - the step is made after all, and fails where every step does
+            self.make_statement(block, frame, plan)
+            return
+        document: StepDocument = tuple.__new__(
+            StepDocument,
+            (
+                statement_step_id(self.id, frame, plan),
+                self.id,
+                self.count,
+                self.revision + 1,
+                plan.object_type,
+                StepState.STATEMENT_COMPLETE,
+                plan.id,
+                plan.facet_name,
+                frame.owner.id,
+                None,
+                block.id,
+                self.root.id,
+                params,
+                returns,
+                0,
+                "",
+                None,
+                None,
+                None,
+                None,
+                self.now_ms,
+                None,
+            ),
+        )
+        self.count += 1
+        frame.live += 1
+        frame.missing -= 1
+        self.documents.append(document)
+        self.settled.append((block, plan, document))
 
     def make_block(self, owner: StepRecord, plan: BlockPlan) -> StepRecord:
         """Create the step of one of the owner's blocks."""
         self._check_depth(owner)
-        block = self._make(ObjectType.AND_THEN, owner.id, plan.name)
+        block = self._make(derived_id(self.id, owner.id, plan.name), ObjectType.AND_THEN)
         block.plan = plan
         block.container = owner
         if self.trace is not None:
@@ -154,7 +187,7 @@ class Execution:
 
     def make_instance(self, foreach: StepRecord, index: int, value: Value) -> StepRecord:
         """Create the block of one element of a foreach."""
-        instance = self._make(ObjectType.AND_THEN, foreach.id, str(index))
+        instance = self._make(derived_id(self.id, foreach.id, str(index)), ObjectType.AND_THEN)
         instance.plan = foreach.plan
         instance.container = foreach.container
         instance.block = foreach
@@ -179,33 +212,6 @@ class Execution:
         parent = owner.block.frame if block.plan.is_statement_body and owner.block is not None else None
         frame = block.frame = Frame(block, owner, parent, block.plan)
         return frame
-
-    def watch(self, block: StepRecord, frame: Frame, depth: int, index: int, statement: int | None) -> bool:
-        """Register a wait for statement `index`, `depth` frames out; False when that step is complete already.
-
-        Raises Cause when it failed or can no longer run.
-        """
-        outer = frame
-        for _ in range(depth):
-            assert outer.parent is not None
-            outer = outer.parent
-        step = outer.env[index]
-        if step is not None and step.told:
-            if step.error is not None:
-                raise Cause(step.error)
-            return False
-        if step is None and outer.step.failed is not None:
-            raise Cause(outer.step.failed)
-        if outer.watchers is None:
-            outer.watchers = {}
-        outer.watchers.setdefault(index, []).append((block, statement))
-        return True
-
-    def watch_for_yields(self, block: StepRecord, frame: Frame, plan: BlockPlan) -> None:
-        """Register the waits of a block's yields; `blocks_open` counts them, as a foreach's source does its own."""
-        for depth, index in plan.yield_waits:
-            if self.watch(block, frame, depth, index, None):
-                block.blocks_open += 1
 
     # --- what happens to steps ------------------------------------------------------------------------------------
 
@@ -260,94 +266,6 @@ class Execution:
             self.is_ended = True
             self.ended_at_ms = self.now_ms
 
-    def end_iteration(self) -> None:
-        """Tell what has ended to those who wait for it; whoever can go on now is in the queue of the next."""
-        ended, self.ended = self.ended, []
-        for step in ended:
-            step.told = True
-            statement = step.statement
-            if statement is not None:
-                self._tell_block(step, statement)
-            else:
-                self._tell_owner(step)
-
-    def _tell_owner(self, step: StepRecord) -> None:
-        """A block has ended: its owner runs when none is left, and so does the foreach that it is an instance of."""
-        waiting = step.block if step.block is not None else step.container
-        if waiting is not None:
-            waiting.blocks_open -= 1
-            if step.error is not None:
-                self._doom(waiting, step.error)
-            if not waiting.blocks_open:
-                self.wake(waiting)
-
-    def _doom(self, step: StepRecord, error: ErrorRecord) -> None:
-        """What is inside the step has failed, so it will fail when the rest has ended. The first cause is kept, in the
-        store too: after a restart it is still the first."""
-        if step.failed is None:
-            step.failed = error
-            self.touch(step)
-
-    def _tell_block(self, step: StepRecord, statement: StatementPlan) -> None:
-        """A statement has ended: its block runs when that makes another ready, or was the last one."""
-        block: StepRecord = step.block  # type: ignore[assignment]  # a statement stands in a block that runs
-        frame: Frame = block.frame  # type: ignore[assignment]
-        frame.live -= 1
-        if step.error is None:
-            waiting = frame.waiting
-            for index in statement.wakes:
-                waiting[index] -= 1
-                if not waiting[index]:
-                    frame.ready.append(index)
-            if frame.watchers is not None and not statement.is_yield:
-                self._tell_watchers(frame, statement.index)
-        else:
-            self._doom(block, step.error)
-            if frame.watchers is not None:
-                self._fail_watchers(frame, step.error)
-        if block.failed is not None:
-            can_go_on = not frame.live
-        else:
-            can_go_on = bool(frame.ready) or not (frame.live or frame.missing or block.blocks_open)
-        if can_go_on:
-            self.wake(block)
-
-    def _tell_watchers(self, frame: Frame, index: int) -> None:
-        assert frame.watchers is not None
-        for block, statement in frame.watchers.pop(index, ()):
-            if block.is_terminal:
-                continue
-            inner = block.frame
-            assert inner is not None
-            if statement is None:
-                block.blocks_open -= 1
-                # A foreach begins; another block comes to its yields, when its statements have all ended too.
-                begins = block.state == StepState.BLOCK_EXECUTION_BEGIN
-                if not block.blocks_open and (begins or not (inner.live or inner.missing)):
-                    self.wake(block)
-                continue
-            inner.waiting[statement] -= 1
-            if not inner.waiting[statement]:
-                inner.ready.append(statement)
-                self.wake(block)
-
-    def _fail_watchers(self, frame: Frame, error: ErrorRecord) -> None:
-        """A block that waits for a step which has failed, or can no longer run, fails too; and so do the blocks inside
-        it that wait for what it will not start any more."""
-        assert frame.watchers is not None
-        for index in list(frame.watchers):
-            step = frame.env[index]
-            if step is not None and step.error is None:
-                continue
-            for block, _ in frame.watchers.pop(index):
-                self._doom(block, error)
-                inner = block.frame
-                assert inner is not None
-                if inner.watchers is not None:
-                    self._fail_watchers(inner, error)
-                if not inner.live:
-                    self.wake(block)
-
     # --- events and their answers ------------------------------------------------------------------------------------
 
     def send_event(self, step: StepRecord) -> bool:
@@ -399,7 +317,7 @@ class Execution:
         )
         self.fail(step, Cause(record))
         self._event_closed()
-        self.end_iteration()
+        tell_endings(self)
 
     def update_with(self, step: StepRecord, partial: Mapping[str, Value]) -> None:
         """Merge a partial result; the step stays where it is."""
@@ -427,7 +345,7 @@ class Execution:
         """A run that nothing can move on, and no answer either, has failed; it names the steps that wait."""
         if not (self.queue or self.open_events or self.is_ended or self.held):
             self.fail(self.root, NoProgress(tuple(self._stuck())))
-            self.end_iteration()
+            tell_endings(self)
 
     def _stuck(self) -> Iterator[str]:
         """Paths of the statements that have not ended, those that could not even start among them."""

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from afl.runtime.plan import StatementPlan
+    from afl.runtime.records import Frame
 
 #: Bytes of the digest in a step's id. 96 bits: a workflow of ten million steps has a clash once in 10^15 runs.
 DIGEST_BYTES = 12
@@ -11,6 +16,17 @@ DIGEST_BYTES = 12
 def derived_id(workflow_id: str, parent_id: str, key: str) -> str:
     """A step's id: its workflow's, and a digest of its place (the parent's id, and the key under it)."""
     return f"{workflow_id}:{blake2b(f'{parent_id}/{key}'.encode(), digest_size=DIGEST_BYTES).hexdigest()}"
+
+
+def statement_step_id(workflow_id: str, frame: Frame, plan: StatementPlan) -> str:
+    """The derived id of a statement's step: `derived_id` of its block's id and its name, which all statements of the
+    block go on from, so that what they share is digested once."""
+    shared = frame.digest
+    if shared is None:
+        shared = frame.digest = blake2b(f"{frame.step.id}/".encode(), digest_size=DIGEST_BYTES)
+    digest = shared.copy()
+    digest.update(plan.key)
+    return f"{workflow_id}:{digest.hexdigest()}"
 
 
 def workflow_of(step_id: str) -> str | None:

@@ -245,7 +245,9 @@ class Store(Protocol):
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
         """The current revision of each; unknown ones are left out."""
 
-    def list_workflows(self, *, status: str | None = None, name: str | None = None, limit: int = 100) -> list[WorkflowRow]:
+    def list_workflows(
+        self, *, status: str | None = None, name: str | None = None, limit: int = 100
+    ) -> list[WorkflowRow]:
         """Newest first."""
 
     def runnable_workflows(self, *, limit: int = 1_000) -> list[str]:
@@ -253,7 +255,9 @@ class Store(Protocol):
 
     def load_program(self, fingerprint: str) -> bytes | None: ...
 
-    def outbox(self, *, lane: str | None = None, older_than_ms: int | None = None, after: int = 0, limit: int = 1_000) -> list[StoredOutboxRecord]:
+    def outbox(
+        self, *, lane: str | None = None, older_than_ms: int | None = None, after: int = 0, limit: int = 1_000
+    ) -> list[StoredOutboxRecord]:
         """Waiting records with a sequence above `after`, in sequence order; of one lane, or of all; with
         `older_than_ms`, those created before that time."""
 
@@ -262,7 +266,14 @@ class Store(Protocol):
 
     def positions(self) -> dict[Position, int]: ...
 
-    def parked(self, *, step_id: str | None = None, workflow_id: str | None = None, expired_at_ms: int | None = None, limit: int = 1_000) -> list[ParkedRecord]:
+    def parked(
+        self,
+        *,
+        step_id: str | None = None,
+        workflow_id: str | None = None,
+        expired_at_ms: int | None = None,
+        limit: int = 1_000,
+    ) -> list[ParkedRecord]:
         """Parked records in order of parking: of a step, of a workflow, or those whose expiry has come."""
 
     def prefix(self) -> str:

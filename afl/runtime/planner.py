@@ -119,9 +119,7 @@ class Planner:
             for index, node in enumerate(nodes)
         )
 
-    def _block(
-        self, declaration: Declaration, node: Node, index: int, context: BlockContext, where: str
-    ) -> BlockPlan:
+    def _block(self, declaration: Declaration, node: Node, index: int, context: BlockContext, where: str) -> BlockPlan:
         _refuse(node, ("when", "script", "catch"), where)
         plan = BlockPlan(index, is_statement_body=context.statement is not None)
         plan.line = line_of(node)
@@ -208,9 +206,7 @@ class Planner:
 
 
 def _arguments(call: Node, references: StatementReferences) -> tuple[tuple[str, Expression], ...]:
-    return tuple(
-        (str(arg["name"]), compile_expression(arg.get("value"), references)) for arg in call.get("args") or ()
-    )
+    return tuple((str(arg["name"]), compile_expression(arg.get("value"), references)) for arg in call.get("args") or ())
 
 
 def _defaults(slots: Iterable[Node], references: CalleeReferences) -> tuple[tuple[str, Default], ...]:

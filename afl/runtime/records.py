@@ -14,7 +14,7 @@ from afl.runtime.states import StepState
 from afl.runtime.types import Value
 
 if TYPE_CHECKING:
-    from afl.runtime.persistence import ErrorRecord
+    from afl.runtime.persistence import ErrorRecord, StepDocument
     from afl.runtime.plan import BlockPlan, FacetPlan, StatementPlan
 
 _NOTHING: Mapping[str, Value] = {}
@@ -107,7 +107,20 @@ class StepRecord:
 class Frame:
     """A running block: the steps of its statements so far, and what the rest still waits for."""
 
-    __slots__ = ("digest", "env", "live", "missing", "owner", "parent", "ready", "step", "value", "waiting", "watchers", "yields_made")
+    __slots__ = (
+        "digest",
+        "env",
+        "live",
+        "missing",
+        "owner",
+        "parent",
+        "ready",
+        "step",
+        "value",
+        "waiting",
+        "watchers",
+        "yields_made",
+    )
 
     def __init__(self, step: StepRecord, owner: StepRecord, parent: Frame | None, plan: BlockPlan) -> None:
         #: The block step itself.
@@ -121,7 +134,7 @@ class Frame:
         #: The digest of the block's id, which the ids of its statements go on from; made when first needed.
         self.digest: blake2b | None = None
         #: One place a statement: its step, once created.
-        self.env: list[StepRecord | None] = [None] * len(plan.statements)
+        self.env: list[StepRecord | StepDocument | None] = [None] * len(plan.statements)
         #: One count a statement: how many steps it still waits for.
         self.waiting: list[int] = list(plan.wait_counts)
         #: Statements whose last dependency has completed, to be created when the block runs next.

@@ -12,6 +12,7 @@ from typing import TypeVar
 from afl.compiled import ProgramError
 from afl.runtime.errors import ReferenceError
 from afl.runtime.expression import walk_members
+from afl.runtime.persistence import StepDocument
 from afl.runtime.plan import Default, Expression, FacetPlan, OuterWait, StatementPlan
 from afl.runtime.records import Frame, StepRecord
 from afl.runtime.types import Value
@@ -200,7 +201,7 @@ def _after_attributes(around: list[int], name: str, outermost: Expression) -> Ex
     return read
 
 
-def _attribute(step: StepRecord, attribute: str, text: str) -> Value:
+def _attribute(step: StepRecord | StepDocument, attribute: str, text: str) -> Value:
     if attribute in step.returns:
         return step.returns[attribute]
     try:
@@ -212,7 +213,7 @@ def _attribute(step: StepRecord, attribute: str, text: str) -> Value:
 
 def _local_attribute(index: int, attribute: str, text: str) -> Expression:
     def read(frame: Frame) -> Value:
-        step: StepRecord = frame.env[index]  # type: ignore[assignment]  # complete before this statement is created
+        step: StepRecord | StepDocument = frame.env[index]  # type: ignore[assignment]  # complete, or not asked for
         returns = step.returns
         if attribute in returns:
             return returns[attribute]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from afl.runtime import limits
 from afl.runtime.errors import StoreCorrupt
-from afl.runtime.execution import Cause, Dispatch, Execution, Trace
+from afl.runtime.execution import Dispatch, Execution, Trace
+from afl.runtime.notices import Cause, watch, watch_for_yields
 from afl.runtime.persistence import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
 from afl.runtime.plan import BlockPlan, StatementPlan, WorkflowPlan
 from afl.runtime.records import Frame, StepRecord
@@ -62,6 +63,9 @@ def restore(
 
 
 def _add(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> None:
+    execution.count += 1
+    if _settle(execution, document, statements):
+        return
     step = StepRecord(document.id, document.number, document.object_type, document.created_at_ms)
     step.dirty = False
     step.revision = document.revision
@@ -102,12 +106,28 @@ def _add(execution: Execution, document: StepDocument, statements: dict[int, dic
     _place(execution, step, document, statements)
 
 
-def _place(
-    execution: Execution, step: StepRecord, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]
-) -> None:
-    block = step.block
+def _settle(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> bool:
+    """A step that did nothing but bind, and is complete, stays a row in its block's frame; whether it was one."""
+    if document.state != StepState.STATEMENT_COMPLETE or document.block_id is None:
+        return False
+    if document.object_type not in (ObjectType.VARIABLE_ASSIGNMENT, ObjectType.SCHEMA_INSTANTIATION):
+        return False
+    frame, statement = _find_statement(execution, document, statements)
+    if not statement.plain:
+        return False
+    frame.env[statement.index] = document
+    frame.missing -= 1
+    for index in statement.wakes:
+        frame.waiting[index] -= 1
+    return True
+
+
+def _find_statement(
+    execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]
+) -> tuple[Frame, StatementPlan]:
+    block = execution.steps.get(document.block_id or "")
     if block is None or block.plan is None or block.frame is None:
-        raise StoreCorrupt(path=f"workflow {execution.id}", reason=f"step {step.id} stands in no running block")
+        raise StoreCorrupt(path=f"workflow {execution.id}", reason=f"step {document.id} stands in no running block")
     by_id = statements.get(id(block.plan))
     if by_id is None:
         by_id = statements[id(block.plan)] = {s.id: s for s in (*block.plan.statements, *block.plan.yields)}
@@ -115,10 +135,16 @@ def _place(
     if statement is None:
         raise StoreCorrupt(
             path=f"workflow {execution.id}",
-            reason=f"step {step.id} is statement {document.statement_id}, which its program does not have",
+            reason=f"step {document.id} is statement {document.statement_id}, which its program does not have",
         )
+    return block.frame, statement
+
+
+def _place(
+    execution: Execution, step: StepRecord, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]
+) -> None:
+    frame, statement = _find_statement(execution, document, statements)
     step.statement, step.facet = statement, statement.callee
-    frame = block.frame
     frame.live += 1
     if statement.is_yield:
         frame.yields_made = True
@@ -218,9 +244,7 @@ def _continue_block(execution: Execution, step: StepRecord) -> None:
             _wait_again(execution, step, frame, plan)
         except Cause as error:
             step.failed = error.record
-        frame.ready = [
-            index for index, count in enumerate(frame.waiting) if not count and frame.env[index] is None
-        ]
+        frame.ready = [index for index, count in enumerate(frame.waiting) if not count and frame.env[index] is None]
     if step.failed is not None:
         can_go_on = not frame.live
     else:
@@ -231,12 +255,12 @@ def _continue_block(execution: Execution, step: StepRecord) -> None:
 
 def _wait_again(execution: Execution, step: StepRecord, frame: Frame, plan: BlockPlan) -> None:
     if not frame.yields_made:
-        execution.watch_for_yields(step, frame, plan)
+        watch_for_yields(step, frame, plan)
     if not plan.has_outer_waits:
         return
     for statement in plan.statements:
         if frame.env[statement.index] is not None:
             continue
         for wait in statement.outer_waits:
-            if not execution.watch(step, frame, wait.depth, wait.index, statement.index):
+            if not watch(step, frame, wait.depth, wait.index, statement.index):
                 frame.waiting[statement.index] -= 1

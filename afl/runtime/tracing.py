@@ -28,8 +28,8 @@ class TelemetryTrace:
         assert step.error is not None
         self._telemetry.log_error(_view(execution, step), step.state, failure_of(step.error))
 
-    def resolved(self, execution: Execution, step: StepRecord, dependency: StepRecord) -> None:
-        self._telemetry.log_dependency_resolved(step.id, dependency.id)
+    def resolved(self, execution: Execution, step: StepRecord, dependency_id: str) -> None:
+        self._telemetry.log_dependency_resolved(step.id, dependency_id)
 
     def published(self, execution: Execution, step: StepRecord, event_id: str) -> None:
         facet = step.facet.name if step.facet is not None else ""

@@ -21,7 +21,15 @@ def describe_type(declared: object) -> str:
 
 def describe_value(value: object) -> str:
     """A value's kind and a short look at it, for messages."""
-    kinds = {bool: "Boolean", int: "Int", float: "Double", str: "String", list: "array", dict: "map", type(None): "null"}
+    kinds = {
+        bool: "Boolean",
+        int: "Int",
+        float: "Double",
+        str: "String",
+        list: "array",
+        dict: "map",
+        type(None): "null",
+    }
     kind = kinds.get(type(value), type(value).__name__)
     text = repr(value)
     return kind if value is None else f"{kind} {text if len(text) <= 60 else text[:57] + '...'}"

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 
 from afl.compiled import CompiledProgram, ProgramError
 from afl.runtime import limits
+from afl.runtime.binding import bind_defaults
 from afl.runtime.errors import StoreCorrupt
 from afl.runtime.execution import Dispatch, Execution, Trace
-from afl.runtime.handlers.initialization import bind_defaults
 from afl.runtime.persistence import Store
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.planner import plan_workflow
@@ -85,7 +85,7 @@ class Workflows:
         with self._lock:
             execution = self._hot.pop(workflow_id, None)
             if execution is not None:
-                self._steps -= len(execution.steps)
+                self._steps -= execution.count
             return execution
 
     def load(self, workflow_id: str) -> Execution | None:
@@ -110,7 +110,7 @@ class Workflows:
 
     def keep(self, execution: Execution) -> None:
         """Keep a committed workflow hot, unless it has ended."""
-        if execution.is_ended or len(execution.steps) > self._hot_steps:
+        if execution.is_ended or execution.count > self._hot_steps:
             return
         with self._lock:
             other = self._hot.get(execution.id)
@@ -121,10 +121,10 @@ class Workflows:
                 self._steps -= len(other.steps)
             self._hot[execution.id] = execution
             self._hot.move_to_end(execution.id)
-            self._steps += len(execution.steps)
+            self._steps += execution.count
             while self._steps > self._hot_steps:
                 _, oldest = self._hot.popitem(last=False)
-                self._steps -= len(oldest.steps)
+                self._steps -= oldest.count
 
     def forget(self, workflow_id: str) -> None:
         """Throw a workflow out of memory: its commit failed, or another writer was first."""

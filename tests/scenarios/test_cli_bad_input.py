@@ -117,7 +117,8 @@ def test_a_result_with_other_names_is_taken_with_a_note(command_line: CommandLin
 
 @pytest.mark.parametrize("command", ["dev", "deploy"])
 def test_mistakes_in_a_file_are_shown_where_they_are(command: str, command_line: CommandLine) -> None:
-    wrong = command_line.file("wrong.afl", "namespace n {\n  event facet A()\n  workflow W() andThen { s = A(c = 1) }\n}\n")
+    text = "namespace n {\n  event facet A()\n  workflow W() andThen { s = A(c = 1) }\n}\n"
+    wrong = command_line.file("wrong.afl", text)
 
     called = command_line(command, wrong)
 

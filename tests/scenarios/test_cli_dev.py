@@ -123,9 +123,8 @@ def test_a_wait_that_is_too_short_ends_with_its_own_code_and_the_run_goes_on(com
     command_line.deployed()
 
     called = command_line("start", "Watch", "--input", "hosts=[]", "--wait", "--timeout", "0", "--id", "w1")
-    later = command_line(
-        "start", "Watch", "--input", "hosts=[]", "--id", "w1", "--wait", "--handlers", command_line.handlers
-    )
+    wait = ("--wait", "--handlers", command_line.handlers)
+    later = command_line("start", "Watch", "--input", "hosts=[]", "--id", "w1", *wait)
 
     assert (called.code, later.code) == (4, 0)
     assert "w1" in called.err

@@ -10,8 +10,8 @@ from afl.runtime.changers.block_changer import BlockStateChanger
 from afl.runtime.changers.step_changer import SchemaStateChanger, StepStateChanger
 from afl.runtime.changers.yield_changer import YieldStateChanger
 from afl.runtime.execution import Execution
-from afl.runtime.handlers.capture import StatementCaptureBeginHandler
 from afl.runtime.handlers.initialization import FacetInitializationBeginHandler
+from afl.runtime.notices import tell_endings
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType
@@ -59,16 +59,17 @@ def run_iteration(execution: Execution) -> int:
             STATE_CHANGERS[step.object_type].process(execution, step)
     ran = len(queue)
     made, traced = execution.made, execution.trace is not None
-    bind, capture = FacetInitializationBeginHandler.work, StatementCaptureBeginHandler.work
+    bind = FacetInitializationBeginHandler.work
     while made:
         step = made.popleft()
         ran += 1
         statement = step.statement
-        if statement is not None and statement.plain and not traced:
-            complete_at_once(execution, step, bind, capture)
+        if statement is not None and statement.is_yield and not traced:
+            complete_at_once(execution, step, bind)
         else:
             STATE_CHANGERS[step.object_type].process(execution, step)
-    execution.end_iteration()
+    ran += len(execution.settled)
+    tell_endings(execution)
     return ran
 
 

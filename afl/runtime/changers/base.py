@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 
 from afl.runtime.execution import Execution
 from afl.runtime.handlers import STATE_HANDLERS
-from afl.runtime.plan import StatementPlan
 from afl.runtime.records import StepRecord
 from afl.runtime.states import StepState
 
@@ -65,18 +64,12 @@ class StateChanger:
             state = passed
 
 
-def complete_at_once(execution: Execution, step: StepRecord, bind: Work, capture: Work) -> None:
-    """The shortest path: a new step without event and blocks, when nobody watches its transitions."""
-    statement: StatementPlan = step.statement  # type: ignore[assignment]  # only statements and yields come here
+def complete_at_once(execution: Execution, step: StepRecord, bind: Work) -> None:
+    """The shortest path of a yield, when nobody watches: bind its attributes, and complete."""
     try:
         bind(execution, step)
-        if statement.has_return_defaults:
-            capture(execution, step)
     except Exception as error:  # noqa: BLE001 - as in StateChanger.process
         execution.fail(step, error)
         return
     step.state = StepState.STATEMENT_COMPLETE
-    if statement.is_yield:
-        execution.complete(step)
-    else:
-        execution.ended.append(step)
+    execution.complete(step)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from afl.runtime import limits
 from afl.runtime.errors import EvaluationError
-from afl.runtime.execution import Cause, Execution
+from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
+from afl.runtime.notices import Cause, watch, watch_for_yields
 from afl.runtime.plan import BlockPlan
 from afl.runtime.records import Frame, StepRecord
 from afl.runtime.types import Value
@@ -22,7 +23,7 @@ class BlockExecutionBeginHandler(StateHandler):
             return _begin_foreach(execution, step, plan)
         frame = execution.open_frame(step)
         frame.ready.extend(_first(execution, step, frame, plan))
-        execution.watch_for_yields(step, frame, plan)
+        watch_for_yields(step, frame, plan)
         return True
 
 
@@ -51,13 +52,17 @@ class BlockExecutionContinueHandler(StateHandler):
                 # In textual order, whatever completed first: a run that is read back numbers its steps alike.
                 ready.sort()
             for index in ready:
-                execution.make_statement(step, frame, plan.statements[index])
+                statement = plan.statements[index]
+                if statement.plain and execution.trace is None:
+                    execution.settle_statement(step, frame, statement)
+                else:
+                    execution.make_statement(step, frame, statement)
         if frame.missing or frame.live or step.blocks_open:
             return False
         if plan.yields and not frame.yields_made:
             frame.yields_made = True
-            for statement in plan.yields:
-                execution.make_statement(step, frame, statement)
+            for given in plan.yields:
+                execution.make_statement(step, frame, given)
             return False
         return True
 
@@ -72,7 +77,7 @@ def _first(execution: Execution, step: StepRecord, frame: Frame, plan: BlockPlan
         return list(plan.first)
     for statement in plan.statements:
         for wait in statement.outer_waits:
-            if not execution.watch(step, frame, wait.depth, wait.index, statement.index):
+            if not watch(step, frame, wait.depth, wait.index, statement.index):
                 frame.waiting[statement.index] -= 1
     return [index for index, count in enumerate(frame.waiting) if not count]
 
@@ -83,7 +88,7 @@ def _begin_foreach(execution: Execution, step: StepRecord, plan: BlockPlan) -> b
     if frame is None:
         frame = execution.open_frame(step)
         for wait in plan.source_waits:
-            if execution.watch(step, frame, wait.depth, wait.index, None):
+            if watch(step, frame, wait.depth, wait.index, None):
                 step.blocks_open += 1
     if step.blocks is None:
         if step.failed is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from afl.runtime.execution import Cause, Execution
+from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
+from afl.runtime.notices import Cause
 from afl.runtime.records import StepRecord
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from afl.runtime.binding import bind_return_defaults
 from afl.runtime.execution import Execution, capture_order
 from afl.runtime.handlers.base import StateHandler
 from afl.runtime.records import StepRecord
@@ -29,13 +30,7 @@ class StatementCaptureBeginHandler(StateHandler):
             step.captured = None
         facet = step.facet
         if facet is not None and facet.return_defaults:
-            # A map of its own: what was committed shares the other one.
-            returns = dict(step.returns)
-            params = step.params
-            for name, default in facet.return_defaults:
-                if name not in returns:
-                    returns[name] = default(params)
-            step.returns = returns
+            step.returns = bind_return_defaults(facet, step.params, step.returns)
         return True
 
 

@@ -1,0 +1,152 @@
+"""Who waits for whom inside a workflow: waits are registered, and what has ended is told to those who wait for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from afl.runtime.persistence import ErrorRecord, StepDocument
+from afl.runtime.plan import BlockPlan, StatementPlan
+from afl.runtime.records import Frame, StepRecord
+from afl.runtime.states import StepState
+
+if TYPE_CHECKING:
+    from afl.runtime.execution import Execution
+
+
+class Cause(Exception):
+    """A step fails because a step inside it did; `record` is that first cause. It carries it up the tree."""
+
+    def __init__(self, record: ErrorRecord) -> None:
+        super().__init__(record.message)
+        self.record = record
+
+
+def watch(block: StepRecord, frame: Frame, depth: int, index: int, statement: int | None) -> bool:
+    """Register a wait for statement `index`, `depth` frames out; False when that step is complete already.
+
+    Raises Cause when it failed or can no longer run.
+    """
+    outer = frame
+    for _ in range(depth):
+        assert outer.parent is not None
+        outer = outer.parent
+    step = outer.env[index]
+    # A settled step is put into the frame when it is told, so that one which is there has been seen.
+    if step is not None and (isinstance(step, StepDocument) or step.told):
+        if step.error is not None:
+            raise Cause(step.error)
+        return False
+    if step is None and outer.step.failed is not None:
+        raise Cause(outer.step.failed)
+    if outer.watchers is None:
+        outer.watchers = {}
+    outer.watchers.setdefault(index, []).append((block, statement))
+    return True
+
+
+def watch_for_yields(block: StepRecord, frame: Frame, plan: BlockPlan) -> None:
+    """Register the waits of a block's yields; `blocks_open` counts them, as a foreach's source does its own."""
+    for depth, index in plan.yield_waits:
+        if watch(block, frame, depth, index, None):
+            block.blocks_open += 1
+
+
+def tell_endings(execution: Execution) -> None:
+    """Tell what has ended to those who wait for it; whoever can go on now is in the queue of the next."""
+    settled, execution.settled = execution.settled, []
+    # Before those that failed: who waits for one of these has not waited in vain.
+    for block, statement, document in settled:
+        frame: Frame = block.frame  # type: ignore[assignment]  # a block that made a step runs
+        frame.env[statement.index] = document
+        _tell_block(execution, block, frame, statement, None)
+    ended, execution.ended = execution.ended, []
+    for step in ended:
+        step.told = True
+        if step.statement is not None:
+            block = step.block  # type: ignore[assignment]  # a statement stands in a block
+            frame = block.frame  # type: ignore[assignment]
+            _tell_block(execution, block, frame, step.statement, step.error)
+        else:
+            _tell_owner(execution, step)
+
+
+def _tell_owner(execution: Execution, step: StepRecord) -> None:
+    """A block has ended: its owner runs when none is left, and so does the foreach that it is an instance of."""
+    waiting = step.block if step.block is not None else step.container
+    if waiting is not None:
+        waiting.blocks_open -= 1
+        if step.error is not None:
+            _doom(execution, waiting, step.error)
+        if not waiting.blocks_open:
+            execution.wake(waiting)
+
+
+def _doom(execution: Execution, step: StepRecord, error: ErrorRecord) -> None:
+    """What is inside the step has failed, so it will fail when the rest has ended. The first cause is kept, in the
+    store too: after a restart it is still the first."""
+    if step.failed is None:
+        step.failed = error
+        execution.touch(step)
+
+
+def _tell_block(
+    execution: Execution, block: StepRecord, frame: Frame, statement: StatementPlan, error: ErrorRecord | None
+) -> None:
+    """A statement has ended: its block runs when that makes another ready, or was the last one."""
+    frame.live -= 1
+    if error is None:
+        waiting = frame.waiting
+        for index in statement.wakes:
+            waiting[index] -= 1
+            if not waiting[index]:
+                frame.ready.append(index)
+        if frame.watchers is not None and not statement.is_yield:
+            _tell_watchers(execution, frame, statement.index)
+    else:
+        _doom(execution, block, error)
+        if frame.watchers is not None:
+            _fail_watchers(execution, frame, error)
+    if block.failed is not None:
+        can_go_on = not frame.live
+    else:
+        can_go_on = bool(frame.ready) or not (frame.live or frame.missing or block.blocks_open)
+    if can_go_on:
+        execution.wake(block)
+
+
+def _tell_watchers(execution: Execution, frame: Frame, index: int) -> None:
+    assert frame.watchers is not None
+    for block, statement in frame.watchers.pop(index, ()):
+        if block.is_terminal:
+            continue
+        inner = block.frame
+        assert inner is not None
+        if statement is None:
+            block.blocks_open -= 1
+            # A foreach begins; another block comes to its yields, when its statements have all ended too.
+            begins = block.state == StepState.BLOCK_EXECUTION_BEGIN
+            if not block.blocks_open and (begins or not (inner.live or inner.missing)):
+                execution.wake(block)
+            continue
+        inner.waiting[statement] -= 1
+        if not inner.waiting[statement]:
+            inner.ready.append(statement)
+            execution.wake(block)
+
+
+def _fail_watchers(execution: Execution, frame: Frame, error: ErrorRecord) -> None:
+    """A block that waits for a step which has failed, or can no longer run, fails too; and so do the blocks inside
+    it that wait for what it will not start any more."""
+    assert frame.watchers is not None
+    for index in list(frame.watchers):
+        step = frame.env[index]
+        if step is not None and step.error is None:
+            continue
+        for block, _ in frame.watchers.pop(index):
+            _doom(execution, block, error)
+            inner = block.frame
+            assert inner is not None
+            if inner.watchers is not None:
+                _fail_watchers(execution, inner, error)
+            if not inner.live:
+                execution.wake(block)

@@ -1,0 +1,79 @@
+"""Values on the command line: what the declared types make of them."""
+
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from afl.runtime.types import Value
+from afl_stream.commands.inputs import given_inputs, json_object
+from afl_stream.commands.refusals import CommandRefused
+
+ARRAY = {"type": "ArrayType", "elementType": "String"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "text", "value"),
+    [
+        ("String", "17", "17"),
+        ("String", '"quoted"', '"quoted"'),
+        ("String", "", ""),
+        ("String", "a=b", "a=b"),
+        ("Long", "17", 17),
+        ("Long", "seventeen", "seventeen"),
+        ("Double", "1.5e3", 1500.0),
+        ("Double", "NaN", "NaN"),
+        ("Boolean", "true", True),
+        ("Boolean", "yes", "yes"),
+        (ARRAY, '["a", "b"]', ["a", "b"]),
+        ("Json", '{"a": [null]}', {"a": [None]}),
+        ("Json", "plain text", "plain text"),
+        ("Json", "[" * 100_000, "[" * 100_000),
+        ("shop.Item", '{"sku": "x"}', {"sku": "x"}),
+    ],
+)
+def test_text_is_kept_for_a_string_and_is_json_for_anything_else(declared: object, text: str, value: Value) -> None:
+    assert given_inputs([f"x={text}"], None, {"x": declared}) == {"x": value}
+
+
+def test_a_single_input_wins_over_the_document() -> None:
+    assert given_inputs(["a=2"], '{"a": 1, "b": 3}', {"a": "Int", "b": "Int"}) == {"a": 2, "b": 3}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"), [(["x"], "NAME=VALUE"), (["=1"], "NAME=VALUE"), (["x=1", "x=2"], "x is given twice")]
+)
+def test_a_pair_that_is_none_is_refused(pairs: Sequence[str], said: str) -> None:
+    with pytest.raises(CommandRefused, match=said):
+        given_inputs(pairs, None, {"x": "Int"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "not JSON"),
+        ("{", r"line 1, column 2"),
+        ("[1]", "found an array"),
+        ("null", "found null"),
+        ("1", "found a number"),
+        ('"{}"', "found a string"),
+        ('{"a": NaN}', "NaN is no JSON number"),
+        ("[" * 100_000, "nested too deep"),
+        ("@nowhere.json", "@nowhere.json: No such file"),
+    ],
+)
+def test_what_is_no_json_object_is_refused_by_name(text: str, said: str) -> None:
+    with pytest.raises(CommandRefused, match=f"--result.*{said}"):
+        json_object(text, "--result")
+
+
+def test_a_document_may_come_from_a_file_or_from_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in.json").write_text('{"a": 1}', encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"b": 2}'))
+
+    assert json_object(f"@{tmp_path / 'in.json'}", "--inputs") == {"a": 1}
+    assert json_object("-", "--inputs") == {"b": 2}

@@ -1,0 +1,97 @@
+"""A run's steps as a tree of calls."""
+
+from afl.compiled import CompiledProgram
+from afl.compiler import compile_text
+from afl.runtime.persistence import StepDocument
+from afl.runtime.planner import plan_workflow
+from afl.runtime.states import EventState, StepState
+from afl.runtime.types import ObjectType
+from afl_stream.commands.step_tree import statement_names, step_tree
+from afl_stream.commands.terminal import duration_text, one_line, printable, value_text
+
+
+def _step(
+    name: str,
+    object_type: str,
+    *,
+    container: str | None = None,
+    block: str | None = None,
+    statement: str | None = None,
+    facet: str = "",
+    index: int | None = None,
+    waits: bool = False,
+) -> StepDocument:
+    return StepDocument(
+        id=name,
+        workflow_id="w",
+        number=0,
+        revision=1,
+        object_type=object_type,
+        state=StepState.EVENT_TRANSMIT if waits else StepState.STATEMENT_COMPLETE,
+        statement_id=statement,
+        facet_name=facet,
+        container_id=container,
+        container_type=None,
+        block_id=block,
+        root_id="root",
+        params={},
+        returns={},
+        event_state=EventState.CREATED if waits else "",
+        foreach_index=index,
+    )
+
+
+CALL = ObjectType.VARIABLE_ASSIGNMENT
+BLOCK = ObjectType.AND_THEN
+STEPS = [
+    _step("root", ObjectType.WORKFLOW, facet="n.W"),
+    _step("body", BLOCK, container="root"),
+    _step("all", CALL, container="root", block="body", statement="s1", facet="n.All"),
+    _step("foreach", BLOCK, container="all"),
+    _step("element", BLOCK, container="all", block="foreach", index=7),
+    _step("one", CALL, container="all", block="element", statement="s2", facet="n.One", waits=True),
+    _step("yield", ObjectType.YIELD_ASSIGNMENT, container="root", block="body", facet="n.W"),
+]
+
+
+def test_calls_stand_below_their_callers_and_elements_have_their_index() -> None:
+    root = step_tree(STEPS, {"s1": "all", "s2": "one"})
+
+    assert root is not None
+    assert [(depth, node.label) for depth, node in root.walk()] == [(0, "n.W"), (1, "all = All"), (2, "[7] one = One")]
+    assert [node.is_waiting for _, node in root.walk()] == [False, False, True]
+
+
+def test_a_step_whose_program_is_gone_is_shown_by_its_statement() -> None:
+    root = step_tree(STEPS, {})
+
+    assert root is not None
+    assert root.children[0].label == "s1 = All"
+
+
+def test_nothing_is_shown_of_a_run_without_a_root() -> None:
+    assert step_tree(STEPS[1:], {}) is None
+
+
+def test_statements_are_named_at_every_depth() -> None:
+    source = """namespace n {
+        facet One(i: Int) => (o: Int)
+        workflow W() andThen { outer = One(i = 1) andThen { inner = One(i = 2) } }
+    }"""
+    plan = plan_workflow(CompiledProgram(compile_text(source).program_json), "n.W")
+
+    assert set(statement_names(plan).values()) == {"outer", "inner"}
+
+
+def test_text_of_others_does_not_steer_the_terminal() -> None:
+    assert printable("a\x1b[2Jb\nc") == "a\\x1b[2Jb\nc"
+    assert one_line("a\nb") == "a b"
+    assert value_text({"a": "\u009b2J"}) == '{"a": "\\x9b2J"}'
+
+
+def test_a_value_that_nobody_would_read_is_cut() -> None:
+    assert value_text("x" * 50, 10) == '"xxxxxxxxx... (52 characters; --json has all)'
+
+
+def test_durations_are_told_in_the_unit_that_people_use() -> None:
+    assert [duration_text(ms) for ms in (0, 1_240, 61_000, 7_260_000)] == ["0.0 s", "1.2 s", "1 min 1 s", "2 h 1 min"]
