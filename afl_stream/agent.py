@@ -37,7 +37,7 @@ from afl_stream.handler_modules import (
     register_module,
 )
 from afl_stream.handler_pool import HandlerPool
-from afl_stream.schemas_topic import SchemasTopic
+from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
 from afl_stream.transport import Producer, Transport
 
@@ -102,7 +102,7 @@ class Agent:
         self._counters = Counters()
         self._pool = HandlerPool(config.stream.agent.max_concurrent, on_fatal=self._conduct.die, clock_s=clock_s)
         self._producer: Producer | None = None
-        self._schemas: SchemasTopic | None = None
+        self._schemas: TopicLog | None = None
         self._members: list[GroupMember] = []
         self._work_left = False
         self._ended = False
@@ -189,7 +189,7 @@ class Agent:
         producer = self._producer = self._transport.producer()
         codec = self._codec
         if codec is None:
-            self._schemas = SchemasTopic(self._transport, self._topology.schemas())
+            self._schemas = TopicLog(self._transport, self._topology.schemas())
             codec = single_object_codec(self._schemas, max_event_bytes=self.config.stream.max_event_bytes)
         records = AgentRecords(self._topology, codec, self.config.name)
         records.announce()
@@ -274,6 +274,11 @@ class Agent:
     def groups(self) -> list[str]:
         """The groups that this agent is a member of."""
         return [member.duty.group for member in self._members]
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a record that was read is unfinished, be it that it waits for its next try."""
+        return any(member.has_work for member in self._members)
 
     def health(self) -> AgentHealth:
         """Whether the agent gets on, judged by what moves. Any thread may ask."""

@@ -99,6 +99,11 @@ class GroupMember:
         return bool(self._in_flight or any(work.not_before_s <= now_s for work in tuple(self._ready)))
 
     @property
+    def has_work(self) -> bool:
+        """Whether a record that was read is unfinished, be it that it waits for its next try."""
+        return bool(self._in_flight or self._ready)
+
+    @property
     def in_flight(self) -> int:
         """Records whose handler runs, or whose answer is on its way."""
         return len(self._in_flight)

@@ -14,7 +14,7 @@ from afl_stream.audit_lines import AuditFile, AuditSink, AuditStream, encode_lin
 from afl_stream.codec import Codec, single_object_codec
 from afl_stream.config import StreamConfig
 from afl_stream.errors import NewerFormat, SchemaUnavailable, TopicMissing, Unreadable
-from afl_stream.schemas_topic import SchemasTopic
+from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
 from afl_stream.transport import (
     BrokerUnavailable,
@@ -163,7 +163,7 @@ class Audit:
             if topic not in existing:
                 raise TopicMissing(topic, "the audit")
         if self._codec is None:
-            self._codec = single_object_codec(SchemasTopic(self._transport, topology.schemas()))
+            self._codec = single_object_codec(TopicLog(self._transport, topology.schemas()))
         self._consumer = self._transport.consumer(self.group, client_id=self.group)
         self._consumer.subscribe(topics, pattern=topology.facet_pattern(), listener=self)
 

@@ -11,7 +11,7 @@ from afl_stream.codec import Codec
 from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, Unreadable
 from afl_stream.headers import headers_for
 from afl_stream.messages import Message, ProgramDefinition, ProgramPointer, name_key
-from afl_stream.schemas_topic import SchemasTopic
+from afl_stream.topic_log import TopicLog
 from afl_stream.transport import Producer, Transport
 
 #: Programs kept in memory, read again from the topic when they are asked for after that.
@@ -34,7 +34,7 @@ class Definitions:
     """What has been deployed. Belongs to one thread."""
 
     def __init__(self, transport: Transport, codec: Codec, topic: str) -> None:
-        self._log = SchemasTopic(transport, topic)
+        self._log = TopicLog(transport, topic)
         self._codec = codec
         self._packed: dict[str, ProgramDefinition] = {}
         self._names: dict[str, str] = {}

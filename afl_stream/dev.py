@@ -12,16 +12,14 @@ from pathlib import Path
 from types import TracebackType
 
 from afl.compiled import CompiledProgram
-from afl.runtime.persistence import ENDED_STATUSES, WorkflowRow
+from afl.runtime.persistence import ENDED_STATUSES
 from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.states import EventState, StepState
 from afl_stream.agent import Agent, AgentConfig
 from afl_stream.audit import Audit, AuditConfig, AuditFile
 from afl_stream.client import Client, Milestones
 from afl_stream.config import StreamConfig
 from afl_stream.embedded import EmbeddedBroker, EmbeddedTransport
-from afl_stream.errors import StreamError
-from afl_stream.messages import FailureReason
+from afl_stream.runs import Ending, ServiceEnded, check_same_start, waiting_steps
 from afl_stream.service import EvaluatorService
 from afl_stream.topics import Topology
 from afl_stream.transport import TopicPartition
@@ -36,16 +34,6 @@ _QUIET_S = 0.5
 _EMPTY_READS = 2
 
 
-class AlreadyStarted(StreamError):
-    """A workflow id is taken by a run of another program or with other inputs."""
-
-    def __init__(self, workflow_id: str, name: str) -> None:
-        super().__init__(
-            f"workflow {workflow_id} exists: it runs {name}, with other inputs or another program; choose another id"
-        )
-        self.workflow_id, self.name = workflow_id, name
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """How far a deployment has come since it was opened: events published, answers to them, and audit lines."""
@@ -54,31 +42,6 @@ class Progress:
     answered: int
     audited: int
     elapsed_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingStep:
-    """A step whose event is out and unanswered."""
-
-    step_id: str
-    facet: str
-    attempt: int
-    payload: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """Why a wait for a workflow is over: it ended (`row` says how), was `rejected`, only `waiting` steps are left that
-    no handler here answers, or it was interrupted (none of the others)."""
-
-    workflow_id: str
-    row: WorkflowRow | None = None
-    rejected: FailureReason | None = None
-    waiting: tuple[WaitingStep, ...] = ()
-
-    @property
-    def is_ended(self) -> bool:
-        return self.row is not None and self.row.status in ENDED_STATUSES
 
 
 class LocalDeployment:
@@ -105,7 +68,7 @@ class LocalDeployment:
         self.audit_path = audit_path
         #: What a wait looks at; the services have each their own word to stop, given in order by `close`.
         self._stop = threading.Event()
-        self._errors: list[BaseException] = []
+        self._errors: list[Exception] = []
         self._threads: list[tuple[threading.Thread, Callable[[], None]]] = []
         self._started_s = time.monotonic()
         self._has_work_left = False
@@ -142,14 +105,21 @@ class LocalDeployment:
         self.client.deploy(program)
 
     def run(self) -> None:
-        """Start the services, once the topics are there. What keeps one of them from starting is raised by `check`."""
+        """Start the services, once the topics are there.
+
+        Raises what keeps evaluator or agent from starting: TopicMissing, TopicTooSmall, NoSuchFacet, ...
+        """
         self._base = self._high_marks()
         self._milestones = self.client.milestones()
         self._opened.callback(self._milestones.close)
+        if self.agent is not None:
+            self.agent.start()
         if self.audit_path is not None:
             self._start_audit(self.audit_path)
-        stop_evaluator = threading.Event()
-        self._spawn("evaluator", lambda: self._run_evaluator(stop_evaluator), stop_evaluator.set)
+        stop_evaluator, is_ready = threading.Event(), threading.Event()
+        self._spawn("evaluator", lambda: self._run_evaluator(stop_evaluator, is_ready), stop_evaluator.set)
+        is_ready.wait()
+        self.check()
         if self.agent is not None:
             self._spawn("agent", self._run_agent, self.agent.stop)
         self._started_s = time.monotonic()
@@ -160,7 +130,8 @@ class LocalDeployment:
         Raises AlreadyStarted when the id is taken, and what Client.start raises.
         """
         if workflow_id is not None:
-            check_same_start(self.store.load_workflow(workflow_id), self.client, workflow, inputs)
+            program, name = self.client.definitions.find(workflow)
+            check_same_start(self.store.load_workflow(workflow_id), name, program.fingerprint, inputs)
         return self.client.start(workflow, inputs, workflow_id=workflow_id)
 
     def wait(
@@ -245,9 +216,17 @@ class LocalDeployment:
             set_up_agent(agent)
         return agent if agent.registered_names() else None
 
-    def _run_evaluator(self, stop: threading.Event) -> None:
-        # Made here: consumers belong to the thread that polls them.
-        EvaluatorService(self.config, EmbeddedTransport(self.broker), self.store).run(stop)
+    def _run_evaluator(self, stop: threading.Event, is_ready: threading.Event) -> None:
+        try:
+            # Made here: consumers belong to the thread that polls them.
+            service = EvaluatorService(self.config, EmbeddedTransport(self.broker), self.store)
+        except Exception as error:
+            # Noted before `run` looks, and again by whoever guards this thread.
+            self._errors.append(error)
+            raise
+        finally:
+            is_ready.set()
+        service.run(stop)
 
     def _run_agent(self) -> None:
         assert self.agent is not None
@@ -269,7 +248,7 @@ class LocalDeployment:
                 work()
             except BaseException as error:  # noqa: BLE001 - the one place of this thread; `check` raises it
                 _log.debug("the %s ended", name, exc_info=True)
-                self._errors.append(error)
+                self._errors.append(error if isinstance(error, Exception) else ServiceEnded(name, error))
                 self._stop.set()
 
         thread = threading.Thread(target=guarded, name=f"local-{name}", daemon=True)
@@ -287,7 +266,13 @@ class LocalDeployment:
 
     @property
     def is_stopping(self) -> bool:
+        """Whether the word to stop has come."""
         return self._stop.is_set()
+
+    @property
+    def has_work_left(self) -> bool:
+        """Whether, once closed, a handler was still running at the end of the grace period."""
+        return self._has_work_left
 
     def wait_for_stop(self, timeout_s: float) -> bool:
         """Wait for the word to stop, and say whether it has come. Raises what ended a service."""
@@ -295,15 +280,14 @@ class LocalDeployment:
         self.check()
         return stopped
 
-    def close(self) -> bool:
-        """Drain and end the services, close everything, and say whether all handlers had finished in time."""
+    def close(self) -> None:
+        """Drain and end the services, and close everything. What went wrong meanwhile is raised by `check`."""
         # In reverse: the audit was started first, and is to read what the others still write.
         for thread, stop in reversed(self._threads):
             stop()
             thread.join()
         self._threads.clear()
         self._opened.close()
-        return not self._has_work_left
 
 
 def follow(audit: Audit, should_stop: Callable[[], bool], *, until_idle: bool = False) -> None:
@@ -317,21 +301,3 @@ def follow(audit: Audit, should_stop: Callable[[], bool], *, until_idle: bool = 
             empty = 0 if moved or not (until_idle or should_stop()) else empty + 1
     finally:
         audit.close()
-
-
-def waiting_steps(store: SqliteStore, workflow_id: str) -> tuple[WaitingStep, ...]:
-    """The steps of a workflow whose events wait for an answer, in order of creation."""
-    return tuple(
-        WaitingStep(step_id=step.id, facet=step.facet_name, attempt=step.attempt, payload=step.params)
-        for step in store.load_steps(workflow_id)
-        if step.state == StepState.EVENT_TRANSMIT and step.event_state and not EventState.is_terminal(step.event_state)
-    )
-
-
-def check_same_start(row: WorkflowRow | None, client: Client, workflow: str, inputs: Mapping[str, object]) -> None:
-    """Raise AlreadyStarted when `row` is a run of something else than this workflow, as deployed, with these inputs."""
-    if row is None:
-        return
-    program, name = client.definitions.find(workflow)
-    if (row.name, row.program, dict(row.inputs)) != (name, program.fingerprint, dict(inputs)):
-        raise AlreadyStarted(row.id, row.name)

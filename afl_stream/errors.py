@@ -123,11 +123,11 @@ class SchemaUnknown(StreamError):
 
 
 class SchemaUnavailable(StreamError):
-    """A schema cannot be looked up right now: wait and try again, skip nothing."""
+    """A schema or program cannot be looked up or announced right now: wait and try again, skip nothing."""
 
-    def __init__(self, schema_id: str, cause: str) -> None:
-        super().__init__(f"schema {schema_id} cannot be looked up right now: {cause}")
-        self.schema_id = schema_id
+    def __init__(self, wanted: str, cause: str) -> None:
+        super().__init__(f"{wanted} cannot be reached right now: {cause}")
+        self.wanted = wanted
         self.cause = cause
 
 

@@ -17,7 +17,7 @@ from afl_stream.control import ControlLoop, ControlStats
 from afl_stream.definitions import Definitions
 from afl_stream.errors import SchemaUnavailable
 from afl_stream.outbox import Lanes, OutboxDispatch, Probe, no_probe
-from afl_stream.schemas_topic import SchemasTopic
+from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
 from afl_stream.transport import Transport
 from afl_stream.unit_of_work import Deployment
@@ -32,7 +32,7 @@ _BACKOFF_S = (0.1, 5.0)
 
 def open_codec(config: StreamConfig, transport: Transport, topology: Topology) -> Codec:
     """The codec of a deployment without a schema registry: writer schemas are on the schemas topic."""
-    return single_object_codec(SchemasTopic(transport, topology.schemas()), max_event_bytes=config.max_event_bytes)
+    return single_object_codec(TopicLog(transport, topology.schemas()), max_event_bytes=config.max_event_bytes)
 
 
 def tune_collector() -> None:

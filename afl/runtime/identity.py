@@ -42,5 +42,8 @@ def event_id_of(step_id: str, attempt: int) -> str:
 
 def split_event_id(event_id: str) -> tuple[str, int] | None:
     """The step and attempt of an event of the engine's; None for an id of another make."""
-    step_id, separator, attempt = event_id.rpartition("#")
-    return (step_id, int(attempt)) if separator and attempt.isdecimal() else None
+    step_id, mark, attempt = event_id.rpartition("#")
+    # Longer numbers are nobody's attempt: reading them as one would only cost time.
+    if not mark or not attempt.isascii() or not attempt.isdecimal() or len(attempt) > 18:
+        return None
+    return step_id, int(attempt)

@@ -19,10 +19,11 @@ from afl.runtime.entities import (
     TaskDefinition,
     TaskState,
 )
+from afl.runtime.identity import split_event_id
 from afl.runtime.persistence import EventDefinition, IterationChanges, StepDocument, WorkflowRow
 from afl.runtime.states import EventState
 from afl.runtime.step import StepDefinition
-from afl.runtime.views import StepNotes, document_of, split_event_id, view_event, view_step
+from afl.runtime.views import StepNotes, document_of, view_event, view_step
 
 E = TypeVar("E")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
-from typing import Final, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from afl.runtime.documents import decode_value
+from afl.runtime.identity import event_id_of
 from afl.runtime.persistence import ErrorRecord, EventDefinition, StepDocument
 from afl.runtime.states import EventState
 from afl.runtime.step import StepDefinition, StepTransition
@@ -24,7 +25,6 @@ from afl.runtime.types import (
 )
 
 #: Between the id of a step and the attempt in an event's id.
-_ATTEMPT_MARK: Final = "#"
 
 
 class StepNotes(NamedTuple):
@@ -189,19 +189,6 @@ def _view_error(record: ErrorRecord | None) -> Exception | None:
     where = record.path or record.step_id
     error.add_note(f"{record.type}{f' at {where}' if where else ''}{f', line {record.line}' if record.line else ''}")
     return error
-
-
-def event_id_of(step_id: str, attempt: int) -> str:
-    """Return the id of a step's event."""
-    return f"{step_id}{_ATTEMPT_MARK}{attempt}"
-
-
-def split_event_id(event_id: str) -> tuple[str, int] | None:
-    """Return step and attempt that an event id was made from; None when it was not made by the engine."""
-    step_id, mark, attempt = event_id.rpartition(_ATTEMPT_MARK)
-    if not mark or not attempt.isascii() or not attempt.isdecimal() or len(attempt) > 18:
-        return None
-    return step_id, int(attempt)
 
 
 def view_event(document: StepDocument, *, dispatched: bool) -> EventDefinition:

@@ -14,7 +14,7 @@ from afl_stream.commands.interrupts import draining
 from afl_stream.commands.invocation import Invocation
 from afl_stream.commands.programs import checked_inputs, compile_program
 from afl_stream.commands.refusals import CommandRefused
-from afl_stream.commands.runs import exit_code_of_run, run_document, show_ending
+from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
 from afl_stream.commands.terminal import Terminal
 from afl_stream.dev import LocalDeployment, Progress
 from afl_stream.exit_codes import ExitCode
@@ -67,8 +67,9 @@ def run_dev(invocation: Invocation, options: DevOptions) -> ExitCode:
             terminal.remark("running; Ctrl-C drains and ends it")
             while not deployment.wait_for_stop(0.5):
                 pass
+    deployment.check()
     terminal.remark(f"every record is in {audit_path}")
-    return code
+    return ExitCode.WORK_LEFT if deployment.has_work_left else code
 
 
 def _follow(

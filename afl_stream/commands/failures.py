@@ -22,7 +22,6 @@ from afl_stream.commands.invocation import Invocation, NothingThere
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.control import PositionOutsideLog
 from afl_stream.definitions import UnknownProgram
-from afl_stream.dev import AlreadyStarted
 from afl_stream.errors import (
     SchemaUnavailable,
     SchemaUnknown,
@@ -31,6 +30,7 @@ from afl_stream.errors import (
     TopicTooSmall,
 )
 from afl_stream.exit_codes import ExitCode
+from afl_stream.runs import AlreadyStarted, ServiceEnded
 from afl_stream.transport import TransportError
 
 _log = logging.getLogger(__name__)
@@ -38,6 +38,7 @@ _log = logging.getLogger(__name__)
 #: The first row that an error is an instance of decides.
 _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitCode], ...] = (
     (NotInTime, ExitCode.TIMEOUT),
+    (ServiceEnded, ExitCode.WORK_LEFT),
     # Not there, or not to be reached.
     ((NotFound, NothingThere, UnknownProgram, UnknownName, UnknownWorkflow, StepNotFoundError), ExitCode.UNAVAILABLE),
     ((TopicMissing, TopicTooSmall, SchemaUnavailable, SchemaUnknown, TransportError), ExitCode.UNAVAILABLE),

@@ -80,7 +80,7 @@ def _run_until_idle(agent: Agent, stop: threading.Event) -> int:
     empty = 0
     while empty < _EMPTY_READS and not stop.is_set():
         read = agent.turn(_READ_TIMEOUT_S)
-        empty = 0 if read or agent.health().in_flight else empty + 1
+        empty = 0 if read or agent.has_work else empty + 1
     return agent.close()
 
 

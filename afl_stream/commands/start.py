@@ -9,10 +9,10 @@ from afl_stream.client import Client, NotInTime
 from afl_stream.commands.interrupts import draining
 from afl_stream.commands.invocation import Invocation, open_store, open_transport
 from afl_stream.commands.programs import checked_inputs, deployed_program
-from afl_stream.commands.runs import exit_code_of_run, run_document, show_ending
-from afl_stream.dev import LocalDeployment, check_same_start
+from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
 from afl_stream.exit_codes import ExitCode
 from afl_stream.messages import check_workflow_id
+from afl_stream.runs import check_same_start
 from afl_stream.service import tune_collector
 
 
@@ -43,7 +43,7 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
         _, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
         if options.workflow_id is not None and config.store_path.exists():
             with open_store(config) as store:
-                check_same_start(store.load_workflow(options.workflow_id), client, name, inputs)
+                check_same_start(store.load_workflow(options.workflow_id), name, program.fingerprint, inputs)
         workflow_id = client.start(name, inputs, workflow_id=options.workflow_id, program=program.fingerprint)
     if terminal.as_json:
         document = {"workflow_id": workflow_id, "workflow": name, "program": program.fingerprint}
@@ -56,6 +56,8 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
 
 
 def _start_and_wait(invocation: Invocation, options: StartOptions) -> ExitCode:
+    from afl_stream.dev import LocalDeployment
+
     config, terminal = invocation.settings(), invocation.terminal()
     with open_transport(config):
         pass  # Only to refuse, with the usual message, a log that is not there or not free.
@@ -68,6 +70,7 @@ def _start_and_wait(invocation: Invocation, options: StartOptions) -> ExitCode:
         if not terminal.as_json:
             terminal.line(workflow_id)
         ending = deployment.wait(workflow_id, timeout_s=options.timeout_s)
+    deployment.check()
     if ending is None:
         assert options.timeout_s is not None
         raise NotInTime(f"the end of workflow {workflow_id}", options.timeout_s)

@@ -14,11 +14,11 @@ from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import StepState
 from afl_stream.commands.invocation import Invocation, open_store
 from afl_stream.commands.refusals import NotFound
-from afl_stream.commands.runs import error_document, show_result, show_waiting
+from afl_stream.commands.reports import error_document, show_result, show_waiting
 from afl_stream.commands.step_tree import TreeNode, statement_names, step_tree
 from afl_stream.commands.terminal import Terminal, duration_text, time_text
-from afl_stream.dev import waiting_steps
 from afl_stream.exit_codes import ExitCode
+from afl_stream.runs import waiting_steps
 
 #: Steps shown to a person who does not ask for all.
 _MOST_STEPS = 60

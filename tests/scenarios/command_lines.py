@@ -83,6 +83,11 @@ class CommandLine:
         assert self("deploy", self.program).code == 0
         return self
 
+    def waiting(self) -> CommandLine:
+        """With a run w1 that waits for one answer, to its net.Note."""
+        assert self("dev", self.program, "--input", "hosts=[]", "--id", "w1").code == 1
+        return self
+
     def steps(self, workflow_id: str, facet: str) -> list[str]:
         """Ids of a run's steps that call this facet."""
         run = self("status", workflow_id, "--json").document

@@ -27,11 +27,11 @@ FIRST, SECOND, THIRD = "first", "second", "third"
 
 
 class Desk:
-    """A deployment with one evaluator and nobody who answers."""
+    """A deployment with an evaluator, by default one of its own, and nobody who answers."""
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment, evaluator: Evaluator | None = None) -> None:
         self.deployment = deployment
-        self.evaluator: Evaluator = deployment.evaluator()
+        self.evaluator = evaluator or deployment.evaluator()
         # Joined and settled, so that all partitions are owned before the first record.
         deployment.settle()
 

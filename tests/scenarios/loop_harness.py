@@ -214,7 +214,7 @@ class Deployment:
 
     def crash(self) -> None:
         """End the process: what was not written is lost."""
-        for party in self._parties():
+        for party in self.parties():
             party.kill()
         self.transport.abandon()
         self.broker.abandon()
@@ -231,9 +231,9 @@ class Deployment:
     def round(self) -> int:
         """One turn of everybody; how many records were read. Takes 10 ms by the deployment's clock."""
         self.clock.advance(10)
-        return sum(party.turn() for party in self._parties())
+        return sum(party.turn() for party in self.parties())
 
-    def _parties(self) -> list[Evaluator | Worker]:
+    def parties(self) -> list[Evaluator | Worker]:
         return [*self.evaluators, *self.workers]
 
     def settle(self) -> None:

@@ -232,9 +232,7 @@ def test_unreadable_records_are_dead_lettered(desk: Desk) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_rejected_commands_are_dead_lettered(
-    desk: Desk, command: StartWorkflow | CancelWorkflow, reason: str
-) -> None:
+def test_rejected_commands_are_dead_lettered(desk: Desk, command: StartWorkflow | CancelWorkflow, reason: str) -> None:
     desk.start()
     before = desk.deployment.workflow("wf-1")
 

@@ -1,5 +1,6 @@
 """What the command line does with what it should not be given: it says which, ends with a code, and does nothing."""
 
+import shutil
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,9 +15,37 @@ def command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CommandL
     return CommandLine(tmp_path, capsys)
 
 
+@pytest.fixture(scope="module")
+def templates() -> dict[str, Path]:
+    """Data directories by what was done to them, filled when the first test needs one."""
+    return {}
+
+
 @pytest.fixture
-def deployed(command_line: CommandLine) -> CommandLine:
-    return command_line.deployed()
+def deployed(
+    command_line: CommandLine, templates: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> CommandLine:
+    return _copied("deployed", command_line, templates, tmp_path_factory)
+
+
+@pytest.fixture
+def waiting(
+    command_line: CommandLine, templates: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> CommandLine:
+    return _copied("waiting", command_line, templates, tmp_path_factory)
+
+
+def _copied(
+    name: str, command_line: CommandLine, templates: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> CommandLine:
+    """The command line on a copy of a directory that was made once."""
+    if name in templates:
+        shutil.copytree(templates[name], command_line.data_dir)
+        return command_line
+    {"deployed": command_line.deployed, "waiting": command_line.waiting}[name]()
+    templates[name] = tmp_path_factory.mktemp(name) / "data"
+    shutil.copytree(command_line.data_dir, templates[name])
+    return command_line
 
 
 def _refused(called: Called, code: int, *words: str) -> None:
@@ -58,11 +87,9 @@ def test_a_start_that_cannot_be_is_refused_before_anything_is_produced(
     assert deployed.records() == 0
 
 
-def test_an_id_that_is_taken_by_other_inputs_is_refused(command_line: CommandLine) -> None:
-    command_line("dev", command_line.program, "--input", "hosts=[]", "--id", "w1")
-
-    _refused(command_line("start", "Watch", "--input", 'hosts=["a"]', "--id", "w1"), 2, "w1", "choose another id")
-    assert command_line.records() == 1
+def test_an_id_that_is_taken_by_other_inputs_is_refused(waiting: CommandLine) -> None:
+    _refused(waiting("start", "Watch", "--input", 'hosts=["a"]', "--id", "w1"), 2, "w1", "choose another id")
+    assert waiting.records() == 1
 
 
 ANSWER_REFUSALS: list[tuple[Callable[[str], Sequence[str]], int, Sequence[str]]] = [
@@ -82,14 +109,13 @@ ANSWER_REFUSALS: list[tuple[Callable[[str], Sequence[str]], int, Sequence[str]]]
 
 @pytest.mark.parametrize(("words", "code", "said"), ANSWER_REFUSALS)
 def test_an_answer_that_cannot_be_is_refused_before_anything_is_produced(
-    words: Callable[[str], Sequence[str]], code: int, said: Sequence[str], command_line: CommandLine
+    words: Callable[[str], Sequence[str]], code: int, said: Sequence[str], waiting: CommandLine
 ) -> None:
-    command_line("dev", command_line.program, "--input", "hosts=[]", "--id", "w1")
-    (note,) = command_line.steps("w1", "net.Note")
+    (note,) = waiting.steps("w1", "net.Note")
 
-    _refused(command_line(*words(note)), code, *said)
+    _refused(waiting(*words(note)), code, *said)
 
-    assert command_line.records() == 1
+    assert waiting.records() == 1
 
 
 def test_a_step_takes_one_answer_and_an_ended_run_takes_none(command_line: CommandLine) -> None:
@@ -105,11 +131,10 @@ def test_a_step_takes_one_answer_and_an_ended_run_takes_none(command_line: Comma
     _refused(command_line("cancel", "w1"), 2, "COMPLETED")
 
 
-def test_a_result_with_other_names_is_taken_with_a_note(command_line: CommandLine) -> None:
-    command_line("dev", command_line.program, "--input", "hosts=[]", "--id", "w1")
-    (note,) = command_line.steps("w1", "net.Note")
+def test_a_result_with_other_names_is_taken_with_a_note(waiting: CommandLine) -> None:
+    (note,) = waiting.steps("w1", "net.Note")
 
-    called = command_line("continue", note, "--result", '{"okay": true}')
+    called = waiting("continue", note, "--result", '{"okay": true}')
 
     assert called.code == 0
     assert "net.Note declares no okay; it returns (ok: Boolean)" in called.err
@@ -134,6 +159,8 @@ DEV_REFUSALS: list[tuple[Sequence[str], int, Sequence[str]]] = [
     (["--input", "hosts=[]", "--handlers", "nothing.py"], 2, ["nothing.py", "no such file"]),
     (["--input", "hosts=[]", "--handlers", "json"], 2, ["json", "'handle'"]),
     (["--input", "hosts=[]", "--handlers", "json:dump=net.Pong."], 2, ["'net.Pong.' is no facet name"]),
+    (["--input", "hosts=[]", "--handlers", "json:dump=Pong"], 2, ["facet Pong", "did you mean Ping?"]),
+    (["--input", "hosts=[]", "--audit", "nowhere/audit.jsonl"], 3, ["nowhere/audit.jsonl", "No such file"]),
     (["--input", "hosts=[]", "--config", "nothing.toml"], 2, ["no settings file nothing.toml"]),
 ]
 
@@ -218,10 +245,8 @@ def test_a_log_that_is_damaged_or_of_something_else_is_named_and_left_alone(
     assert log.read_bytes() == before
 
 
-def test_a_store_of_another_prefix_is_refused(command_line: CommandLine) -> None:
-    command_line("dev", command_line.program, "--input", "hosts=[]")
-
-    called = command_line("status", "--prefix", "other.")
+def test_a_store_of_another_prefix_is_refused(waiting: CommandLine) -> None:
+    called = waiting("status", "--prefix", "other.")
 
     _refused(called, 3, "store.sqlite3", "'afl.'", "'other.'")
 

@@ -160,3 +160,23 @@ def test_the_settings_are_shown_with_secrets_masked(command_line: CommandLine, m
     assert "shop." in shown.out
     assert described.document["answers.token_secret"] == "********"
     assert "s3cret" not in shown.out + described.out
+
+
+def test_a_handler_that_exits_fails_its_step_and_does_not_end_the_command(command_line: CommandLine) -> None:
+    handlers = command_line.file("exiting.py", "import sys\ndef handle(payload): sys.exit(0)\n")
+
+    called = command_line(
+        "dev",
+        command_line.program,
+        "--input",
+        "hosts=[]",
+        "--handlers",
+        handlers,
+        "--facet",
+        "net.Note",
+        "--facet",
+        "net.Ping",
+    )
+
+    assert called.code == 1
+    assert "net.Watch.n (net.Note, line 12) failed: SystemExit: 0" in called.out

@@ -106,3 +106,35 @@ def test_a_reader_that_goes_away_ends_the_audit_without_a_word(command_line: Com
 
     assert audit.returncode == 130
     assert "Traceback" not in err
+
+
+def test_a_wait_that_is_interrupted_says_so_and_the_run_stays(command_line: CommandLine) -> None:
+    handlers = command_line.file("slow.py", _SLOW_HANDLERS)
+    command_line.deployed()
+    waits = command_line.process(
+        "start", "Watch", "--input", 'hosts=["a"]', "--id", "w1", "--wait", "--handlers", handlers
+    )
+    eventually(lambda: (command_line.folder / "ping-began").exists())
+
+    waits.send_signal(signal.SIGINT)
+    out, err = waits.communicate()
+
+    assert waits.returncode == 130
+    assert "interrupted" in out
+    assert "Traceback" not in err
+    assert command_line("status", "w1", "--json").document["status"] in ("PAUSED", "COMPLETED")
+
+
+def test_dev_that_stays_goes_on_after_the_end_of_its_run(command_line: CommandLine) -> None:
+    dev = command_line.process(
+        "dev", command_line.program, "--handlers", command_line.handlers, "--input", "hosts=[]", "--stay"
+    )
+    assert dev.stderr is not None
+    while "Ctrl-C" not in dev.stderr.readline():
+        assert dev.poll() is None
+
+    dev.send_signal(signal.SIGTERM)
+    out, _ = dev.communicate()
+
+    assert dev.returncode == 0
+    assert "net.Watch completed" in out

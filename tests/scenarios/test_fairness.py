@@ -3,8 +3,7 @@
 from afl.runtime.persistence import PAUSED, RUNNING
 from afl.runtime.states import StepState
 from afl_stream.config import EvaluatorSettings
-from afl_stream.embedded import Crash
-from afl_stream.messages import CancelWorkflow, StepContinue
+from afl_stream.messages import CancelWorkflow, StartWorkflow, StepContinue
 from tests.scenarios.desk import DESK, FIRST, REPORT, THIRD
 from tests.scenarios.loop_harness import Deployment, Evaluator
 from tests.scenarios.test_orphaned_outbox import run_until_it_crashes, two_evaluators
@@ -63,30 +62,12 @@ def test_what_was_runnable_is_gone_on_with_after_a_restart() -> None:
     assert deployment.store.runnable_workflows() == []
 
 
-def left_runnable_by_a_dead_stranger(deployment: Deployment) -> str:
-    """A workflow of partition 0, made runnable by the owner of partition 1, which has died; the workflow's id."""
-    owner, stranger = two_evaluators(deployment)
-    workflow_id = deployment.id_in_partition(0)
-    start_chain(deployment, workflow_id)
-    turn_until_runnable(owner, workflow_id)
-    # The start is read again in the other partition: it goes on as a reminder of what is runnable.
-    deployment.remove(owner, killed=True)
-    commands = deployment.topology.commands()
-    assert stranger.partitions() == {1}
-    return workflow_id if commands else ""
-
-
 def test_a_runnable_workflow_whose_evaluator_has_died_in_another_partition_is_gone_on_with_by_its_owner() -> None:
     deployment = small_budget()
     owner, stranger = two_evaluators(deployment)
     workflow_id = deployment.id_in_partition(0)
-    record = deployment.client.definitions.find("chain.Chain")[0].fingerprint
-    deployment.put(
-        deployment.topology.commands(),
-        f'{{"type": "StartWorkflow", "workflow_id": "{workflow_id}", "workflow": "chain.Chain", '
-        f'"program": "{record}", "inputs": {{"n": 0}}}}'.encode(),
-        partition=1,
-    )
+    command = StartWorkflow(workflow_id=workflow_id, workflow="chain.Chain", inputs={"n": 0})
+    deployment.send(command, partition=1)
     turn_until_runnable(stranger, workflow_id)
     deployment.remove(stranger, killed=True)
     deployment.settle()
@@ -168,4 +149,3 @@ def test_a_crash_while_a_workflow_yields_changes_nothing_of_its_result() -> None
     steps = deployment.steps("long")
     assert len({(s.block_id, s.container_id, s.statement_id) for s in steps}) == len(steps)
     assert sum(s.state == StepState.EVENT_TRANSMIT for s in steps) == LINKS
-    assert issubclass(Crash, BaseException)

@@ -31,8 +31,7 @@ def refusal_of(desk: Desk) -> PositionOutsideLog:
     positions = desk.deployment.store.positions()
     for _ in range(2):
         with pytest.raises(PositionOutsideLog) as caught:
-            for _ in range(5):
-                desk.evaluator.turn()
+            desk.deployment.settle()
     assert desk.deployment.store.positions() == positions
     return caught.value
 

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -52,8 +53,7 @@ def test_a_frozen_evaluator_that_comes_back_changes_nothing_and_says_why(caplog:
     deployment = Deployment(None, DESK)
     interruptions = Interruptions()
     frozen = deployment.evaluator(interruptions)
-    desk = Desk.__new__(Desk)
-    desk.deployment, desk.evaluator = deployment, frozen
+    desk = Desk(deployment, frozen)
     desk.start()
     before = len(deployment.events("desk.Ask"))
     seen: list[int] = []
@@ -109,8 +109,7 @@ class Stale:
     def __init__(self) -> None:
         self.deployment = Deployment(None, DESK)
         self.first, self.second = two_evaluators(self.deployment)
-        self.desk = Desk.__new__(Desk)
-        self.desk.deployment, self.desk.evaluator = self.deployment, self.first
+        self.desk = Desk(self.deployment, self.first)
         self.workflow_id = self.desk.start(self.deployment.id_in_partition(0))
 
     def answer(self, evaluator: Evaluator, step_id: str, text: str) -> None:
@@ -164,17 +163,16 @@ def test_evaluators_and_agents_come_and_go_in_the_middle_of_500_events(seed: int
     for _ in range(2):
         deployment.evaluator()
         deployment.worker({PING: ping})
-    turns = 0
-    while deployment.store.list_workflows(status=COMPLETED, limit=WORKFLOWS + 1) != WORKFLOWS and turns < 60:
-        turns += 1
+    for turn in range(60):
         deployment.clock.advance(10)
-        random.choice([*deployment.evaluators, *deployment.workers]).turn()
-        if turns in (15, 40):
+        random.choice(deployment.parties()).turn()
+        if turn in (15, 40):
             deployment.evaluator()
             deployment.worker({PING: ping})
-        if turns in (25, 50):
-            deployment.remove(random.choice(deployment.evaluators), killed=turns == 25)
-            deployment.remove(random.choice(deployment.workers), killed=turns == 25)
+        if turn in (25, 50):
+            deployment.remove(random.choice(deployment.evaluators), killed=turn == 25)
+            deployment.remove(random.choice(deployment.workers), killed=turn == 25)
+    assert any(deployment.workflow(scan).status != COMPLETED for scan in scans), "it was over before the end"
     deployment.settle()
     deployment.clock.advance(11_000)
     deployment.settle()
@@ -230,7 +228,7 @@ def test_answers_under_any_key_from_two_producers_at_once_are_all_applied_once(s
     assert deployment.outcomes()["applied"] == WORKFLOWS * HOSTS + WORKFLOWS
 
 
-def test_two_evaluators_in_threads_of_their_own_share_workflows_and_finish_them(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_two_evaluators_in_threads_of_their_own_share_workflows_and_finish_them(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path, FLEET, control_partitions=4)
     stop = threading.Event()
     failures: list[BaseException] = []

@@ -13,8 +13,8 @@ from afl_stream.config import AgentSettings, StreamConfig, TopicSettings
 from afl_stream.embedded import EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport
 from afl_stream.headers import headers_for
 from afl_stream.messages import Event, Message, StepContinue, StepFailed, event_id_of
-from afl_stream.schemas_topic import SchemasTopic
 from afl_stream.topic_declarations import load_declarations
+from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
 from afl_stream.transport import CommittedOffset, Headers, Record, TopicPartition
 
@@ -75,7 +75,7 @@ class Deployment:
                 self.admin.create_topic(spec.name, partitions=spec.partitions, settings=spec.settings)
 
     def new_codec(self) -> Codec:
-        return single_object_codec(SchemasTopic(self.transport, self.topology.schemas()))
+        return single_object_codec(TopicLog(self.transport, self.topology.schemas()))
 
     def publish(self, *events: Event) -> None:
         for each in events:

@@ -20,6 +20,7 @@ from afl_stream.embedded_file import FileInUse, FileUnusable
 from afl_stream.errors import ConfigError, SchemaUnavailable, TopicMissing, TopicNameRefused, ValueRefused
 from afl_stream.exit_codes import MEANINGS, ExitCode, table
 from afl_stream.handler_modules import HandlerModuleError
+from afl_stream.runs import ServiceEnded
 from afl_stream.transport import BrokerUnavailable, TopicPartition, UnknownTopic
 
 ROOT = Path(__file__).parents[3]
@@ -41,6 +42,7 @@ def test_the_numbers_stay_what_scripts_know() -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
+        (ServiceEnded("agent", SystemExit(0)), 1),
         (CommandRefused("no"), 2),
         (MissingInput(workflow="W", name="x", expected="Int"), 2),
         (AmbiguousName("workflow", "W", ["a.W", "b.W"]), 2),

@@ -4,7 +4,7 @@ import pytest
 
 from afl_stream.embedded import EmbeddedBroker, EmbeddedTransport, Faults
 from afl_stream.errors import SchemaUnavailable
-from afl_stream.schemas_topic import SchemasTopic
+from afl_stream.topic_log import TopicLog
 from afl_stream.transport import BrokerUnavailable, TopicPartition
 
 TOPIC = "afl.schemas"
@@ -18,7 +18,7 @@ def broker_with_topic(partitions: int = 1) -> EmbeddedBroker:
 
 def test_what_one_process_announces_another_reads_from_the_beginning_and_then_the_news() -> None:
     broker = broker_with_topic()
-    writer, reader = (SchemasTopic(EmbeddedTransport(broker), TOPIC) for _ in range(2))
+    writer, reader = (TopicLog(EmbeddedTransport(broker), TOPIC) for _ in range(2))
     writer.append(b"1", b"one")
     writer.append(b"2", b"two")
 
@@ -30,7 +30,7 @@ def test_what_one_process_announces_another_reads_from_the_beginning_and_then_th
 
 
 def test_all_partitions_are_read() -> None:
-    topic = SchemasTopic(EmbeddedTransport(broker_with_topic(partitions=3)), TOPIC)
+    topic = TopicLog(EmbeddedTransport(broker_with_topic(partitions=3)), TOPIC)
     for n in range(9):
         topic.append(b"%d" % n, b"schema")
 
@@ -39,8 +39,8 @@ def test_all_partitions_are_read() -> None:
 
 def test_a_read_that_fails_gives_all_of_it_the_next_time() -> None:
     broker, faults = broker_with_topic(), Faults()
-    SchemasTopic(EmbeddedTransport(broker), TOPIC).append(b"1", b"one")
-    reader = SchemasTopic(EmbeddedTransport(broker, probe=faults.probe), TOPIC)
+    TopicLog(EmbeddedTransport(broker), TOPIC).append(b"1", b"one")
+    reader = TopicLog(EmbeddedTransport(broker, probe=faults.probe), TOPIC)
     faults.fail_at("poll.before_deliver", error=BrokerUnavailable("no leader"))
 
     with pytest.raises(SchemaUnavailable, match="no leader"):
@@ -50,7 +50,7 @@ def test_a_read_that_fails_gives_all_of_it_the_next_time() -> None:
 
 def test_what_left_the_log_is_not_waited_for() -> None:
     broker = broker_with_topic()
-    topic = SchemasTopic(EmbeddedTransport(broker), TOPIC)
+    topic = TopicLog(EmbeddedTransport(broker), TOPIC)
     topic.append(b"1", b"one")
     topic.append(b"2", b"two")
     broker.truncate(TopicPartition(TOPIC, 0), 1)
@@ -59,7 +59,7 @@ def test_what_left_the_log_is_not_waited_for() -> None:
 
 
 def test_a_missing_topic_is_named_with_the_command_that_creates_it() -> None:
-    topic = SchemasTopic(EmbeddedTransport(EmbeddedBroker()), TOPIC)
+    topic = TopicLog(EmbeddedTransport(EmbeddedBroker()), TOPIC)
 
     with pytest.raises(SchemaUnavailable, match=r"no topic afl\.schemas.*afl-stream topics apply"):
         topic.read_to_end()
@@ -73,4 +73,4 @@ def test_an_announcement_that_is_not_acknowledged_says_so() -> None:
     faults.fail_at("produce.before_append", error=BrokerUnavailable("no leader"))
 
     with pytest.raises(SchemaUnavailable, match="no leader"):
-        SchemasTopic(transport, TOPIC).append(b"1", b"one")
+        TopicLog(transport, TOPIC).append(b"1", b"one")

@@ -1,4 +1,4 @@
-"""The schemas topic over the transport: where writer schemas are announced and read from, without a registry."""
+"""A topic that is read whole: appended to with acknowledgement, and read to its end as it is now (schemas, definitions)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ DEFAULT_TIMEOUT_S: Final = 10.0
 READ_RECORDS: Final = 500
 
 
-class SchemasTopic:
-    """The log of writer schemas; see the SchemaLog port. Opens a producer and a reader when they are first needed.
+class TopicLog:
+    """All partitions of one topic, as a log; keeps the SchemaLog port. Producer and reader open when first needed.
 
-    The reader is used by whichever thread reads, one at a time: SchemasTopicSource holds a lock around each call, and
-    this class its own.
+    Threads may share it: a lock lets one in at a time.
     """
 
     def __init__(self, transport: Transport, topic: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
@@ -42,11 +41,11 @@ class SchemasTopic:
                 )
                 self._producer.flush(self._timeout_s)
             except TransportError as error:
-                raise SchemaUnavailable("to be announced", str(error)) from error
+                raise SchemaUnavailable(self._topic, str(error)) from error
         if not outcome:
-            raise SchemaUnavailable("to be announced", f"no acknowledgement on {self._topic} in {self._timeout_s:g} s")
+            raise SchemaUnavailable(self._topic, f"no acknowledgement on {self._topic} in {self._timeout_s:g} s")
         if outcome[0] is not None:
-            raise SchemaUnavailable("to be announced", str(outcome[0])) from outcome[0]
+            raise SchemaUnavailable(self._topic, str(outcome[0])) from outcome[0]
 
     def read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
         """Return what was appended since the last call, up to the end as it is now. Raises SchemaUnavailable."""
@@ -55,7 +54,7 @@ class SchemasTopic:
                 return self._read_to_end()
             except TransportError as error:
                 self._forget_reader()
-                raise SchemaUnavailable("that was asked for", str(error)) from error
+                raise SchemaUnavailable(self._topic, str(error)) from error
 
     def close(self) -> None:
         """Release what was opened."""
@@ -74,7 +73,7 @@ class SchemasTopic:
             remaining_s = deadline_s - time.monotonic()
             if remaining_s <= 0:
                 self._forget_reader()
-                raise SchemaUnavailable("that was asked for", f"{self._topic} was not read in {self._timeout_s:g} s")
+                raise SchemaUnavailable(self._topic, f"{self._topic} was not read in {self._timeout_s:g} s")
             for record in reader.consume(READ_RECORDS, remaining_s):
                 records.append((record.key, record.value))
                 positions[record.topic_partition] = record.offset + 1

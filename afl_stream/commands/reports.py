@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from afl.runtime.persistence import CANCELLED, COMPLETED, ErrorRecord, WorkflowRow
+from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, ErrorRecord, WorkflowRow
 from afl.runtime.plan import FacetPlan, WorkflowPlan
 from afl.runtime.values import describe_type
 from afl_stream.commands.invocation import Invocation
 from afl_stream.commands.terminal import Terminal, duration_text, printable, value_text
-from afl_stream.dev import Ending, WaitingStep
 from afl_stream.exit_codes import ExitCode
+from afl_stream.runs import Ending, WaitingStep
 
 #: Waiting steps that are listed with the command that answers each.
 _MOST_WAITING = 10
+_WORDS = {COMPLETED: "completed", ERROR: "failed", CANCELLED: "was cancelled"}
 
 
 def run_document(ending: Ending) -> dict[str, object]:
@@ -62,7 +63,7 @@ def show_ending(invocation: Invocation, terminal: Terminal, ending: Ending, plan
         show_waiting(invocation, terminal, ending.waiting, plan)
     else:
         took = duration_text(max(row.ended_at_ms - row.created_at_ms, 0))
-        terminal.line(f"{row.name} {row.status.lower()} after {took}")
+        terminal.line(f"{row.name} {_WORDS.get(row.status, row.status)} after {took}")
         show_result(terminal, row)
 
 
