@@ -215,6 +215,8 @@ class UnitOfWork:
         if row is not None:
             if not _is_same_start(row, command):
                 raise AlreadyExists(command.workflow_id, row.name)
+            if row.runnable:
+                self.go_on(command.workflow_id)
             self._confirm(command.workflow_id)
             return Outcome.DUPLICATE
         program, name = self._d.definitions.find(command.workflow, command.program)

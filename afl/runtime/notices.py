@@ -117,7 +117,7 @@ def _tell_block(
 def _tell_watchers(execution: Execution, frame: Frame, index: int) -> None:
     assert frame.watchers is not None
     for block, statement in frame.watchers.pop(index, ()):
-        if block.is_terminal:
+        if block.is_terminal or block.failed is not None:
             continue
         inner = block.frame
         assert inner is not None
@@ -143,6 +143,8 @@ def _fail_watchers(execution: Execution, frame: Frame, error: ErrorRecord) -> No
         if step is not None and step.error is None:
             continue
         for block, _ in frame.watchers.pop(index):
+            if block.is_terminal:
+                continue
             _doom(execution, block, error)
             inner = block.frame
             assert inner is not None

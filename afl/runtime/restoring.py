@@ -223,7 +223,9 @@ def _continue(execution: Execution, step: StepRecord) -> None:
     """Queue a step that something can be done with; register again what it waits for."""
     if step.is_terminal:
         return
-    if step.state not in _WAITING:
+    if step.state == StepState.BLOCK_EXECUTION_BEGIN and step.blocks is None:
+        _continue_source(execution, step)
+    elif step.state not in _WAITING:
         execution.wake(step)
     elif step.state == StepState.EVENT_TRANSMIT:
         if not step.event_state:
@@ -233,6 +235,21 @@ def _continue(execution: Execution, step: StepRecord) -> None:
             execution.wake(step)
     else:
         _continue_block(execution, step)
+
+
+def _continue_source(execution: Execution, step: StepRecord) -> None:
+    """A block that rests where it begins is a foreach whose source is not there yet."""
+    assert step.plan is not None
+    frame = execution.open_frame(step)
+    if step.failed is None:
+        try:
+            for wait in step.plan.source_waits:
+                if watch(step, frame, wait.depth, wait.index, None):
+                    step.blocks_open += 1
+        except Cause as error:
+            step.failed = error.record
+    if step.failed is not None or not step.blocks_open:
+        execution.wake(step)
 
 
 def _continue_block(execution: Execution, step: StepRecord) -> None:

@@ -1,5 +1,7 @@
 """A workflow that has much to do yields its turn, and whoever owns it goes on with it, whatever happens meanwhile."""
 
+import pytest
+
 from afl.runtime.persistence import PAUSED, RUNNING
 from afl.runtime.states import StepState
 from afl_stream.config import EvaluatorSettings
@@ -62,44 +64,49 @@ def test_what_was_runnable_is_gone_on_with_after_a_restart() -> None:
     assert deployment.store.runnable_workflows() == []
 
 
-def test_a_runnable_workflow_whose_evaluator_has_died_in_another_partition_is_gone_on_with_by_its_owner() -> None:
-    deployment = small_budget()
-    owner, stranger = two_evaluators(deployment)
-    workflow_id = deployment.id_in_partition(0)
-    command = StartWorkflow(workflow_id=workflow_id, workflow="chain.Chain", inputs={"n": 0})
-    deployment.send(command, partition=1)
-    turn_until_runnable(stranger, workflow_id)
-    deployment.remove(stranger, killed=True)
-    deployment.settle()
-    assert owner.partitions() == {0, 1}
-    # Its partition was the owner's all the time, so that taking over the other one does not show it.
-    deployment.clock.advance(11_000)
+class LeftRunnable:
+    """A workflow of partition 0 that the owner of partition 1 has made runnable before it froze.
 
-    deployment.settle()
+    Its group has not missed it yet, so that nobody learns of the workflow by taking partitions over.
+    """
 
-    assert asked(deployment) == LINKS
+    def __init__(self) -> None:
+        self.deployment = small_budget()
+        owner, stranger = two_evaluators(self.deployment)
+        self.workflow_id = self.deployment.id_in_partition(0)
+        self.start = StartWorkflow(workflow_id=self.workflow_id, workflow="chain.Chain", inputs={"n": 0})
+        self.deployment.send(self.start, partition=1)
+        while not self.deployment.events("chain.Ask"):
+            stranger.turn()
+        (event,) = self.deployment.events("chain.Ask")
+        self.answer = StepContinue(step_id=event.step_id, result={"n": 1})
+        self.deployment.send(self.answer, partition=1)
+        stranger.turn()
+        self.deployment.evaluators.remove(stranger)
+        self.deployment.settle()
+        assert owner.partitions() == {0}
+        assert self.deployment.store.runnable_workflows() == [self.workflow_id]
+        assert asked(self.deployment) < LINKS
 
 
-def test_a_duplicate_answer_to_a_runnable_workflow_evaluates_it_to_the_fixed_point() -> None:
-    deployment = Deployment(None, CHAIN, evaluator=EvaluatorSettings(workflow_budget_steps=1), control_partitions=1)
-    first = deployment.evaluator()
-    start_chain(deployment, "long")
-    while not deployment.events("chain.Ask"):
-        first.turn()
-    (event,) = deployment.events("chain.Ask")
-    answer = StepContinue(step_id=event.step_id, result={"n": 1})
-    deployment.send(answer)
-    first.turn()
-    deployment.send(answer)
-    first.faults.fail_at("control.committed")
-    run_until_it_crashes(first)
-    deployment.remove(first, killed=True)
+def test_a_runnable_workflow_that_nobody_took_over_is_gone_on_with_by_its_owner_after_ten_seconds() -> None:
+    left = LeftRunnable()
+    left.deployment.clock.advance(11_000)
 
-    deployment.evaluator()
-    deployment.settle()
+    left.deployment.settle()
 
-    assert deployment.outcomes().get("duplicate", 0) <= 1
-    assert asked(deployment) == LINKS
+    assert asked(left.deployment) == LINKS
+
+
+@pytest.mark.parametrize("which", ["answer", "start"])
+def test_a_duplicate_for_a_runnable_workflow_evaluates_it_to_the_fixed_point(which: str) -> None:
+    left = LeftRunnable()
+
+    left.deployment.send(left.answer if which == "answer" else left.start)
+    left.deployment.settle()
+
+    assert left.deployment.outcomes() == {"duplicate": 1}
+    assert asked(left.deployment) == LINKS
 
 
 def test_a_flood_of_duplicates_gives_a_workflow_no_more_than_its_turn() -> None:
