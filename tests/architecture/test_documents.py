@@ -22,6 +22,8 @@ _FENCE = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | 
 _PROGRAM = re.compile(r"^```afl\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`((?:afl|afl-stream|make) [^`]+)`")
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+#: What usage lines put into brackets: an option, or a name in capitals. A list in JSON is something else.
+_OPTIONAL = re.compile(r"(?<=\s)\[((?:--[a-z]|[A-Z]{2})[^\]]*)\]")
 _TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
 
 
@@ -76,6 +78,26 @@ def test_the_readme_starts_with_the_demo_and_the_tests() -> None:
     assert commands[:2] == ["make demo", "make test"]
 
 
+def test_the_readme_has_every_command() -> None:
+    readme = (_ROOT / "README.md").read_text()
+    named = {f"{name} {word}" for name, group in _COMMAND_LINES.items() for word in _words_of(group)}
+
+    assert {command for command in named if f"| `{command}" not in readme} == set()
+    assert len(named) > 10
+
+
+def test_every_module_that_the_architecture_names_exists() -> None:
+    text = (_ROOT / "ARCHITECTURE.md").read_text()
+    table = text[text.index("| where | modules |") : text.index("## A record's way")]
+    there = {
+        path.stem for package in ("afl", "afl_stream") for path in (_ROOT / package).rglob("*") if path.name[0] != "_"
+    }
+    named = set(re.findall(r"`([a-z_]+)`", table))
+
+    assert named - there == set()
+    assert len(named) > 30
+
+
 def test_the_makefile_targets_that_people_are_told_of_are_phony() -> None:
     makefile = (_ROOT / "Makefile").read_text()
     phony = set(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[0].split())
@@ -83,9 +105,17 @@ def test_the_makefile_targets_that_people_are_told_of_are_phony() -> None:
     assert phony == set(_TARGET.findall(makefile))
 
 
+def _words_of(group: click.Group) -> Iterator[str]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from (f"{name} {word}" for word in _words_of(command))
+        else:
+            yield name
+
+
 def _what_is_wrong(command: str) -> str:
     """Why a command line can't work, or nothing. Only our own commands are looked into."""
-    words = shlex.split(command.replace("[", " ").replace("]", " "))
+    words = shlex.split(_OPTIONAL.sub(r" \1 ", command))
     program = Path(words[0]).name
     if program == "make":
         unknown = set(words[1:]) - set(_TARGET.findall((_ROOT / "Makefile").read_text()))
@@ -103,13 +133,17 @@ def _what_is_wrong(command: str) -> str:
 
 
 def _wrong_in_command_line(command: click.Command, words: list[str]) -> str:
-    """Walk down the subcommands, then check that the options exist."""
+    """Walk down the subcommands, then have the command read the rest. The bare name of a command is a mention."""
     context = click.Context(command)
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         found = command.get_command(context, words[0])
         if found is None:
             return f"no command {words[0]}"
         command, words = found, words[1:]
-    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    unknown = [word for word in words if word.startswith("--") and word.partition("=")[0] not in {*known, "--help"}]
-    return f"no option {', '.join(unknown)}" if unknown else ""
+    if not words or words == ["--help"]:
+        return ""
+    try:
+        command.make_context(command.name, words)
+    except click.UsageError as error:
+        return error.format_message()
+    return ""

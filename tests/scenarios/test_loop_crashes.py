@@ -138,6 +138,42 @@ def test_a_crash_anywhere_and_a_restart_lose_nothing_and_do_nothing_twice(place:
     deployment.crash()
 
 
+#: The store in memory has no crash points: each of its commits is whole, or is not.
+LONELY_DEATHS = [
+    point
+    for point in (*EVALUATOR_POINTS, *TRANSPORT_POINTS)
+    if not point.startswith(("store.", "close.", "rebalance."))
+]
+
+
+@pytest.mark.parametrize("point", LONELY_DEATHS)
+def test_an_evaluator_that_dies_alone_is_followed_by_one_that_goes_on(point: str) -> None:
+    # Broker and agents live on, as they do on Kafka: what was handed to them before the crash counts.
+    deployment, handlers = Deployment(None, SHOP), Handlers()
+    orders = start_orders(deployment, ORDERS)
+    deployment.worker(handlers())
+    crashes = 0
+    # The first leaves an outbox behind that the next finds.
+    for place, passes in [("control.persisted", 0), *((point, passes) for passes in range(4))]:
+        evaluator = deployment.evaluator()
+        evaluator.faults.fail_at(place, passes=passes)
+        try:
+            deployment.settle()
+        except Crash:
+            crashes += 1
+            deployment.remove(evaluator, killed=True)
+            assert_no_offset_past_its_effect(deployment)
+        else:
+            deployment.remove(evaluator, killed=False)
+    deployment.evaluator()
+    deployment.settle()
+
+    assert crashes > 1
+    assert_delivered(deployment, orders)
+    for order in orders:
+        assert_one_answer_each(deployment, order)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_one_crash_after_another_loses_nothing_either(seed: int, tmp_path: Path) -> None:
     random = Random(seed)

@@ -1,10 +1,12 @@
 """Records whose writer died between commit and publishing: somebody else publishes them, at the right time, once."""
 
+from pathlib import Path
+
 from afl.runtime.persistence import COMPLETED
 from afl_stream.config import EvaluatorSettings
 from afl_stream.embedded import Crash, Faults
 from afl_stream.messages import StepContinue
-from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk
+from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk
 from tests.scenarios.loop_harness import Deployment, Evaluator, Interruptions, unique_ids
 from tests.scenarios.turns import CHAIN, LINKS, start_chain
 
@@ -132,17 +134,39 @@ def test_a_record_in_a_lane_that_its_writer_had_lost_unknowingly_is_swept_by_the
     assert deployment.store.outbox() == []
 
 
-def test_records_that_the_broker_did_not_take_are_sent_again() -> None:
-    desk = Desk(Deployment(None, DESK))
-    deployment = desk.deployment
-    desk.evaluator.faults.fail_at("produce.after_append_before_ack", times=1, error=None)
+def broker_that_takes_nothing(directory: Path) -> tuple[Deployment, Evaluator]:
+    """A deployment whose broker refuses to write, after an evaluator has committed a workflow's start."""
+    deployment = Deployment(directory, DESK)
+    evaluator = deployment.evaluator()
+    # An earlier workflow, so that all schemas are announced.
+    deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-0")
+    deployment.settle()
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1")
-    run_until_it_crashes(desk.evaluator)
-    deployment.remove(desk.evaluator, killed=True)
-    desk.evaluator = deployment.evaluator()
+    deployment.broker_faults.fail_at("log.before_write", times=1_000, error=OSError("no space left"))
+    for _ in range(5):
+        deployment.round()
+    assert evaluator.stats.unacknowledged == len(deployment.store.outbox()) == 3
+    return deployment, evaluator
+
+
+def test_records_that_the_broker_did_not_take_are_sent_again(tmp_path: Path) -> None:
+    deployment, evaluator = broker_that_takes_nothing(tmp_path)
+
+    deployment.broker_faults.clear()
     deployment.settle()
 
-    assert len(unique_ids(deployment.records(deployment.topology.facet(ASK)))) == 2
-    desk.answer(desk.step(SECOND).id, "two")
+    assert len(unique_ids(deployment.records(deployment.topology.facet(ASK)))) == 4
+    assert evaluator.stats.unacknowledged == len(deployment.store.outbox()) == 0
+    deployment.crash()
+
+
+def test_records_that_the_broker_did_not_take_are_sent_by_the_next_owner_when_their_writer_dies(tmp_path: Path) -> None:
+    deployment, _ = broker_that_takes_nothing(tmp_path)
+
+    deployment.crash_and_restart()
+    desk = Desk(deployment)
+
+    assert len(unique_ids(deployment.records(deployment.topology.facet(ASK)))) == 4
     desk.finish()
     assert deployment.workflow("wf-1").status == COMPLETED
+    deployment.crash()

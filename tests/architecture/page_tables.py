@@ -1,0 +1,74 @@
+"""Tables of the documents that are made of the code: `python -m tests.architecture.page_tables` writes them anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from afl.validation.rules import RULES
+from afl_stream.config import StreamConfig
+from afl_stream.outcomes import ANSWER_RULES
+
+ROOT = Path(__file__).parents[2]
+_TABLE = re.compile(r"(?<=<!-- table: )([a-z-]+) -->\n.*?(?=<!-- end of table -->)", re.DOTALL)
+
+
+def settings() -> str:
+    """Every setting of a deployment with its default and meaning."""
+    rows = [
+        (f"`{section}{setting.name}`", "" if default is None else f"`{default}`", str(setting.metadata["meaning"]))
+        for section, setting, default in _settings(StreamConfig())
+    ]
+    return _table(("setting", "default", "meaning"), rows)
+
+
+def answers() -> str:
+    """What an answer can turn out to be."""
+    return _table(("outcome", "when"), [(f"`{rule.outcome.value}`", rule.meaning) for rule in ANSWER_RULES])
+
+
+def rules() -> str:
+    """The rules of the language, in order of their codes."""
+    listed = sorted(RULES.values(), key=lambda rule: (rule.code, rule.severity))
+    return _table(("code", "", "rule"), [(f"`{rule.code}`", rule.severity.value, rule.meaning) for rule in listed])
+
+
+#: By the name that a page calls the table by.
+TABLES: dict[str, Callable[[], str]] = {"settings": settings, "answers": answers, "rules": rules}
+
+
+def with_tables(text: str) -> str:
+    """A page's text with its tables as the code has them now."""
+    return _TABLE.sub(lambda found: f"{found[1]} -->\n{TABLES[found[1]]()}", text)
+
+
+def tables_in(text: str) -> list[str]:
+    """The names of a page's tables."""
+    return [found[1] for found in _TABLE.finditer(text)]
+
+
+def pages() -> list[Path]:
+    """Every document that may have such a table."""
+    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+
+def _settings(config: object, section: str = "") -> Iterator[tuple[str, dataclasses.Field[object], object]]:
+    assert dataclasses.is_dataclass(config)
+    for setting in dataclasses.fields(config):
+        value = getattr(config, setting.name)
+        if dataclasses.is_dataclass(value):
+            yield from _settings(value, f"{setting.name}.")
+        else:
+            yield section, setting, value
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+if __name__ == "__main__":
+    for page in pages():
+        page.write_text(with_tables(page.read_text()))

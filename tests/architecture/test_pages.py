@@ -1,0 +1,133 @@
+"""The pages for users hold: what they have people type runs, what they show is printed, and tables are the code's."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from afl.compiler import compile_text
+from afl.errors import CompileError
+from afl_stream import agent_answers
+from afl_stream.agent_handlers import HandlerContext
+from afl_stream.control_json import decode_json
+from afl_stream.errors import AnswerRefused
+from afl_stream.headers import dead_letter_headers
+from afl_stream.messages import StepContinue, StepFailed, StepUpdate
+from tests.architecture.page_tables import ROOT, TABLES, pages, tables_in, with_tables
+from tests.architecture.walkthroughs import Command, File, Shown, walkthrough
+
+_DOCS = ROOT / "docs"
+_WALKTHROUGHS = [
+    ROOT / "README.md",
+    _DOCS / "agents.md",
+    _DOCS / "language.md",
+    # Thirty processes one after another: too slow for `make test`, and on a busy machine for the usual limit.
+    pytest.param(_DOCS / "running.md", marks=[pytest.mark.long, pytest.mark.timeout(400)]),
+]
+_NOT_YET = re.compile(r"^\| ([^|`]*`?[^|]+) \| `([^|]+)` \|$", re.MULTILINE)
+_JSON = re.compile(r"^```json\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: What differs from run to run: durations, ids that nobody chose, dates.
+_VARYING = re.compile(r"\d+\.\d s|[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+_ERROR_TYPE = re.compile(r"`StepFailed`, type `(\w+)`")
+_CONTEXT = re.compile(r"^\| `context\.(\w+)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", _WALKTHROUGHS, ids=lambda page: page.name)
+def test_what_a_page_tells_people_to_do_ends_as_it_says(page: Path, tmp_path: Path) -> None:
+    printed = ""
+    # The README's commands are for a clone of the repository, the others' for a folder of one's own.
+    folder = ROOT if page.parent == ROOT else tmp_path
+    for item in walkthrough(page.read_text()):
+        if isinstance(item, File):
+            (folder / item.name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / item.name).write_text(item.text)
+        elif isinstance(item, Shown):
+            missing = [line for line in item.lines if _VARYING.sub("~", line) not in _VARYING.sub("~", printed)]
+            assert missing == [], printed
+            printed = ""
+        elif not item.line.startswith("make "):  # CI runs make itself.
+            printed += _typed(item, folder, tmp_path / ".afl")
+
+
+def test_the_tables_of_the_pages_are_as_the_code_has_them() -> None:
+    stale = [page.name for page in pages() if with_tables(page.read_text()) != page.read_text()]
+
+    assert stale == [], "write them anew: python -m tests.architecture.page_tables"
+    assert sorted(name for page in pages() for name in tables_in(page.read_text())) == sorted(TABLES)
+
+
+def test_what_is_called_not_available_is_refused_as_such() -> None:
+    rows = _NOT_YET.findall((_DOCS / "language.md").read_text())
+    codes = {}
+    for construct, program in rows:
+        with pytest.raises(CompileError) as refused:
+            compile_text(program)
+        codes[construct] = [finding.code for finding in refused.value.diagnostics]
+
+    assert codes == {construct: ["NOT_AVAILABLE"] for construct, _ in rows}
+    assert len(rows) > 10
+
+
+def test_the_answers_shown_as_json_are_read_as_answers() -> None:
+    read = [decode_json(block.encode()) for block in _JSON.findall((_DOCS / "agents.md").read_text())]
+
+    assert [type(message) for message in read] == [StepContinue, StepFailed, StepUpdate]
+
+
+def test_the_page_about_agents_names_every_failure_that_is_the_agents_own_word() -> None:
+    own = {value for name, value in vars(agent_answers).items() if name.isupper() and isinstance(value, str)}
+
+    assert set(_ERROR_TYPE.findall((_DOCS / "agents.md").read_text())) == own
+
+
+def test_the_page_about_delivery_explains_every_header_of_a_dead_letter() -> None:
+    headers = dead_letter_headers(topic="t", partition=0, offset=0, error=AnswerRefused("w1:0a"), at_ms=0)
+    page = (_DOCS / "delivery.md").read_text()
+
+    assert [name for name, _ in headers if f"`{name}`" not in page] == []
+
+
+def test_the_page_about_agents_lists_all_that_a_handler_is_told() -> None:
+    public = {name for name in dir(HandlerContext) if not name.startswith("_")}
+
+    assert set(_CONTEXT.findall((_DOCS / "agents.md").read_text())) == public
+
+
+def _typed(command: Command, folder: Path, data_dir: Path) -> str:
+    """Type a command; what it printed."""
+    commands = str(Path(sys.executable).parent)
+    line = command.line.replace(".venv/bin/", "")
+    process = subprocess.Popen(
+        ["bash", "-c", f"exec {line}" if command.is_service else line],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PATH": f"{commands}:{os.environ['PATH']}",
+            "AFL_EMBEDDED_DATA_DIR": str(data_dir),
+            "COLUMNS": "120",
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    begun = ""
+    if command.is_service:
+        while "Ctrl-C" not in begun:
+            said = process.stdout.readline()
+            assert said, f"{line}: ended by itself: {begun}"
+            begun += said
+        process.send_signal(signal.SIGINT)
+    printed = begun + process.communicate(timeout=60)[0]
+    assert process.returncode == command.exit_code, f"{line}: {printed}"
+    return printed
+
+
+def _steady(text: str) -> str:
+    """A text without what varies, and without the widths of columns, which follow from that."""
+    return re.sub(r" +", " ", _VARYING.sub("~", text))
