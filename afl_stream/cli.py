@@ -26,6 +26,7 @@ Piece by piece (on the embedded transport: one process after another):
   afl-stream start Checkout --input order=17
   afl-stream evaluator --until-idle
   afl-stream agent --handlers shop.handlers --until-idle
+  afl-stream evaluator --until-idle
   afl-stream status
 
 Settings come from ./afl-stream.toml, environment variables (AFL_PREFIX, ...) and the options of each command.

@@ -22,9 +22,10 @@ from afl_stream.messages import (
     StepContinue,
     StepFailed,
     check_workflow_id,
+    event_id_of,
     workflow_of,
 )
-from afl_stream.service import open_codec
+from afl_stream.service import answer_tokens, open_codec
 from afl_stream.topics import PlanAction, TopicPlan, Topology
 from afl_stream.transport import BrokerUnavailable, Consumer, TopicExists, TopicPartition, Transport
 
@@ -42,6 +43,14 @@ class NotInTime(StreamError):
         self.what, self.timeout_s = what, timeout_s
 
 
+class AttemptNeeded(StreamError):
+    """Answers must carry a token here, and the token depends on the attempt that is answered."""
+
+    def __init__(self, step_id: str) -> None:
+        super().__init__(f"step {step_id}: answers need a token here, so say which attempt this one is for")
+        self.step_id = step_id
+
+
 class Client:
     """A deployment seen from outside. Needs the transport alone: no store, no engine. Belongs to one thread."""
 
@@ -51,6 +60,7 @@ class Client:
         self.topology = Topology(config)
         self._codec: Codec = open_codec(config, transport, self.topology)
         self._producer = transport.producer()
+        self._tokens = answer_tokens(config)
         self.definitions = Definitions(transport, self._codec, self.topology.definitions())
 
     def __enter__(self) -> Client:
@@ -133,14 +143,28 @@ class Client:
         check_workflow_id(workflow_id)
         self._send(self.topology.commands(), workflow_id, CancelWorkflow(workflow_id=workflow_id, reason=reason))
 
-    def continue_step(self, step_id: str, result: Mapping[str, object]) -> None:
-        """Answer a step's current event with a result. Raises IdRefused, ValueRefused, BrokerUnavailable."""
-        self._send(self.topology.control(), workflow_of(step_id), StepContinue(step_id=step_id, result=dict(result)))
+    def continue_step(self, step_id: str, result: Mapping[str, object], *, attempt: int | None = None) -> None:
+        """Answer a step's event with a result; without an attempt, the current one's.
 
-    def fail_step(self, step_id: str, message: str, error_type: str = "Failed") -> None:
-        """Answer a step's current event with a failure."""
-        failed = StepFailed(step_id=step_id, error=FailureReason(type=error_type, message=message))
+        Raises IdRefused, ValueRefused, BrokerUnavailable, and AttemptNeeded where tokens are on.
+        """
+        token = self._token(step_id, attempt)
+        answer = StepContinue(step_id=step_id, result=dict(result), attempt=attempt, answer_token=token)
+        self._send(self.topology.control(), workflow_of(step_id), answer)
+
+    def fail_step(self, step_id: str, message: str, error_type: str = "Failed", *, attempt: int | None = None) -> None:
+        """Answer a step's event with a failure. Raises as `continue_step`."""
+        token = self._token(step_id, attempt)
+        reason = FailureReason(type=error_type, message=message)
+        failed = StepFailed(step_id=step_id, error=reason, attempt=attempt, answer_token=token)
         self._send(self.topology.control(), workflow_of(step_id), failed)
+
+    def _token(self, step_id: str, attempt: int | None) -> str | None:
+        if self._tokens is None:
+            return None
+        if attempt is None:
+            raise AttemptNeeded(step_id)
+        return self._tokens.token_for(event_id_of(step_id, attempt), attempt)
 
     def _send(self, topic: str, key: str, message: Message) -> None:
         outcome: list[Exception | None] = []

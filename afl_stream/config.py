@@ -89,6 +89,9 @@ class AnswerSettings:
 
     token_secret: str | None = _text(None, "key of the answer tokens; none: answers carry no token", secret=True)
     token_key_id: str = _text("1", "name of the key, for rotation")
+    older_secrets: str | None = _text(
+        None, "earlier keys whose answers are still taken: ID=SECRET, separated by commas", secret=True
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from afl.runtime.errors import PositionLost, WorkflowConflict
-from afl.runtime.persistence import Batch, ParkedRecord, Position, PositionMove
+from afl.runtime.persistence import Batch, Position, PositionMove
 from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError
 from afl_stream.outbox import OutboxPublisher, Probe, control_lane, no_probe
 from afl_stream.outcomes import Outcome
-from afl_stream.partitioner import partition_for
+from afl_stream.sweeps import Sweeps
 from afl_stream.transport import (
     Assignor,
     CommittedOffset,
@@ -30,11 +30,8 @@ _log = logging.getLogger(__name__)
 
 #: How long a new owner waits for the acknowledgement of what its lanes hold before it gives up and reports it.
 _LANES_TIMEOUT_S = 30.0
-#: How often parked answers, and outbox lanes without an owner, are looked at.
-_SWEEP_INTERVAL_MS = 1_000
 #: Attempts at a whole batch before it is split. A conflict is rare: another writer had one of its workflows.
 _WHOLE_ATTEMPTS = 2
-_SWEEP_LOCK = "outbox-sweep"
 
 
 class PositionOutsideLog(StreamError):
@@ -60,6 +57,8 @@ class ControlStats:
     published: int
     unacknowledged: int
     runnable: int
+    #: Facets that two groups of agents answer, so that all of their work is done twice: facet, first group, other.
+    doubled: frozenset[tuple[str, str, str]]
     owned: tuple[TopicPartition, ...]
     paused: Mapping[TopicPartition, str]
 
@@ -99,10 +98,9 @@ class ControlLoop:
         self._runnable: deque[str] = deque()
         #: Records read, and not applied yet: a schema that cannot be looked up right now is waited for.
         self._unapplied: list[Record] = []
-        #: The revision at which each workflow's parked answers were last judged.
-        self._judged: dict[str, int] = {}
-        self._swept_ms = self._orphans_swept_ms = 0
+        self._sweeps = Sweeps(deployment, self._publisher, self._runnable, lambda unit: self._commit(unit, []))
         self._outcomes: Counter[Outcome] = Counter()
+        self._doubled: set[tuple[str, str, str]] = set()
         self._batches = self._conflicts = self._positions_lost = self._published = 0
         self._consumer = self._join()
 
@@ -141,7 +139,7 @@ class ControlLoop:
             starts[partition] = bounds[0] if next_offset is None else next_offset
         self._probe("control.positions_read")
         self._own(control, add=True)
-        self._runnable.extend(self._runnable_of(control))
+        self._sweeps.queue_runnable(control)
         return starts
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
@@ -189,7 +187,7 @@ class ControlLoop:
         Raises SchemaUnavailable when a schema cannot be looked up right now: the records wait, call again later.
         """
         self._publisher.settle()
-        self._sweep()
+        self._sweeps.run_due()
         records = self._read(0.0 if self._runnable else timeout_s)
         turns = [self._runnable.popleft() for _ in range(min(len(self._runnable), 16))]
         try:
@@ -306,6 +304,7 @@ class ControlLoop:
         self._probe("control.persisted")
         self._positions.update(ends)
         self._outcomes.update(unit.outcomes)
+        self._report_doubled(unit.doubled)
         self._batches += 1
         unit.keep()
         self._runnable.extend(w for w in unit.over_budget if w not in self._runnable)
@@ -314,6 +313,12 @@ class ControlLoop:
         self._probe("control.published")
         self._follow(ends)
         self._probe("control.committed")
+
+    def _report_doubled(self, doubled: set[tuple[str, str, str]]) -> None:
+        """Say once that two groups answer one facet."""
+        for facet, first, other in doubled - self._doubled:
+            _log.warning("two groups answer %s, and everything is done twice: %s and %s", facet, first, other)
+        self._doubled |= doubled
 
     def _follow(self, ends: Mapping[TopicPartition, int]) -> None:
         """Let Kafka's committed offsets follow the stored positions. Nothing depends on them."""
@@ -333,72 +338,6 @@ class ControlLoop:
             self._publisher.give_back(published)
             raise
 
-    # --- sweeps -------------------------------------------------------------------------------------------------
-
-    def _sweep(self) -> None:
-        """Now and then: judge parked answers again, and publish for writers that died."""
-        now_ms = self._d.clock.now_ms()
-        if now_ms - self._swept_ms < _SWEEP_INTERVAL_MS:
-            return
-        self._swept_ms = now_ms
-        self._sweep_parked(now_ms)
-        if now_ms - self._orphans_swept_ms >= self._d.config.evaluator.lane_sweep_after_ms:
-            self._orphans_swept_ms = now_ms
-            self._sweep_runnable(now_ms)
-        self._sweep_lanes(now_ms)
-
-    def _sweep_parked(self, now_ms: int) -> None:
-        waiting = self._d.store.parked()
-        if not waiting:
-            self._judged.clear()
-            return
-        revisions = self._d.store.revisions({row.workflow_id for row in waiting})
-        due: dict[str, list[ParkedRecord]] = {}
-        for row in waiting:
-            revision = revisions.get(row.workflow_id, 0)
-            if row.expires_at_ms <= now_ms or (revision and self._judged.get(row.workflow_id) != revision):
-                due.setdefault(row.workflow_id, []).append(row)
-        for workflow_id, rows in due.items():
-            self._judged[workflow_id] = revisions.get(workflow_id, 0)
-            self._settle_parked(rows)
-
-    def _settle_parked(self, rows: list[ParkedRecord]) -> None:
-        """Judge a workflow's parked answers again. One whose time is up is given up only if it still has no step."""
-        unit = UnitOfWork(self._d)
-        unit.apply_parked(rows)
-        try:
-            self._commit(unit, [])
-        except WorkflowConflict:
-            # Another writer has the workflow: whoever looks next judges again.
-            self._judged.clear()
-
-    def _sweep_runnable(self, now_ms: int) -> None:
-        """Go on with workflows of ours that another evaluator left half done: it had their records, and has died."""
-        for workflow_id in self._runnable_of(self._d.lanes.owned):
-            row = self._d.store.load_workflow(workflow_id)
-            if row is not None and now_ms - row.updated_at_ms >= self._d.config.evaluator.lane_sweep_after_ms:
-                self._runnable.append(workflow_id)
-
-    def _runnable_of(self, partitions: Collection[int]) -> list[str]:
-        """Runnable workflows of these control partitions that are not queued yet."""
-        queued, count = set(self._runnable), self._d.config.topics.control_partitions
-        return [
-            workflow_id
-            for workflow_id in self._d.store.runnable_workflows()
-            if workflow_id not in queued and partition_for(workflow_id.encode(), count) in partitions
-        ]
-
-    def _sweep_lanes(self, now_ms: int) -> None:
-        """Publish what has waited for long and is not on its way from here: its writer died after the commit, with a
-        lane of its own, or with one that it had lost to us before it knew."""
-        older_than_ms = now_ms - self._d.config.evaluator.lane_sweep_after_ms
-        orphans = [
-            row for row in self._d.store.outbox(older_than_ms=older_than_ms) if not self._publisher.holds(row.sequence)
-        ]
-        if orphans and self._d.store.acquire_lock(_SWEEP_LOCK, self._d.config.evaluator.lane_sweep_after_ms):
-            _log.info("publishing %d outbox records that their writers left behind", len(orphans))
-            self._publisher.publish_stored(orphans)
-
     # --- looking at it, and its end -----------------------------------------------------------------------------
 
     def stats(self) -> ControlStats:
@@ -411,6 +350,7 @@ class ControlLoop:
             published=self._published,
             unacknowledged=self._publisher.in_flight,
             runnable=len(self._runnable),
+            doubled=frozenset(self._doubled),
             owned=tuple(sorted(self._positions)),
             paused={partition: why for partition, (_, why) in self._paused.items()},
         )
@@ -421,8 +361,14 @@ class ControlLoop:
 
     def close(self, timeout_s: float = 10.0) -> None:
         """Stop cleanly: wait for acknowledgements, delete what was published, leave the group."""
-        self._publisher.drain(timeout_s)
-        if self._publisher.has_published:
-            self._commit_published()
+        try:
+            self._publisher.drain(timeout_s)
+            if self._publisher.has_published:
+                self._commit_published()
+        finally:
+            self.leave()
+
+    def leave(self) -> None:
+        """Leave the group and release everything, whatever is under way: the store has what was persisted."""
         self._consumer.close()
         self._producer.close()

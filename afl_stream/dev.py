@@ -234,7 +234,8 @@ class LocalDeployment:
 
     def _start_audit(self, path: Path) -> None:
         audit = Audit(
-            AuditConfig(stream=self.config, commands=True, lifecycle=True),
+            # A group of its own: the audit of `afl-stream audit` is to miss nothing of what is read here.
+            AuditConfig(stream=self.config, group=f"{self.config.prefix}audit.dev", commands=True, lifecycle=True),
             EmbeddedTransport(self.broker),
             AuditFile(path),
         )

@@ -57,7 +57,10 @@ class Ending:
 
 
 def waiting_steps(store: Store, workflow_id: str) -> tuple[WaitingStep, ...]:
-    """The steps of a workflow whose events wait for an answer, in order of creation."""
+    """The steps of a workflow whose events wait for an answer, in order of creation; none when it has ended."""
+    row = store.load_workflow(workflow_id)
+    if row is None or row.status in ENDED_STATUSES:
+        return ()
     return tuple(
         WaitingStep(step_id=step.id, facet=step.facet_name, attempt=step.attempt, payload=step.params)
         for step in store.load_steps(workflow_id)

@@ -12,10 +12,10 @@ from afl.runtime.persistence import EngineStore
 from afl.runtime.workflows import Workflows
 from afl_stream.answer_tokens import AnswerTokens
 from afl_stream.codec import Codec, single_object_codec
-from afl_stream.config import StreamConfig
+from afl_stream.config import MASK, StreamConfig
 from afl_stream.control import ControlLoop, ControlStats
 from afl_stream.definitions import Definitions
-from afl_stream.errors import SchemaUnavailable
+from afl_stream.errors import ConfigError, SchemaUnavailable
 from afl_stream.outbox import Lanes, OutboxDispatch, Probe, no_probe
 from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
@@ -72,7 +72,7 @@ class EvaluatorService:
         codec = open_codec(config, transport, self._topology)
         self._definitions = Definitions(transport, codec, self._topology.definitions())
         lanes = Lanes(config.topics.control_partitions)
-        tokens = _tokens(config)
+        tokens = answer_tokens(config)
         dispatch = OutboxDispatch(codec, self._topology, lanes, tokens)
         workflows = Workflows(
             store,
@@ -108,6 +108,20 @@ class EvaluatorService:
         A schema that cannot be looked up is waited for, with backoff. Everything else that is raised ends the service:
         nothing is lost by it, the next one goes on from the store.
         """
+        try:
+            self._run(stop, on_batch, on_idle)
+        except BaseException:
+            # Whoever is left in the group takes the partitions over at once, not when our session has timed out.
+            self.loop.leave()
+            raise
+        self.close()
+
+    def _run(
+        self,
+        stop: threading.Event,
+        on_batch: Callable[[ControlStats], None] | None,
+        on_idle: Callable[[], None] | None,
+    ) -> None:
         backoff_s = _BACKOFF_S[0]
         while not stop.is_set():
             try:
@@ -122,7 +136,6 @@ class EvaluatorService:
                 on_batch(self.loop.stats())
             elif not handled and on_idle is not None and self.loop.is_idle():
                 on_idle()
-        self.close()
 
     def close(self) -> None:
         """Finish what is under way and leave the group."""
@@ -136,6 +149,16 @@ class EvaluatorService:
         return sorted(wanted - self._existing)
 
 
-def _tokens(config: StreamConfig) -> AnswerTokens | None:
-    secret = config.answers.token_secret
-    return AnswerTokens(config.answers.token_key_id, {config.answers.token_key_id: secret}) if secret else None
+def answer_tokens(config: StreamConfig) -> AnswerTokens | None:
+    """The deployment's answer tokens; None where they are off. Raises ConfigError for older keys that are none."""
+    settings = config.answers
+    if not settings.token_secret:
+        return None
+    keys: dict[str, str] = {}
+    for entry in (settings.older_secrets or "").split(","):
+        key_id, separator, secret = entry.strip().partition("=")
+        if key_id and separator and secret:
+            keys[key_id] = secret
+        elif entry.strip():
+            raise ConfigError("answers", "older_secrets", MASK, "ID=SECRET, separated by commas")
+    return AnswerTokens(settings.token_key_id, {**keys, settings.token_key_id: settings.token_secret})

@@ -1,4 +1,4 @@
-"""A topic that is read whole: appended to with acknowledgement, and read to its end as it is now (schemas, definitions)."""
+"""A topic that is read whole: appended to with acknowledgement, read to its end as it is now."""
 
 from __future__ import annotations
 

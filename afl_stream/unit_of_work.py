@@ -102,6 +102,8 @@ class UnitOfWork:
         #: Workflows over their budget: committed as runnable, they go on in a later batch.
         self.over_budget: list[str] = []
         self.parked: list[ParkedRecord] = []
+        #: Facets that two groups answer: facet, the group that was first, and the other.
+        self.doubled: set[tuple[str, str, str]] = set()
         self._executions: dict[str, Execution | None] = {}
         self._changed: dict[str, Execution] = {}
 
@@ -157,6 +159,8 @@ class UnitOfWork:
                 self._park(record, workflow_id, answer.step_id)
         elif outcome in RECORDED:
             self._tell(workflow_id, f"answer.{outcome.value}", step_id=answer.step_id)
+        elif outcome is Outcome.DUPLICATE:
+            self._note_other_group(case, answer)
         elif outcome is Outcome.REFUSED:
             self._dead_letter(record, AnswerRefused(answer.step_id))
         if outcome is not Outcome.APPLIED:
@@ -174,10 +178,19 @@ class UnitOfWork:
             right = self._d.tokens.accepts(answer.answer_token, event_id_of(answer.step_id, of), of)
         return Case(execution=execution, step=step, attempt=attempt, token_is_right=right)
 
+    def _note_other_group(self, case: Case, answer: Answer) -> None:
+        """A duplicate from the same group is a redelivery; from another group it is all work done twice."""
+        step = case.step
+        if step is None or step.facet is None or not (step.answered_by and answer.group):
+            return
+        if answer.group != step.answered_by:
+            self.doubled.add((step.facet.name, step.answered_by, answer.group))
+
     def _take_answer(self, execution: Execution, answer: Answer) -> None:
         step = execution.steps[answer.step_id]
         assert step.facet is not None
         self._touch(execution)
+        step.answered_by = answer.group
         if isinstance(answer, StepFailed):
             execution.fail_with(step, answer.error.type, answer.error.message)
         else:

@@ -227,6 +227,7 @@ class MemoryStore(PublicStore):
         step_id: str | None = None,
         workflow_id: str | None = None,
         expired_at_ms: int | None = None,
+        known_workflows: bool = False,
         limit: int = 1_000,
     ) -> list[ParkedRecord]:
         """Return parked records in order of parking; see `Store`."""
@@ -238,6 +239,7 @@ class MemoryStore(PublicStore):
             if (step_id is None or record.step_id == step_id)
             and (workflow_id is None or record.workflow_id == workflow_id)
             and (expired_at_ms is None or record.expires_at_ms <= expired_at_ms)
+            and (not known_workflows or record.workflow_id in self._workflows)
         ]
         found.sort(key=lambda record: record.parked_at_ms)
         return found[:limit]

@@ -272,9 +272,11 @@ class Store(Protocol):
         step_id: str | None = None,
         workflow_id: str | None = None,
         expired_at_ms: int | None = None,
+        known_workflows: bool = False,
         limit: int = 1_000,
     ) -> list[ParkedRecord]:
-        """Parked records in order of parking: of a step, of a workflow, or those whose expiry has come."""
+        """Parked records in order of parking: of a step, of a workflow, those whose expiry has come, or those whose
+        workflow is in the store."""
 
     def prefix(self) -> str:
         """The topic prefix that this store belongs to."""

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from afl.compiled import CompiledProgram, Node, ProgramError
 
 
-def program_of(
-    workflow: Node | str, program: Node | CompiledProgram | None
-) -> tuple[CompiledProgram, str]:
+def program_of(workflow: Node | str, program: Node | CompiledProgram | None) -> tuple[CompiledProgram, str]:
     """The program to run, and the qualified name of the workflow in it.
 
     A declaration that the program does not hold is added to it, at top level. Raises UnknownName, AmbiguousName.
@@ -43,5 +41,3 @@ def _typed(workflow: Node) -> Node:
 def _same(declared: Mapping[str, object], given: Mapping[str, object]) -> bool:
     """Whether two declarations are one, their type aside: hand-written ones leave it out."""
     return {k: v for k, v in declared.items() if k != "type"} == {k: v for k, v in given.items() if k != "type"}
-
-

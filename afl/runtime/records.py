@@ -24,6 +24,7 @@ class StepRecord:
     """One step: a statement's, a block's, or a workflow's root."""
 
     __slots__ = (
+        "answered_by",
         "attempt",
         "block",
         "blocks",
@@ -72,6 +73,8 @@ class StepRecord:
         self.returns: Mapping[str, Value] = _NOTHING
         self.attempt = 0
         self.event_state = ""
+        #: The consumer group that answered, as far as this process has seen it: to tell a second one's duplicates.
+        self.answered_by: str | None = None
         self.error: ErrorRecord | None = None
         self.foreach_index: int | None = None
         self.foreach_value: Value = None

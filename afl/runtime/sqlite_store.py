@@ -245,6 +245,7 @@ class SqliteStore(PublicStore):
         step_id: str | None = None,
         workflow_id: str | None = None,
         expired_at_ms: int | None = None,
+        known_workflows: bool = False,
         limit: int = 1_000,
     ) -> list[ParkedRecord]:
         """Return parked records in order of parking; see `Store`."""
@@ -258,6 +259,8 @@ class SqliteStore(PublicStore):
             if value is not None:
                 conditions.append(condition)
                 values.append(value)
+        if known_workflows:
+            conditions.append("EXISTS (SELECT 1 FROM workflow WHERE workflow.id = parked.workflow_id)")
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         rows = self._file.rows(f"{SELECT_PARKED} {where} ORDER BY parked_at_ms, sequence LIMIT ?", (*values, limit))
         return [parked_record(row) for row in rows]

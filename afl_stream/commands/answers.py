@@ -27,12 +27,14 @@ def continue_step(invocation: Invocation, step_id: str, result_text: str) -> Exi
     config, terminal = invocation.settings(), invocation.terminal()
     workflow_of(step_id)
     result = json_object(result_text, "--result")
+    attempt = None
     if config.store_path.exists():
         with open_store(config) as store:
             row, step = _waiting_step(store, step_id)
             _check_result(store, row, step, result, terminal)
+            attempt = step.attempt
     with open_transport(config) as transport, Client(config, transport) as client:
-        client.continue_step(step_id, result)
+        client.continue_step(step_id, result, attempt=attempt)
     return _told(invocation, f"answered step {step_id}", {"step_id": step_id, "result": result})
 
 
@@ -40,11 +42,13 @@ def fail_step(invocation: Invocation, step_id: str, message: str, error_type: st
     """Answer a step with a failure."""
     config = invocation.settings()
     workflow_of(step_id)
+    attempt = None
     if config.store_path.exists():
         with open_store(config) as store:
-            _waiting_step(store, step_id)
+            _, step = _waiting_step(store, step_id)
+            attempt = step.attempt
     with open_transport(config) as transport, Client(config, transport) as client:
-        client.fail_step(step_id, message, error_type)
+        client.fail_step(step_id, message, error_type, attempt=attempt)
     error = {"type": error_type, "message": message}
     return _told(invocation, f"failed step {step_id}", {"step_id": step_id, "error": error})
 

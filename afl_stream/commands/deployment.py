@@ -52,13 +52,14 @@ def deploy(invocation: Invocation, files: Sequence[str]) -> ExitCode:
     """Publish the program of the files."""
     config, terminal = invocation.settings(), invocation.terminal()
     program = compile_program(files, terminal)
-    with open_transport(config) as transport, Client(config, transport) as client:
+    # `topics apply` without files knows only what is deployed, and this is not yet.
+    remedy = invocation.command_line("topics", "apply", *files)
+    with open_transport(config, remedy=remedy) as transport, Client(config, transport) as client:
         try:
             client.deploy(program)
         except TopicMissing as error:
-            # `topics apply` without files knows only what is deployed, and this is not yet.
-            remedy = f"create it with: {invocation.command_line('topics', 'apply', *files)}"
-            raise NotFound("topic", error.topic, f"{error.needed_for} needs it; {remedy}") from error
+            why = f"{error.needed_for} needs it; create it with: {remedy}"
+            raise NotFound("topic", error.topic, why) from error
         topics = {facet.qualified_name: client.topology.facet(facet.qualified_name) for facet in program.event_facets()}
     workflows = [workflow.qualified_name for workflow in program.workflows()]
     if terminal.as_json:

@@ -73,8 +73,10 @@ class Invocation:
 
 
 @contextmanager
-def open_transport(config: StreamConfig, *, create: bool = False) -> Iterator[Transport]:
-    """The deployment's transport, closed at the end.
+def open_transport(
+    config: StreamConfig, *, create: bool = False, remedy: str = "afl-stream topics apply FILE"
+) -> Iterator[Transport]:
+    """The deployment's transport, closed at the end. `remedy` is the command that makes what is missing.
 
     Raises FileInUse, FileUnusable, and NothingThere unless a log that is missing is to be created.
     """
@@ -83,7 +85,7 @@ def open_transport(config: StreamConfig, *, create: bool = False) -> Iterator[Tr
     if create:
         config.data_dir.mkdir(parents=True, exist_ok=True)
     elif not config.log_path.exists():
-        raise NothingThere(config.log_path, "embedded log", "create it with: afl-stream topics apply")
+        raise NothingThere(config.log_path, "embedded log", f"create it with: {remedy}")
     transport = EmbeddedTransport(config.log_path)
     try:
         yield transport

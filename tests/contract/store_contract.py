@@ -388,6 +388,14 @@ class StoreContract:
         assert store.parked(expired_at_ms=99) == []
         assert store.parked(limit=1) == [second]
 
+    def test_parked_records_of_workflows_that_are_there_can_be_told_from_others(self, store: EngineStore) -> None:
+        store.commit_batch(Batch(changes=[change(workflow_row("w"))]))
+        of_known, of_unknown = parked_record("a", step_id="w:s"), parked_record("b", step_id="elsewhere:s")
+
+        store.commit_batch(Batch(parked=[of_unknown, of_known]))
+
+        assert store.parked(known_workflows=True) == [of_known]
+
     def test_a_record_parked_twice_stands_once_and_goes_once_unparked(self, store: WholeStore) -> None:
         store.commit_batch(Batch(parked=[parked_record("a"), parked_record("b")]))
         again = parked_record("a", expires_at_ms=9_000)

@@ -5,9 +5,11 @@ import pytest
 from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED
 from afl.runtime.states import EventState, StepState
 from afl_stream.answer_tokens import AnswerTokens
-from afl_stream.config import AnswerSettings, EvaluatorSettings
+from afl_stream.client import AttemptNeeded
+from afl_stream.config import AnswerSettings, EvaluatorSettings, StreamConfig
 from afl_stream.messages import CancelWorkflow, FailureReason, StartWorkflow, StepContinue, StepFailed, StepUpdate
 from afl_stream.outcomes import ANSWER_RULES, Outcome
+from afl_stream.service import answer_tokens
 from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk, ask_again, step_id_of
 from tests.scenarios.loop_harness import Deployment, program_of
 
@@ -302,3 +304,45 @@ def test_an_answer_and_its_copy_in_one_batch_are_one_answer_and_one_duplicate(de
 
     assert desk.step(FIRST).returns == {"answer": THIRD}
     assert desk.deployment.outcomes() == {"applied": 2, "duplicate": 1}
+
+
+def test_two_groups_that_answer_one_facet_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk(Deployment(None, DESK))
+    desk.start()
+
+    desk.answer(desk.step(FIRST).id, THIRD, group="one")
+    for group in ("one", "other", "other"):
+        desk.answer(desk.step(FIRST).id, THIRD, group=group)
+
+    assert desk.deployment.outcomes() == {"applied": 2, "duplicate": 3}
+    assert desk.evaluator.service.loop.stats().doubled == {(ASK, "one", "other")}
+    assert [record.getMessage() for record in caplog.records if "done twice" in record.getMessage()] == [
+        f"two groups answer {ASK}, and everything is done twice: one and other"
+    ]
+
+
+def test_answers_to_a_key_that_was_rotated_out_are_taken_while_it_is_listed() -> None:
+    desk = Desk(Deployment(None, DESK, answers=AnswerSettings(token_secret="secret", token_key_id="k1")))
+    desk.start()
+    step_id = desk.step(FIRST).id
+    (token,) = [event.answer_token for event in desk.deployment.events(ASK) if event.step_id == step_id]
+
+    rotated = AnswerSettings(token_secret="newer", token_key_id="k2", older_secrets="k1=secret")
+    tokens = answer_tokens(StreamConfig(answers=rotated))
+
+    assert tokens is not None
+    assert tokens.accepts(token, f"{step_id}#1", 1)
+    assert not tokens.accepts(token, f"{step_id}#2", 2)
+
+
+def test_a_client_of_a_deployment_with_tokens_answers_with_one() -> None:
+    desk = Desk(Deployment(None, DESK, answers=AnswerSettings(token_secret="secret", token_key_id="k1")))
+    desk.start()
+    step_id = desk.step(FIRST).id
+
+    with pytest.raises(AttemptNeeded, match="which attempt"):
+        desk.deployment.client.continue_step(step_id, {"answer": THIRD})
+    desk.deployment.client.continue_step(step_id, {"answer": THIRD}, attempt=1)
+    desk.deployment.settle()
+
+    assert desk.step(FIRST).returns == {"answer": THIRD}

@@ -1,0 +1,111 @@
+"""What a control loop looks at now and then: parked answers, runs left half done, outbox rows of writers that died."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection
+
+from afl.runtime.errors import WorkflowConflict
+from afl.runtime.persistence import ParkedRecord
+from afl_stream.outbox import OutboxPublisher
+from afl_stream.partitioner import partition_for
+from afl_stream.unit_of_work import Deployment, UnitOfWork
+
+_log = logging.getLogger(__name__)
+
+#: How often parked answers and old outbox rows are looked at.
+_INTERVAL_MS = 1_000
+#: Parked answers judged in one sweep. Beyond that somebody floods the topic, and the rest waits for the next.
+_MOST_PARKED = 10_000
+_LANES_LOCK = "outbox-sweep"
+
+
+class Sweeps:
+    """Catches up on what no record will wake. Belongs to the loop's thread; nothing depends on when it runs."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        publisher: OutboxPublisher,
+        runnable: deque[str],
+        commit: Callable[[UnitOfWork], None],
+    ) -> None:
+        """`runnable` is the loop's queue of workflows with more to do; `commit` persists a unit and publishes it."""
+        self._d = deployment
+        self._publisher = publisher
+        self._runnable = runnable
+        self._commit = commit
+        #: The revision at which each workflow's parked answers were last judged.
+        self._judged: dict[str, int] = {}
+        self._swept_ms = self._orphans_swept_ms = 0
+
+    def run_due(self) -> None:
+        """Do what is due."""
+        now_ms = self._d.clock.now_ms()
+        if now_ms - self._swept_ms < _INTERVAL_MS:
+            return
+        self._swept_ms = now_ms
+        self._settle_parked(now_ms)
+        if now_ms - self._orphans_swept_ms >= self._d.config.evaluator.lane_sweep_after_ms:
+            self._orphans_swept_ms = now_ms
+            self._adopt_runnable(now_ms)
+        self._publish_orphans(now_ms)
+
+    def queue_runnable(self, partitions: Collection[int]) -> None:
+        """Queue the runnable workflows of these control partitions that are not queued yet."""
+        self._runnable.extend(self._runnable_of(partitions))
+
+    def _settle_parked(self, now_ms: int) -> None:
+        """Judge parked answers again: of workflows that changed since they were last judged, and expired ones."""
+        waiting = self._d.store.parked(known_workflows=True, limit=_MOST_PARKED)
+        expired = self._d.store.parked(expired_at_ms=now_ms, limit=_MOST_PARKED)
+        if not waiting:
+            self._judged.clear()
+        revisions = self._d.store.revisions({row.workflow_id for row in waiting})
+        due: dict[str, dict[str, ParkedRecord]] = {}
+        for row in waiting:
+            if self._judged.get(row.workflow_id) != revisions.get(row.workflow_id):
+                due.setdefault(row.workflow_id, {})[row.id] = row
+        for row in expired:
+            due.setdefault(row.workflow_id, {})[row.id] = row
+        for workflow_id, rows in due.items():
+            if workflow_id in revisions:
+                self._judged[workflow_id] = revisions[workflow_id]
+            self._judge(list(rows.values()))
+
+    def _judge(self, rows: list[ParkedRecord]) -> None:
+        """Judge a workflow's parked answers. One whose time is up is given up only if it still has no step."""
+        unit = UnitOfWork(self._d)
+        unit.apply_parked(rows)
+        try:
+            self._commit(unit)
+        except WorkflowConflict:
+            # Another writer has the workflow: whoever looks next judges again.
+            self._judged.clear()
+
+    def _adopt_runnable(self, now_ms: int) -> None:
+        """Go on with workflows of ours that another evaluator left half done: it had their records, and has died."""
+        for workflow_id in self._runnable_of(self._d.lanes.owned):
+            row = self._d.store.load_workflow(workflow_id)
+            if row is not None and now_ms - row.updated_at_ms >= self._d.config.evaluator.lane_sweep_after_ms:
+                self._runnable.append(workflow_id)
+
+    def _runnable_of(self, partitions: Collection[int]) -> list[str]:
+        queued, count = set(self._runnable), self._d.config.topics.control_partitions
+        return [
+            workflow_id
+            for workflow_id in self._d.store.runnable_workflows()
+            if workflow_id not in queued and partition_for(workflow_id.encode(), count) in partitions
+        ]
+
+    def _publish_orphans(self, now_ms: int) -> None:
+        """Publish what has waited for long and is not on its way from here: its writer died after the commit, with a
+        lane of its own, or with one that it had lost to us before it knew."""
+        older_than_ms = now_ms - self._d.config.evaluator.lane_sweep_after_ms
+        orphans = [
+            row for row in self._d.store.outbox(older_than_ms=older_than_ms) if not self._publisher.holds(row.sequence)
+        ]
+        if orphans and self._d.store.acquire_lock(_LANES_LOCK, self._d.config.evaluator.lane_sweep_after_ms):
+            _log.info("publishing %d outbox records that their writers left behind", len(orphans))
+            self._publisher.publish_stored(orphans)
