@@ -1,4 +1,4 @@
-"""Binding: a statement's arguments become its step's attributes, with its callee's defaults for what the call left out."""
+"""Binding: arguments become a step's attributes, with the callee's defaults for what the call left out."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class PositionMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedRecord:
-    """A control record that came before what it speaks of; applied when that appears, dead-lettered at `expires_at_ms`."""
+    """A control record that came before what it speaks of: applied when that appears, dead-lettered when it expires."""
 
     #: Identity, the same when the record is read again: `topic/partition/offset`.
     id: str

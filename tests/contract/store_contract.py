@@ -388,7 +388,7 @@ class StoreContract:
         assert store.parked(expired_at_ms=99) == []
         assert store.parked(limit=1) == [second]
 
-    def test_parked_records_of_workflows_that_are_there_can_be_told_from_others(self, store: EngineStore) -> None:
+    def test_parked_records_of_workflows_that_are_there_can_be_told_from_others(self, store: WholeStore) -> None:
         store.commit_batch(Batch(changes=[change(workflow_row("w"))]))
         of_known, of_unknown = parked_record("a", step_id="w:s"), parked_record("b", step_id="elsewhere:s")
 
