@@ -32,6 +32,8 @@ _log = logging.getLogger(__name__)
 _LANES_TIMEOUT_S = 30.0
 #: Attempts at a whole batch before it is split. A conflict is rare: another writer had one of its workflows.
 _WHOLE_ATTEMPTS = 2
+#: What a store raises, before its transaction, for a value that it has no form for: too deep, too long, of no kind.
+_NOT_STORABLE = (ValueError, TypeError, RecursionError)
 
 
 class PositionOutsideLog(StreamError):
@@ -57,6 +59,8 @@ class ControlStats:
     published: int
     unacknowledged: int
     runnable: int
+    #: Outbox rows that wait because their topic is missing or too small for them, by topic.
+    undeliverable: Mapping[str, int]
     #: Facets that two groups of agents answer, so that all of their work is done twice: facet, first group, other.
     doubled: frozenset[tuple[str, str, str]]
     owned: tuple[TopicPartition, ...]
@@ -223,22 +227,27 @@ class ControlLoop:
         self._consumer.resume([p for p in self._consumer.assignment() if p not in self._paused])
 
     def _process(self, records: list[Record], turns: list[str]) -> None:
-        for _ in range(_WHOLE_ATTEMPTS):
-            try:
-                self._attempt(records, turns)
-                return
-            except WorkflowConflict as error:
-                self._conflicts += 1
-                _log.info("batch of %d records met a conflict, computed again: %s", len(records), error)
-        # One at a time: no workflow holds up another.
-        for workflow_id in turns:
-            self._insist([], [workflow_id])
-        for index, record in enumerate(records):
-            try:
+        waiting = records
+        try:
+            for _ in range(_WHOLE_ATTEMPTS):
+                try:
+                    self._attempt(records, turns)
+                    return
+                except _NOT_STORABLE:
+                    break
+                except WorkflowConflict as error:
+                    self._conflicts += 1
+                    _log.info("batch of %d records met a conflict, computed again: %s", len(records), error)
+            # One at a time: no workflow holds up another.
+            for workflow_id in turns:
+                self._insist([], [workflow_id])
+            for index, record in enumerate(records):
+                waiting = records[index:]
                 self._insist([record], [])
-            except SchemaUnavailable:
-                self._unapplied = records[index:]
-                raise
+        except SchemaUnavailable:
+            # Raised by reading a record, a workflow's program, or telling its end: whatever it was, none is skipped.
+            self._unapplied = waiting
+            raise
 
     def _insist(self, records: list[Record], turns: list[str]) -> None:
         """Each conflict means that another writer got on; so this ends."""
@@ -248,12 +257,18 @@ class ControlLoop:
                 return
             except WorkflowConflict:
                 self._conflicts += 1
+            except _NOT_STORABLE as error:
+                _log.exception("what came of one record or turn cannot be stored")
+                unit = UnitOfWork(self._d)
+                unit.give_up(records[0] if records else None, turns[0] if turns else None, error)
+                self._commit(unit, records)
+                return
 
     def _attempt(self, records: list[Record], turns: list[str]) -> None:
         unit = UnitOfWork(self._d)
         records = self._apply(unit, records)
         for workflow_id in turns:
-            unit.go_on(workflow_id)
+            unit.take_turn(workflow_id)
         self._probe("control.applied")
         self._commit(unit, records)
 
@@ -268,9 +283,6 @@ class ControlLoop:
                 continue
             try:
                 unit.apply(record)
-            except SchemaUnavailable:
-                self._unapplied = records
-                raise
             except NewerFormat as error:
                 self._pause(record, error)
                 continue
@@ -350,6 +362,7 @@ class ControlLoop:
             published=self._published,
             unacknowledged=self._publisher.in_flight,
             runnable=len(self._runnable),
+            undeliverable=dict(self._publisher.undeliverable()),
             doubled=frozenset(self._doubled),
             owned=tuple(sorted(self._positions)),
             paused={partition: why for partition, (_, why) in self._paused.items()},

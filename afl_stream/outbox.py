@@ -7,10 +7,12 @@ rows go in the next batch's transaction. In the row means Created, row gone mean
 
 from __future__ import annotations
 
+import logging
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 from afl.runtime.execution import Execution
 from afl.runtime.persistence import Batch, OutboxRecord, Store, StoredOutboxRecord
@@ -25,7 +27,9 @@ from afl_stream.headers import headers_for
 from afl_stream.messages import Event, FailureReason, Lifecycle
 from afl_stream.partitioner import partition_for
 from afl_stream.topics import Topology
-from afl_stream.transport import BrokerUnavailable, Producer, QueueFull, TopicPartition
+from afl_stream.transport import BrokerUnavailable, Producer, QueueFull, RecordTooLarge, TopicPartition, UnknownTopic
+
+_log = logging.getLogger(__name__)
 
 #: What the evaluator's records say of their sender.
 SOURCE = "/afl-stream/evaluator"
@@ -71,7 +75,8 @@ class OutboxDispatch:
         self._topology = topology
         self._lanes = lanes
         self._tokens = tokens
-        self._writers: dict[FacetPlan, tuple[EventWriter, str]] = {}
+        #: Weak: a plan that nobody uses any more goes, and its writers with it.
+        self._writers: WeakKeyDictionary[FacetPlan, tuple[EventWriter, str]] = WeakKeyDictionary()
 
     def prepare(self, plan: WorkflowPlan) -> None:
         """Announce the schemas of every event that the workflow can send, before its first step runs.
@@ -170,6 +175,8 @@ class OutboxPublisher:
         self._retries: deque[StoredOutboxRecord] = deque()
         #: First and last sequence number of what was sent and is not all acknowledged yet.
         self._open: dict[int, int] = {}
+        #: Rows that no topic takes right now, by sequence number.
+        self._aside: dict[int, StoredOutboxRecord] = {}
 
     @property
     def in_flight(self) -> int:
@@ -187,7 +194,17 @@ class OutboxPublisher:
             any(first <= sequence <= last for first, last in self._open.items())
             or any(first <= sequence <= last for first, last in self._acknowledged)
             or any(row.sequence == sequence for row in self._retries)
+            or sequence in self._aside
         )
+
+    def undeliverable(self) -> Counter[str]:
+        """How many rows wait for each topic that is missing, or that is too small for them."""
+        return Counter(row.record.topic for row in self._aside.values())
+
+    def retry_undeliverable(self) -> None:
+        """Send again what no topic took: it may have been made or enlarged since."""
+        for row in list(self._aside.values()):
+            self._send(_Sent(row.sequence, row.sequence), row)
 
     def publish(self, first_sequence: int, records: Iterable[OutboxRecord]) -> None:
         """Send the records of one commit, numbered from `first_sequence`."""
@@ -211,7 +228,8 @@ class OutboxPublisher:
     def publish_lanes(self, lanes: Iterable[str], timeout_s: float) -> int:
         """Send all that these lanes hold, wait until it is acknowledged, and delete the rows.
 
-        This is what a new owner does before it reads. Raises BrokerUnavailable when not all was acknowledged in time.
+        This is what a new owner does before it reads. What no topic takes waits, and does not hold up the rest.
+        Raises BrokerUnavailable when not all was acknowledged in time.
         """
         count = 0
         for lane in lanes:
@@ -275,16 +293,35 @@ class OutboxPublisher:
                 self._producer.produce(
                     record.topic, record.value, key=record.key, headers=record.headers, on_delivery=delivered
                 )
+                self._aside.pop(row.sequence, None)
                 return
             except QueueFull:
                 self._producer.poll(0.1)
+            except (UnknownTopic, RecordTooLarge) as error:
+                # Not the end of all other workflows' events: this row waits, and somebody is told.
+                self._in_flight -= 1
+                self._set_aside(row, error)
+                sent.open -= 1
+                if not sent.open:
+                    self._close(sent)
+                return
+            except BaseException:
+                # It was never sent, so no callback will say so: its row stays, for the next who publishes the lane.
+                self._in_flight -= 1
+                self._open.pop(sent.first, None)
+                raise
 
     def _close(self, sent: _Sent) -> None:
         self._open.pop(sent.first, None)
-        if not sent.failed:
+        if not sent.failed and not self._aside:
             self._acknowledged.append((sent.first, sent.last))
             return
         # Only what was delivered may lose its row; the rest is sent again, row by row.
-        failed = {row.sequence for row in sent.failed}
-        self._acknowledged.extend((n, n) for n in range(sent.first, sent.last + 1) if n not in failed)
+        kept = {row.sequence for row in sent.failed} | self._aside.keys()
+        self._acknowledged.extend((n, n) for n in range(sent.first, sent.last + 1) if n not in kept)
         self._retries.extend(sent.failed)
+
+    def _set_aside(self, row: StoredOutboxRecord, error: Exception) -> None:
+        if row.record.topic not in self.undeliverable():
+            _log.error("outbox records for %s wait in the store: %s", row.record.topic, error)
+        self._aside[row.sequence] = row

@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection
 
-from afl.runtime.errors import WorkflowConflict
+from afl.runtime.errors import StoreCorrupt, VersionMismatchError, WorkflowConflict
 from afl.runtime.persistence import ParkedRecord
 from afl_stream.outbox import OutboxPublisher
 from afl_stream.partitioner import partition_for
@@ -18,6 +18,8 @@ _log = logging.getLogger(__name__)
 _INTERVAL_MS = 1_000
 #: Parked answers judged in one sweep. Beyond that somebody floods the topic, and the rest waits for the next.
 _MOST_PARKED = 10_000
+#: More than any store has: they are filtered by partition only here.
+_MOST_RUNNABLE = 1 << 62
 _LANES_LOCK = "outbox-sweep"
 
 
@@ -46,6 +48,7 @@ class Sweeps:
         if now_ms - self._swept_ms < _INTERVAL_MS:
             return
         self._swept_ms = now_ms
+        self._publisher.retry_undeliverable()
         self._settle_parked(now_ms)
         if now_ms - self._orphans_swept_ms >= self._d.config.evaluator.lane_sweep_after_ms:
             self._orphans_swept_ms = now_ms
@@ -70,24 +73,30 @@ class Sweeps:
         for row in expired:
             due.setdefault(row.workflow_id, {})[row.id] = row
         for workflow_id, rows in due.items():
-            if workflow_id in revisions:
+            # Noted only afterwards: what could not be judged right now (a schema that is away) is due again.
+            if self._judge(list(rows.values())) and workflow_id in revisions:
                 self._judged[workflow_id] = revisions[workflow_id]
-            self._judge(list(rows.values()))
 
-    def _judge(self, rows: list[ParkedRecord]) -> None:
-        """Judge a workflow's parked answers. One whose time is up is given up only if it still has no step."""
+    def _judge(self, rows: list[ParkedRecord]) -> bool:
+        """Judge a workflow's parked answers, and say whether that holds. One whose time is up is given up only if it
+        still has no step."""
         unit = UnitOfWork(self._d)
         unit.apply_parked(rows)
         try:
             self._commit(unit)
         except WorkflowConflict:
             # Another writer has the workflow: whoever looks next judges again.
-            self._judged.clear()
+            return False
+        return True
 
     def _adopt_runnable(self, now_ms: int) -> None:
         """Go on with workflows of ours that another evaluator left half done: it had their records, and has died."""
         for workflow_id in self._runnable_of(self._d.lanes.owned):
-            row = self._d.store.load_workflow(workflow_id)
+            try:
+                row = self._d.store.load_workflow(workflow_id)
+            except (StoreCorrupt, VersionMismatchError) as error:
+                _log.error("workflow %s is runnable and cannot be read: %s", workflow_id, error)
+                continue
             if row is not None and now_ms - row.updated_at_ms >= self._d.config.evaluator.lane_sweep_after_ms:
                 self._runnable.append(workflow_id)
 
@@ -95,7 +104,7 @@ class Sweeps:
         queued, count = set(self._runnable), self._d.config.topics.control_partitions
         return [
             workflow_id
-            for workflow_id in self._d.store.runnable_workflows()
+            for workflow_id in self._d.store.runnable_workflows(limit=_MOST_RUNNABLE)
             if workflow_id not in queued and partition_for(workflow_id.encode(), count) in partitions
         ]
 
@@ -103,9 +112,17 @@ class Sweeps:
         """Publish what has waited for long and is not on its way from here: its writer died after the commit, with a
         lane of its own, or with one that it had lost to us before it knew."""
         older_than_ms = now_ms - self._d.config.evaluator.lane_sweep_after_ms
-        orphans = [
-            row for row in self._d.store.outbox(older_than_ms=older_than_ms) if not self._publisher.holds(row.sequence)
-        ]
-        if orphans and self._d.store.acquire_lock(_LANES_LOCK, self._d.config.evaluator.lane_sweep_after_ms):
+        after, has_lease = 0, False
+        while rows := self._d.store.outbox(older_than_ms=older_than_ms, after=after):
+            after = rows[-1].sequence
+            orphans = [row for row in rows if not self._publisher.holds(row.sequence)]
+            if not orphans:
+                continue
+            # A lease, so that not every evaluator publishes them; copies would only cost time.
+            has_lease = has_lease or self._d.store.acquire_lock(
+                _LANES_LOCK, self._d.config.evaluator.lane_sweep_after_ms
+            )
+            if not has_lease:
+                return
             _log.info("publishing %d outbox records that their writers left behind", len(orphans))
             self._publisher.publish_stored(orphans)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from afl.runtime.clock import Clock
 from afl.runtime.errors import EvaluationError, InputError, StoreCorrupt, UnknownFacet, VersionMismatchError
 from afl.runtime.errors import ReferenceError as UnresolvedReference
 from afl.runtime.execution import Execution
+from afl.runtime.operators import values_equal
 from afl.runtime.persistence import Batch, EngineStore, OutboxRecord, ParkedRecord, WorkflowRow
 from afl.runtime.values import check_result
 from afl.runtime.workflows import Workflows
@@ -54,6 +56,8 @@ from afl_stream.outcomes import PARKED, RECORDED, Case, Outcome, judge
 from afl_stream.topics import Topology
 from afl_stream.transport import Record
 
+_log = logging.getLogger(__name__)
+
 #: What the engine raises of a program, a workflow or its inputs that cannot be used, now or later.
 _UNUSABLE = (
     EvaluationError,
@@ -62,7 +66,6 @@ _UNUSABLE = (
     StoreCorrupt,
     UnknownFacet,
     UnresolvedReference,
-    VersionMismatchError,
 )
 #: Characters of a workflow's name that a rejection repeats: it may have any length.
 _MAX_TOLD_CHARS = 1_000
@@ -106,6 +109,8 @@ class UnitOfWork:
         self.doubled: set[tuple[str, str, str]] = set()
         self._executions: dict[str, Execution | None] = {}
         self._changed: dict[str, Execution] = {}
+        #: Revisions of rows as they were first read here: what decisions without an execution relied on.
+        self._revisions_read: dict[str, int] = {}
 
     # --- records ------------------------------------------------------------------------------------------------
 
@@ -122,6 +127,9 @@ class UnitOfWork:
     def _guarded(self, record: Record, judge_it: Callable[[], Outcome]) -> Outcome:
         try:
             return judge_it()
+        except VersionMismatchError as error:
+            # The workflow, not the record, is of another release: that waits for the upgrade, too.
+            raise NewerFormat(f"{error.component} {error.actual_version}", error.expected_version) from error
         except (Unreadable, IdRefused) as error:
             self._dead_letter(record, error)
             return Outcome.UNREADABLE
@@ -212,15 +220,16 @@ class UnitOfWork:
             if isinstance(command, StartWorkflow):
                 return self._start(command)
             return self._cancel(command)
-        except (SchemaUnavailable, NewerFormat):
+        except (SchemaUnavailable, NewerFormat, VersionMismatchError):
             raise
         except (StreamError, *_UNUSABLE) as error:
-            self._dead_letter(record, error)
             if isinstance(command, StartWorkflow) and self._row(command.workflow_id) is None:
                 reason = reason_of(type(error).__name__, str(error))
                 name = command.workflow[:_MAX_TOLD_CHARS]
                 self._tell(command.workflow_id, "workflow.rejected", workflow=name, error=reason)
             self._confirm(command.workflow_id)
+            # Last: a row that cannot be read makes this raise above, and the record a dead letter there, once.
+            self._dead_letter(record, error)
             return Outcome.REJECTED
 
     def _start(self, command: StartWorkflow) -> Outcome:
@@ -279,6 +288,26 @@ class UnitOfWork:
             self._touch(execution)
             self.evaluate(execution)
 
+    def take_turn(self, workflow_id: str) -> None:
+        """Go on with a runnable workflow. One that cannot be read stays as it is, and holds up no other."""
+        try:
+            self.go_on(workflow_id)
+        except (*_UNUSABLE, VersionMismatchError) as error:
+            _log.error("workflow %s is runnable and cannot be gone on with: %s", workflow_id, error)
+
+    def give_up(self, record: Record | None, workflow_id: str | None, error: Exception) -> None:
+        """What came of a record or turn cannot be stored: the record is a dead letter, and its workflow has failed."""
+        if record is not None:
+            self._dead_letter(record, error)
+            self.outcomes[Outcome.REJECTED] += 1
+            message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
+            if isinstance(message, Answer):
+                workflow_id = _workflow_of_answer(message)
+        execution = self.execution(workflow_id) if workflow_id is not None else None
+        if execution is not None and not execution.is_ended:
+            self._touch(execution)
+            execution.abort(type(error).__name__, f"its steps cannot be stored: {error}")
+
     def evaluate(self, execution: Execution) -> None:
         """Run to the fixed point, or until the workflow's budget of this batch is used up."""
         settings, clock = self._d.config.evaluator, self._d.clock
@@ -293,7 +322,11 @@ class UnitOfWork:
         """Judge parked records again. What has found its step is done with; what has not until it expires, too."""
         for row in rows:
             record = _record_of(row)
-            outcome = self._guarded(record, partial(self._parked_answer, record))
+            try:
+                outcome = self._guarded(record, partial(self._parked_answer, record))
+            except NewerFormat as error:
+                _log.error("a parked answer to step %s waits for an upgrade: %s", row.step_id, error)
+                continue
             if outcome in PARKED:
                 if row.expires_at_ms > self.now_ms:
                     continue
@@ -325,9 +358,15 @@ class UnitOfWork:
     def _confirm(self, workflow_id: str) -> None:
         """What was decided without a write holds only if the store still has the revision that it was decided on."""
         if workflow_id not in self._changed:
-            execution = self._executions.get(workflow_id)
-            row = self._row(workflow_id) if execution is None else None
-            self.batch.confirms[workflow_id] = execution.revision if execution else row.revision if row else 0
+            if workflow_id in self._executions:
+                # Also when it was not there: another evaluator may have started it since.
+                execution = self._executions[workflow_id]
+                revision = 0 if execution is None else execution.revision
+            elif workflow_id in self._revisions_read:
+                revision = self._revisions_read[workflow_id]
+            else:
+                return  # It could not be read at all: there is no revision that this relied on.
+            self.batch.confirms[workflow_id] = revision
 
     def _row(self, workflow_id: str) -> WorkflowRow | None:
         execution = self._executions.get(workflow_id)
@@ -341,7 +380,9 @@ class UnitOfWork:
                 status=execution.status,
                 inputs=execution.inputs,
             )
-        return self._d.store.load_workflow(workflow_id)
+        row = self._d.store.load_workflow(workflow_id)
+        self._revisions_read.setdefault(workflow_id, 0 if row is None else row.revision)
+        return row
 
     def _park(self, record: Record, workflow_id: str, step_id: str) -> None:
         self.parked.append(
@@ -409,7 +450,8 @@ def _is_same_start(row: WorkflowRow, command: StartWorkflow) -> bool:
     return (
         command.workflow in (row.name, row.name.rsplit(".", 1)[-1])
         and command.program in (None, row.program)
-        and dict(row.inputs) == dict(command.inputs)
+        # Not Python's equality, for which true is 1.
+        and values_equal(dict(row.inputs), dict(command.inputs))
     )
 
 

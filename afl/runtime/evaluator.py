@@ -284,8 +284,10 @@ class Evaluator:
             if telemetry is not None:
                 telemetry.log_iteration_end(execution.id, iterations, execution.count - made, changed)
             iterations += 1
+        # Before it is kept: from then on another thread may have it.
+        result = self._result(execution, iterations + 1)
         self._workflows.keep(execution)
-        return self._result(execution, iterations + 1)
+        return result
 
     def _commit(self, execution: Execution) -> None:
         batch = execution.effects

@@ -328,9 +328,13 @@ class Execution:
     def cancel(self, reason: str) -> None:
         """End the workflow now. Answers that come later are late."""
         self.cancelled = True
+        self.abort("Cancelled", reason or "cancelled")
+
+    def abort(self, error_type: str, message: str) -> None:
+        """Fail the workflow as a whole, now."""
         self.queue.clear()
         self.held.clear()
-        self.fail(self.root, Cause(ErrorRecord("Cancelled", reason or "cancelled", self.root.id, self.plan.name)))
+        self.fail(self.root, Cause(ErrorRecord(error_type, message, self.root.id, self.plan.name)))
 
     def _event_closed(self) -> None:
         self.open_events -= 1

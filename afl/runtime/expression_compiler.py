@@ -24,6 +24,9 @@ from afl.runtime.rendering import type_name
 from afl.runtime.types import Value
 
 F = TypeVar("F")
+
+#: Integers that cannot be too long; beyond, the operator itself looks.
+_FAST = 1 << 64
 F_contra = TypeVar("F_contra", contravariant=True)
 
 _SCALARS: Final[frozenset[type]] = frozenset({bool, int, float, str, type(None)})
@@ -238,13 +241,17 @@ def _integer_first(fast: Operation, slow: Operation, left: _Code[F], right: _Cod
 
         def run_with_literal(frame: F) -> Value:
             x = first(frame)
-            return fast(x, literal) if type(x) is int else slow(x, literal)
+            if type(x) is int and -_FAST < (result := fast(x, literal)) < _FAST:  # type: ignore[operator]  # integers
+                return result
+            return slow(x, literal)
 
         return run_with_literal
 
     def run(frame: F) -> Value:
         x, y = first(frame), second(frame)
-        return fast(x, y) if type(x) is int and type(y) is int else slow(x, y)
+        if type(x) is int and type(y) is int and -_FAST < (result := fast(x, y)) < _FAST:  # type: ignore[operator]
+            return result
+        return slow(x, y)
 
     return run
 

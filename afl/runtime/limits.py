@@ -12,6 +12,9 @@ MAX_ITERATIONS: Final = 1_000_000
 #: by hand comes near it.
 MAX_NESTING_DEPTH: Final = 250
 
+#: Bits of an integer. Python refuses to write, and JSON parsers to read, what is a few times longer.
+MAX_INTEGER_BITS: Final = 4_096
+
 #: Operators nested in one another in one expression. Closures call one another, one Python frame a level (two while
 #: compiling), and the interpreter's own limit of 1,000 frames must stay out of reach.
 MAX_EXPRESSION_DEPTH: Final = 200

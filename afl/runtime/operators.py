@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Final, cast
 
+from afl.runtime.limits import MAX_INTEGER_BITS
 from afl.runtime.rendering import render_text, type_name
 from afl.runtime.types import Value
 
@@ -78,6 +79,8 @@ def _finite(result: Value) -> Value:
     # Neither JSON nor an agent in another language can carry infinity, so it must not get into a step.
     if isinstance(result, float) and not math.isfinite(result):
         raise OperationError("the result is out of the range of a Double")
+    if isinstance(result, int) and result.bit_length() > MAX_INTEGER_BITS:
+        raise OperationError(f"the result is an integer of more than {MAX_INTEGER_BITS} bits")
     return result
 
 

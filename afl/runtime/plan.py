@@ -26,6 +26,7 @@ class FacetPlan:
     """A facet, event facet, workflow or schema that steps call."""
 
     __slots__ = (
+        "__weakref__",
         "blocks",
         "defaults",
         "is_event",

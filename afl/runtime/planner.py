@@ -16,7 +16,7 @@ from afl.compiled import (
     blocks_of,
     line_of,
 )
-from afl.runtime.errors import UnknownFacet
+from afl.runtime.errors import EvaluationError, ReferenceError, UnknownFacet
 from afl.runtime.expression import compile_default, compile_expression, expression_text
 from afl.runtime.plan import BlockPlan, Default, Expression, FacetPlan, StatementPlan, WorkflowPlan
 from afl.runtime.references import BlockContext, CalleeReferences, StatementReferences
@@ -44,11 +44,17 @@ def plan_workflow(program: CompiledProgram, name: str) -> WorkflowPlan:
     wrong inside.
     """
     planner = Planner(program)
-    facet = planner.facet(program.workflow(name))
-    planner.finish()
-    facets = planner.planned()
-    schemas = {n: planner.facet(d) for n, d in program.schemas().items()}
-    planner.finish()
+    try:
+        facet = planner.facet(program.workflow(name))
+        planner.finish()
+        facets = planner.planned()
+        schemas = {n: planner.facet(d) for n, d in program.schemas().items()}
+        planner.finish()
+    except (ProgramError, EvaluationError, ReferenceError, UnknownFacet):
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        # A hand-written tree may lack anything, or nest too deep to be walked.
+        raise ProgramError(f"{name}: the program is malformed: {type(error).__name__}: {error}") from error
     return WorkflowPlan(facet, facets, schemas, program.fingerprint, lambda: program.text)
 
 

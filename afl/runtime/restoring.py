@@ -216,7 +216,9 @@ def _capture(step: StepRecord) -> None:
     assert frame is not None
     target = frame.owner
     if not target.is_terminal:
-        target.captured = [*(target.captured or ()), step]
+        if target.captured is None:
+            target.captured = []
+        target.captured.append(step)
 
 
 def _continue(execution: Execution, step: StepRecord) -> None:

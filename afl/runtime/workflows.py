@@ -118,7 +118,7 @@ class Workflows:
                 # Another thread read it from the store meanwhile; whichever is newer is worth keeping.
                 if other.revision >= execution.revision:
                     return
-                self._steps -= len(other.steps)
+                self._steps -= other.count
             self._hot[execution.id] = execution
             self._hot.move_to_end(execution.id)
             self._steps += execution.count
