@@ -134,7 +134,8 @@ def _what_is_wrong(command: str) -> str:
 
 def _wrong_in_command_line(command: click.Command, words: list[str]) -> str:
     """Walk down the subcommands, then have the command read the rest. The bare name of a command is a mention."""
-    context = click.Context(command)
+    # With the settings that a real call has: click keeps what it makes for a command from its first context on.
+    context = click.Context(command, **command.context_settings)
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         found = command.get_command(context, words[0])
         if found is None:
@@ -143,7 +144,7 @@ def _wrong_in_command_line(command: click.Command, words: list[str]) -> str:
     if not words or words == ["--help"]:
         return ""
     try:
-        command.make_context(command.name, words)
+        command.make_context(command.name, words, parent=context)
     except click.UsageError as error:
         return error.format_message()
     return ""
