@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from afl.runtime.plan import FacetPlan, StatementPlan
+from afl.runtime.plan import Binder, FacetPlan, StatementPlan
 from afl.runtime.records import Frame
 from afl.runtime.types import Value
+
+#: The params and returns that a step begins with.
+Bound = tuple[Mapping[str, Value], Mapping[str, Value]]
 
 _NOTHING: Mapping[str, Value] = {}
 
 
-def bind_arguments(plan: StatementPlan, frame: Frame) -> tuple[Mapping[str, Value], Mapping[str, Value]]:
+def bind_arguments(plan: StatementPlan, frame: Frame) -> Bound:
     """The params and returns that a step begins with. A schema's arguments are returns; a yield takes no defaults."""
     args = plan.args
     if len(args) == 1:
@@ -28,11 +31,33 @@ def bind_arguments(plan: StatementPlan, frame: Frame) -> tuple[Mapping[str, Valu
     return (bind_defaults(callee, bound) if callee.defaults else bound), _NOTHING
 
 
-def bind_statement(plan: StatementPlan, frame: Frame) -> tuple[Mapping[str, Value], Mapping[str, Value]]:
-    """The params and returns of a step that does nothing but bind: its callee's return defaults are in."""
+def binder_of(plan: StatementPlan) -> Binder:
+    """What binds a step that does nothing but bind: its params, and its returns with the callee's return defaults.
+
+    Made once a statement. Most calls have one argument, and callees with one return default or none: these are spared
+    all questions at run time.
+    """
+    callee = plan.callee
+    given = {name for name, _ in plan.args}
+    asks_defaults = callee is not None and any(name not in given for name, _ in callee.defaults)
+    return_defaults = callee.return_defaults if callee is not None else ()
+    if len(plan.args) != 1 or asks_defaults or len(return_defaults) > 1 or (callee is not None and callee.is_schema):
+        return lambda frame: _bind(plan, frame)
+    name, value = plan.args[0]
+    if not return_defaults:
+        return lambda frame: ({name: value(frame)}, _NOTHING)
+    return_name, default = return_defaults[0]
+
+    def bind_one(frame: Frame) -> Bound:
+        params = {name: value(frame)}
+        return params, {return_name: default(params)}
+
+    return bind_one
+
+
+def _bind(plan: StatementPlan, frame: Frame) -> Bound:
     params, returns = bind_arguments(plan, frame)
-    if plan.has_return_defaults:
-        assert plan.callee is not None
+    if plan.callee is not None and plan.callee.return_defaults:
         returns = bind_return_defaults(plan.callee, params, returns)
     return params, returns
 

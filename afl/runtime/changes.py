@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from afl.runtime.execution import Execution
-from afl.runtime.persistence import Batch, StepDocument, WorkflowChange, WorkflowRow
+from afl.runtime.persistence import RUNNING, Batch, StepDocument, WorkflowChange, WorkflowRow
 from afl.runtime.records import StepRecord
-from afl.runtime.states import StepState
 from afl.runtime.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 
 
@@ -27,7 +26,7 @@ def take_changes(execution: Execution, batch: Batch) -> None:
     if execution.is_ended and not execution.end_was_told:
         execution.end_was_told = True
         execution.dispatch.ended(execution, effects)
-    batch.changes.append(tuple.__new__(WorkflowChange, (_row(execution), expected, documents)))
+    batch.changes.append(tuple.__new__(WorkflowChange, (_row(execution, expected + 1), expected, documents)))
     if batch is not effects:
         batch.outbox.extend(effects.outbox)
         effects.outbox.clear()
@@ -35,20 +34,21 @@ def take_changes(execution: Execution, batch: Batch) -> None:
         effects.tasks.clear()
 
 
-def _row(execution: Execution) -> WorkflowRow:
+def _row(execution: Execution, revision: int) -> WorkflowRow:
     root, ended, plan = execution.root, execution.is_ended, execution.plan
+    is_runnable = not ended and bool(execution.queue)
     # By tuple.__new__, like _document: a row is made for every commit.
     return tuple.__new__(
         WorkflowRow,
         (
             execution.id,
-            execution.revision,
+            revision,
             plan.fingerprint,
             plan.facet.name,
-            execution.status,
-            bool(execution.queue) and not ended,
+            RUNNING if is_runnable else execution.status,
+            is_runnable,
             execution.inputs,
-            root.returns if root.state == StepState.STATEMENT_COMPLETE else None,
+            root.returns if ended and root.is_complete else None,
             root.error,
             execution.execution,
             execution.runner_id,

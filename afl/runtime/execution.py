@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from afl.runtime import limits
-from afl.runtime.binding import bind_statement
 from afl.runtime.errors import NestingTooDeep, NoProgress, StepFailure
 from afl.runtime.identity import derived_id, event_id_of, statement_step_id
 from afl.runtime.notices import Cause, tell_endings
@@ -21,6 +20,8 @@ from afl.runtime.plan import OWN_YIELDS, BlockPlan, StatementPlan, WorkflowPlan
 from afl.runtime.records import Frame, StepRecord
 from afl.runtime.states import EventState, StepState
 from afl.runtime.types import ObjectType, Value
+
+_COMPLETE: str = StepState.STATEMENT_COMPLETE
 
 
 class Dispatch(Protocol):
@@ -137,20 +138,22 @@ class Execution:
         The same as making it and driving it through its table, for the many steps that have nothing else to do: nobody
         could see the states in between.
         """
+        assert plan.bind is not None
         try:
-            params, returns = bind_statement(plan, frame)
+            params, returns = plan.bind(frame)
         except Exception:  # noqa: BLE001 - the step is made after all, and fails where every step does
             self.make_statement(block, frame, plan)
             return
+        count = self.count
         document: StepDocument = tuple.__new__(
             StepDocument,
             (
                 statement_step_id(self.id, frame, plan),
                 self.id,
-                self.count,
+                count,
                 self.revision + 1,
                 plan.object_type,
-                StepState.STATEMENT_COMPLETE,
+                _COMPLETE,
                 plan.id,
                 plan.facet_name,
                 frame.owner.id,
@@ -169,7 +172,7 @@ class Execution:
                 None,
             ),
         )
-        self.count += 1
+        self.count = count + 1
         frame.live += 1
         frame.missing -= 1
         self.documents.append(document)

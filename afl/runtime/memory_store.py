@@ -78,14 +78,15 @@ class MemoryStore(PublicStore):
             elif lost:
                 raise WorkflowConflict(workflow_ids=tuple(lost))
             for row, _, documents in changes:
-                self._workflows[row.id] = row
+                workflow_id = row.id
+                self._workflows[workflow_id] = row
                 if row.runnable:
-                    self._runnable[row.id] = None
+                    self._runnable[workflow_id] = None
                 else:
-                    self._runnable.pop(row.id, None)
-                steps = self._steps.get(row.id)
+                    self._runnable.pop(workflow_id, None)
+                steps = self._steps.get(workflow_id)
                 if steps is None:
-                    steps = self._steps[row.id] = {}
+                    steps = self._steps[workflow_id] = {}
                 for document in documents:
                     steps[document.id] = document
             return self._write_more(batch) if has_more else 0

@@ -59,6 +59,8 @@ def tell_endings(execution: Execution) -> None:
         frame: Frame = block.frame  # type: ignore[assignment]  # a block that made a step runs
         frame.env[statement.index] = document
         _tell_block(execution, block, frame, statement, None)
+    if not execution.ended:
+        return
     ended, execution.ended = execution.ended, []
     for step in ended:
         step.told = True

@@ -17,6 +17,8 @@ from afl.runtime.types import ObjectType, Value
 Expression = Callable[[Frame], Value]
 #: A default of a declaration: given the parameters bound so far, its value.
 Default = Callable[[Mapping[str, Value]], Value]
+#: Binds a step that does nothing else: given the frame, its params and returns.
+Binder = Callable[[Frame], tuple[Mapping[str, Value], Mapping[str, Value]]]
 
 #: Deeper than any index of a statement: a block's own yields come after those of its nested bodies.
 OWN_YIELDS = 1 << 30
@@ -74,10 +76,10 @@ class StatementPlan:
 
     __slots__ = (
         "args",
+        "bind",
         "blocks",
         "callee",
         "facet_name",
-        "has_return_defaults",
         "id",
         "index",
         "is_yield",
@@ -113,7 +115,8 @@ class StatementPlan:
         self.blocks: tuple[BlockPlan, ...] = ()
         #: No event, no blocks: all its work is binding its attributes, and its callee's return defaults.
         self.plain = True
-        self.has_return_defaults = False
+        #: How such a step is bound; None for others.
+        self.bind: Binder | None = None
         #: For yields: how many blocks out the step stands that takes the values (0: the step that runs this block);
         #: None: nobody does.
         self.yield_depth: int | None = None

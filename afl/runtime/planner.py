@@ -16,6 +16,7 @@ from afl.compiled import (
     blocks_of,
     line_of,
 )
+from afl.runtime.binding import binder_of
 from afl.runtime.errors import EvaluationError, ReferenceError, UnknownFacet
 from afl.runtime.expression import compile_default, compile_expression, expression_text
 from afl.runtime.plan import BlockPlan, Default, Expression, FacetPlan, StatementPlan, WorkflowPlan
@@ -90,7 +91,8 @@ class Planner:
             if not statement.blocks and callee is not None:
                 statement.blocks = callee.blocks
             statement.plain = not statement.blocks and (callee is None or not callee.is_event)
-            statement.has_return_defaults = callee is not None and bool(callee.return_defaults)
+            if statement.plain:
+                statement.bind = binder_of(statement)
         self._bodies.clear()
 
     def _fill(self, plan: FacetPlan, declaration: Declaration) -> None:
