@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.persistence import EngineStore
+from afl.runtime.telemetry import Telemetry
+from afl.runtime.tracing import TelemetryTrace
 from afl.runtime.workflows import Workflows
 from afl_stream.answer_tokens import AnswerTokens
 from afl_stream.codec import Codec, single_object_codec
@@ -56,9 +58,10 @@ class EvaluatorService:
         store: EngineStore,
         *,
         clock: Clock | None = None,
+        telemetry: Telemetry | None = None,
         probe: Probe = no_probe,
     ) -> None:
-        """Check the topics and join the group.
+        """Check the topics and join the group. `telemetry` sees every transition and iteration.
 
         Raises TopicMissing or TopicTooSmall with the command that mends it, and ForeignStore when the store belongs to
         another prefix.
@@ -77,6 +80,7 @@ class EvaluatorService:
         workflows = Workflows(
             store,
             dispatch,
+            trace=TelemetryTrace(telemetry) if telemetry is not None and telemetry.enabled else None,
             prepare=dispatch.prepare,
             hot_steps=config.evaluator.hot_steps,
             max_open_events=config.evaluator.max_unanswered_events,
@@ -93,6 +97,7 @@ class EvaluatorService:
             tokens=tokens,
             clock=clock or SystemClock(),
             missing_topics=self._missing_topics,
+            telemetry=telemetry if telemetry is not None and telemetry.enabled else None,
         )
         self.loop = ControlLoop(deployment, transport, probe)
 

@@ -17,6 +17,7 @@ from afl.runtime.errors import ReferenceError as UnresolvedReference
 from afl.runtime.execution import Execution
 from afl.runtime.operators import values_equal
 from afl.runtime.persistence import Batch, EngineStore, OutboxRecord, ParkedRecord, WorkflowRow
+from afl.runtime.telemetry import Telemetry
 from afl.runtime.values import check_result
 from afl.runtime.workflows import Workflows
 from afl_stream.answer_tokens import AnswerTokens
@@ -87,6 +88,8 @@ class Deployment:
     clock: Clock
     #: The topics among these that do not exist. Starting a workflow whose facet has no topic is refused.
     missing_topics: Callable[[frozenset[str]], list[str]]
+    #: Sees iterations and transitions, where it is on.
+    telemetry: Telemetry | None = None
 
 
 class UnitOfWork:
@@ -313,10 +316,21 @@ class UnitOfWork:
         settings, clock = self._d.config.evaluator, self._d.clock
         steps, until_ms = 0, clock.now_ms() + settings.workflow_budget_ms
         while execution.queue and execution.id not in self.over_budget:
-            steps += run_iteration(execution)
-            execution.fail_if_stuck()
+            steps += self._iterate(execution)
             if execution.queue and (steps >= settings.workflow_budget_steps or clock.now_ms() > until_ms):
                 self.over_budget.append(execution.id)
+
+    def _iterate(self, execution: Execution) -> int:
+        """Run one iteration, the same as the evaluator's but for the commit; how many steps ran."""
+        telemetry, number, made = self._d.telemetry, execution.iterations, execution.count
+        if telemetry is not None:
+            telemetry.log_iteration_start(execution.id, number)
+        ran = run_iteration(execution)
+        execution.fail_if_stuck()
+        if telemetry is not None:
+            changed = len(execution.dirty) + len(execution.documents)
+            telemetry.log_iteration_end(execution.id, number, execution.count - made, changed)
+        return ran
 
     def apply_parked(self, rows: list[ParkedRecord]) -> None:
         """Judge parked records again. What has found its step is done with; what has not until it expires, too."""

@@ -18,6 +18,7 @@ from afl.runtime.clock import ManualClock
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import EngineStore, StepDocument, WorkflowRow
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.telemetry import Telemetry
 from afl_stream.agent import Agent, AgentConfig, HandlerContext
 from afl_stream.client import Client
 from afl_stream.codec import Codec
@@ -79,7 +80,12 @@ class Evaluator:
         self.transport = EmbeddedTransport(deployment.broker, probe=faults.probe)
         self.store = deployment.open_store(faults)
         self.service = EvaluatorService(
-            deployment.config, self.transport, self.store, clock=deployment.clock, probe=faults.probe
+            deployment.config,
+            self.transport,
+            self.store,
+            clock=deployment.clock,
+            telemetry=deployment.telemetry,
+            probe=faults.probe,
         )
 
     def turn(self) -> int:
@@ -149,7 +155,9 @@ class Deployment:
         answers: AnswerSettings | None = None,
         control_partitions: int = 2,
         max_event_bytes: int = 900_000,
+        telemetry: Telemetry | None = None,
     ) -> None:
+        self.telemetry = telemetry
         self.config = StreamConfig(
             max_event_bytes=max_event_bytes,
             embedded=EmbeddedSettings(data_dir=str(directory or "unused")),
