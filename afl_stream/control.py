@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from afl.runtime.errors import PositionLost, WorkflowConflict
 from afl.runtime.persistence import Batch, Position, PositionMove
+from afl_stream.deployment import Deployment
 from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError
 from afl_stream.outbox import OutboxPublisher, Probe, control_lane, no_probe
 from afl_stream.outcomes import Outcome
@@ -24,7 +25,7 @@ from afl_stream.transport import (
     Transport,
     TransportError,
 )
-from afl_stream.unit_of_work import Deployment, UnitOfWork
+from afl_stream.unit_of_work import UnitOfWork
 
 _log = logging.getLogger(__name__)
 

@@ -17,12 +17,12 @@ from afl_stream.codec import Codec, single_object_codec
 from afl_stream.config import MASK, StreamConfig
 from afl_stream.control import ControlLoop, ControlStats
 from afl_stream.definitions import Definitions
+from afl_stream.deployment import Deployment
 from afl_stream.errors import ConfigError, SchemaUnavailable
 from afl_stream.outbox import Lanes, OutboxDispatch, Probe, no_probe
 from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
 from afl_stream.transport import Transport
-from afl_stream.unit_of_work import Deployment
 
 _log = logging.getLogger(__name__)
 

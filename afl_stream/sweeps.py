@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection
 
 from afl.runtime.errors import StoreCorrupt, VersionMismatchError, WorkflowConflict
 from afl.runtime.persistence import ParkedRecord
+from afl_stream.deployment import Deployment
 from afl_stream.outbox import OutboxPublisher
 from afl_stream.partitioner import partition_for
-from afl_stream.unit_of_work import Deployment, UnitOfWork
+from afl_stream.unit_of_work import UnitOfWork
 
 _log = logging.getLogger(__name__)
 

@@ -5,25 +5,19 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from afl.compiled import ProgramError
 from afl.runtime.changers import run_iteration
 from afl.runtime.changes import take_changes
-from afl.runtime.clock import Clock
 from afl.runtime.errors import EvaluationError, InputError, StoreCorrupt, UnknownFacet, VersionMismatchError
 from afl.runtime.errors import ReferenceError as UnresolvedReference
 from afl.runtime.execution import Execution
-from afl.runtime.operators import values_equal
-from afl.runtime.persistence import Batch, EngineStore, OutboxRecord, ParkedRecord, WorkflowRow
-from afl.runtime.telemetry import Telemetry
+from afl.runtime.persistence import Batch, ParkedRecord, WorkflowRow
 from afl.runtime.values import check_result
-from afl.runtime.workflows import Workflows
-from afl_stream.answer_tokens import AnswerTokens
-from afl_stream.codec import Codec, decode_key
-from afl_stream.config import StreamConfig
-from afl_stream.definitions import Definitions
+from afl_stream.answer_identity import attempt_of_answer, is_same_start, workflow_of_answer
+from afl_stream.codec import decode_key
+from afl_stream.deployment import Deployment
 from afl_stream.errors import (
     AlreadyExists,
     AnswerExpired,
@@ -37,24 +31,19 @@ from afl_stream.errors import (
     TopicMissing,
     Unreadable,
 )
-from afl_stream.headers import dead_letter_headers
 from afl_stream.messages import (
     Answer,
     CancelWorkflow,
     Command,
-    FailureReason,
-    Lifecycle,
     StartWorkflow,
     StepFailed,
     StepUpdate,
     check_workflow_id,
     event_id_of,
-    step_and_attempt_of,
-    workflow_of,
 )
-from afl_stream.outbox import Lanes, OutboxDispatch, reason_of
+from afl_stream.outbox import reason_of
 from afl_stream.outcomes import PARKED, RECORDED, Case, Outcome, judge
-from afl_stream.topics import Topology
+from afl_stream.side_effects import SideEffects, record_of
 from afl_stream.transport import Record
 
 _log = logging.getLogger(__name__)
@@ -72,26 +61,6 @@ _UNUSABLE = (
 _MAX_TOLD_CHARS = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
-    """What every unit of work of one evaluator shares."""
-
-    config: StreamConfig
-    store: EngineStore
-    workflows: Workflows
-    dispatch: OutboxDispatch
-    lanes: Lanes
-    codec: Codec
-    topology: Topology
-    definitions: Definitions
-    tokens: AnswerTokens | None
-    clock: Clock
-    #: The topics among these that do not exist. Starting a workflow whose facet has no topic is refused.
-    missing_topics: Callable[[frozenset[str]], list[str]]
-    #: Sees iterations and transitions, where it is on.
-    telemetry: Telemetry | None = None
-
-
 class UnitOfWork:
     """Applies records and evaluates; nothing is written before the batch is committed.
 
@@ -107,7 +76,7 @@ class UnitOfWork:
         self.outcomes: Counter[Outcome] = Counter()
         #: Workflows over their budget: committed as runnable, they go on in a later batch.
         self.over_budget: list[str] = []
-        self.parked: list[ParkedRecord] = []
+        self._effects = SideEffects(deployment, self.batch)
         #: Facets that two groups answer: facet, the group that was first, and the other.
         self.doubled: set[tuple[str, str, str]] = set()
         self._executions: dict[str, Execution | None] = {}
@@ -134,10 +103,10 @@ class UnitOfWork:
             # The workflow, not the record, is of another release: that waits for the upgrade, too.
             raise NewerFormat(f"{error.component} {error.actual_version}", error.expected_version) from error
         except (Unreadable, IdRefused) as error:
-            self._dead_letter(record, error)
+            self._effects.dead_letter(record, error)
             return Outcome.UNREADABLE
         except _UNUSABLE as error:
-            self._dead_letter(record, error)
+            self._effects.dead_letter(record, error)
             return Outcome.REJECTED
 
     def _apply(self, record: Record) -> Outcome:
@@ -158,7 +127,7 @@ class UnitOfWork:
         return self._answer(record, message, is_parked=True)
 
     def _answer(self, record: Record, answer: Answer, *, is_parked: bool = False) -> Outcome:
-        workflow_id = _workflow_of_answer(answer)
+        workflow_id = workflow_of_answer(answer)
         execution = self.execution(workflow_id)
         case = self._case(execution, answer)
         outcome = judge(case)
@@ -167,13 +136,13 @@ class UnitOfWork:
             self._take_answer(execution, answer)
         elif outcome in PARKED:
             if not is_parked:
-                self._park(record, workflow_id, answer.step_id)
+                self._effects.park(record, workflow_id, answer.step_id)
         elif outcome in RECORDED:
-            self._tell(workflow_id, f"answer.{outcome.value}", step_id=answer.step_id)
+            self._effects.tell(workflow_id, f"answer.{outcome.value}", step_id=answer.step_id)
         elif outcome is Outcome.DUPLICATE:
             self._note_other_group(case, answer)
         elif outcome is Outcome.REFUSED:
-            self._dead_letter(record, AnswerRefused(answer.step_id))
+            self._effects.dead_letter(record, AnswerRefused(answer.step_id))
         if outcome is not Outcome.APPLIED:
             # A workflow that is runnable goes on, whatever reminded us of it.
             self.go_on(workflow_id)
@@ -181,7 +150,7 @@ class UnitOfWork:
         return outcome
 
     def _case(self, execution: Execution | None, answer: Answer) -> Case:
-        attempt = _attempt_of_answer(answer)
+        attempt = attempt_of_answer(answer)
         step = execution.steps.get(answer.step_id) if execution is not None else None
         right = True
         if self._d.tokens is not None and step is not None and step.attempt:
@@ -229,16 +198,16 @@ class UnitOfWork:
             if isinstance(command, StartWorkflow) and self._row(command.workflow_id) is None:
                 reason = reason_of(type(error).__name__, str(error))
                 name = command.workflow[:_MAX_TOLD_CHARS]
-                self._tell(command.workflow_id, "workflow.rejected", workflow=name, error=reason)
+                self._effects.tell(command.workflow_id, "workflow.rejected", workflow=name, error=reason)
             self._confirm(command.workflow_id)
             # Last: a row that cannot be read makes this raise above, and the record a dead letter there, once.
-            self._dead_letter(record, error)
+            self._effects.dead_letter(record, error)
             return Outcome.REJECTED
 
     def _start(self, command: StartWorkflow) -> Outcome:
         row = self._row(command.workflow_id)
         if row is not None:
-            if not _is_same_start(row, command):
+            if not is_same_start(row, command):
                 raise AlreadyExists(command.workflow_id, row.name)
             if row.runnable:
                 self.go_on(command.workflow_id)
@@ -258,7 +227,7 @@ class UnitOfWork:
         )
         self._executions[execution.id] = execution
         self._touch(execution)
-        self._tell(execution.id, "workflow.started", workflow=plan.name)
+        self._effects.tell(execution.id, "workflow.started", workflow=plan.name)
         self.evaluate(execution)
         return Outcome.APPLIED
 
@@ -301,11 +270,11 @@ class UnitOfWork:
     def give_up(self, record: Record | None, workflow_id: str | None, error: Exception) -> None:
         """What came of a record or turn cannot be stored: the record is a dead letter, and its workflow has failed."""
         if record is not None:
-            self._dead_letter(record, error)
+            self._effects.dead_letter(record, error)
             self.outcomes[Outcome.REJECTED] += 1
             message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
             if isinstance(message, Answer):
-                workflow_id = _workflow_of_answer(message)
+                workflow_id = workflow_of_answer(message)
         execution = self.execution(workflow_id) if workflow_id is not None else None
         if execution is not None and not execution.is_ended:
             self._touch(execution)
@@ -335,7 +304,7 @@ class UnitOfWork:
     def apply_parked(self, rows: list[ParkedRecord]) -> None:
         """Judge parked records again. What has found its step is done with; what has not until it expires, too."""
         for row in rows:
-            record = _record_of(row)
+            record = record_of(row)
             try:
                 outcome = self._guarded(record, partial(self._parked_answer, record))
             except NewerFormat as error:
@@ -344,7 +313,7 @@ class UnitOfWork:
             if outcome in PARKED:
                 if row.expires_at_ms > self.now_ms:
                     continue
-                self._dead_letter(record, AnswerExpired(row.step_id, (self.now_ms - row.parked_at_ms) // 1000))
+                self._effects.dead_letter(record, AnswerExpired(row.step_id, (self.now_ms - row.parked_at_ms) // 1000))
             else:
                 self.outcomes[outcome] += 1
             self.batch.unparked.append(row.id)
@@ -355,7 +324,6 @@ class UnitOfWork:
         for workflow_id, execution in self._changed.items():
             batch.confirms.pop(workflow_id, None)
             take_changes(execution, batch)
-        batch.parked = self.parked
         return batch
 
     def keep(self) -> None:
@@ -397,85 +365,3 @@ class UnitOfWork:
         row = self._d.store.load_workflow(workflow_id)
         self._revisions_read.setdefault(workflow_id, 0 if row is None else row.revision)
         return row
-
-    def _park(self, record: Record, workflow_id: str, step_id: str) -> None:
-        self.parked.append(
-            ParkedRecord(
-                id=f"{record.topic}/{record.partition}/{record.offset}",
-                workflow_id=workflow_id,
-                step_id=step_id,
-                topic=record.topic,
-                partition=record.partition,
-                offset=record.offset,
-                key=record.key,
-                value=record.value,
-                headers=record.headers,
-                parked_at_ms=self.now_ms,
-                expires_at_ms=self.now_ms + self._d.config.evaluator.parked_answer_expiry_ms,
-            )
-        )
-
-    def _dead_letter(self, record: Record, error: Exception) -> None:
-        headers = dead_letter_headers(
-            topic=record.topic,
-            partition=record.partition,
-            offset=record.offset,
-            error=error,
-            headers=record.headers,
-            at_ms=self.now_ms,
-        )
-        topic = self._d.topology.dlq(record.topic)
-        self.batch.outbox.append(OutboxRecord(self._d.lanes.own, topic, record.key, record.value, headers))
-
-    def _tell(
-        self,
-        workflow_id: str,
-        kind: str,
-        *,
-        step_id: str | None = None,
-        workflow: str | None = None,
-        error: FailureReason | None = None,
-    ) -> None:
-        milestone = Lifecycle(
-            workflow_id=workflow_id, kind=kind, at=self.now_ms, workflow=workflow, step_id=step_id, error=error
-        )
-        self._d.dispatch.tell(self.batch, milestone)
-
-
-def _workflow_of_answer(answer: Answer) -> str:
-    workflow_id = workflow_of(answer.step_id)
-    if answer.workflow_id not in (None, workflow_id):
-        raise Unreadable(Reason.BAD_ID, f"step {answer.step_id} is not of workflow {answer.workflow_id}")
-    return workflow_id
-
-
-def _attempt_of_answer(answer: Answer) -> int | None:
-    if answer.event_id is None:
-        return answer.attempt
-    step_id, attempt = step_and_attempt_of(answer.event_id)
-    if step_id != answer.step_id or answer.attempt not in (None, attempt):
-        raise Unreadable(
-            Reason.BAD_ID, f"event {answer.event_id} is not of step {answer.step_id}, attempt {answer.attempt}"
-        )
-    return attempt
-
-
-def _is_same_start(row: WorkflowRow, command: StartWorkflow) -> bool:
-    return (
-        command.workflow in (row.name, row.name.rsplit(".", 1)[-1])
-        and command.program in (None, row.program)
-        # Not Python's equality, for which true is 1.
-        and values_equal(dict(row.inputs), dict(command.inputs))
-    )
-
-
-def _record_of(row: ParkedRecord) -> Record:
-    return Record(
-        topic=row.topic,
-        partition=row.partition,
-        offset=row.offset,
-        key=row.key,
-        value=row.value,
-        headers=row.headers,
-        timestamp_ms=row.parked_at_ms,
-    )

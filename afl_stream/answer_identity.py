@@ -1,0 +1,38 @@
+"""What an answer or a start speaks of, by the ids in it."""
+
+from __future__ import annotations
+
+from afl.runtime.operators import values_equal
+from afl.runtime.persistence import WorkflowRow
+from afl_stream.errors import Reason, Unreadable
+from afl_stream.messages import Answer, StartWorkflow, step_and_attempt_of, workflow_of
+
+
+def workflow_of_answer(answer: Answer) -> str:
+    """The workflow that an answer is for. Raises IdRefused, and Unreadable when it names another than its step's."""
+    workflow_id = workflow_of(answer.step_id)
+    if answer.workflow_id not in (None, workflow_id):
+        raise Unreadable(Reason.BAD_ID, f"step {answer.step_id} is not of workflow {answer.workflow_id}")
+    return workflow_id
+
+
+def attempt_of_answer(answer: Answer) -> int | None:
+    """The attempt that an answer is for; None: the current one. Raises Unreadable when its fields contradict."""
+    if answer.event_id is None:
+        return answer.attempt
+    step_id, attempt = step_and_attempt_of(answer.event_id)
+    if step_id != answer.step_id or answer.attempt not in (None, attempt):
+        raise Unreadable(
+            Reason.BAD_ID, f"event {answer.event_id} is not of step {answer.step_id}, attempt {answer.attempt}"
+        )
+    return attempt
+
+
+def is_same_start(row: WorkflowRow, command: StartWorkflow) -> bool:
+    """Whether a workflow that exists was started by this very command, so that it comes a second time."""
+    return (
+        command.workflow in (row.name, row.name.rsplit(".", 1)[-1])
+        and command.program in (None, row.program)
+        # Not Python's equality, for which true is 1.
+        and values_equal(dict(row.inputs), dict(command.inputs))
+    )

@@ -1,0 +1,37 @@
+"""What the units of work of one evaluator share: the store, the engine's workflows, the codec, and what is deployed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from afl.runtime.clock import Clock
+from afl.runtime.persistence import EngineStore
+from afl.runtime.telemetry import Telemetry
+from afl.runtime.workflows import Workflows
+from afl_stream.answer_tokens import AnswerTokens
+from afl_stream.codec import Codec
+from afl_stream.config import StreamConfig
+from afl_stream.definitions import Definitions
+from afl_stream.outbox import Lanes, OutboxDispatch
+from afl_stream.topics import Topology
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What every unit of work of one evaluator shares."""
+
+    config: StreamConfig
+    store: EngineStore
+    workflows: Workflows
+    dispatch: OutboxDispatch
+    lanes: Lanes
+    codec: Codec
+    topology: Topology
+    definitions: Definitions
+    tokens: AnswerTokens | None
+    clock: Clock
+    #: The topics among these that do not exist. Starting a workflow whose facet has no topic is refused.
+    missing_topics: Callable[[frozenset[str]], list[str]]
+    #: Sees iterations and transitions, where it is on.
+    telemetry: Telemetry | None = None

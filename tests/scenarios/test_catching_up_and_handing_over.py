@@ -1,0 +1,217 @@
+"""What no record wakes is caught up on, races between evaluators are decided by the store, and who stops hands over."""
+
+import gc
+import json
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from afl.compiled import CompiledProgram
+from afl.runtime.evaluator import Evaluator as Engine
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import Batch, EngineStore, OutboxRecord, ParkedRecord, WorkflowRow
+from afl.runtime.workflows import Workflows
+from afl_stream.codec import single_object_codec
+from afl_stream.config import StreamConfig
+from afl_stream.embedded import Faults
+from afl_stream.errors import SchemaUnavailable
+from afl_stream.messages import StepContinue
+from afl_stream.outbox import Lanes, OutboxDispatch
+from afl_stream.schema_source import InMemorySchemaLog
+from afl_stream.topics import Topology
+from afl_stream.transport import BrokerUnavailable
+from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk, step_id_of
+from tests.scenarios.loop_harness import Deployment, unique_ids
+
+AWAY = BrokerUnavailable("the broker is away")
+ECHO = """
+namespace echo {
+  event facet Wait(j: Json)
+  workflow Echo(j: Json) => (j: Json) andThen { w = Wait(j = $.j) yield Echo(j = w.j) }
+}
+"""
+
+
+def stray(deployment: Deployment, number: int) -> ParkedRecord:
+    """A parked answer to a step of a workflow that nobody will ever start."""
+    workflow_id, topic = f"stray-{number}", deployment.topology.control()
+    step_id, now_ms = f"{workflow_id}:ab", deployment.clock.now_ms()
+    return ParkedRecord(
+        id=f"stray/0/{number}", workflow_id=workflow_id, step_id=step_id, topic=topic, partition=0, offset=number,
+        key=b"k", value=json.dumps({"step_id": step_id, "result": {}}).encode(), headers=(),
+        parked_at_ms=now_ms, expires_at_ms=now_ms + 3_600_000,
+    )  # fmt: skip
+
+
+def test_an_early_answer_is_found_behind_more_than_a_thousand_stray_ones() -> None:
+    desk = Desk(Deployment(None, DESK))
+    deployment = desk.deployment
+    deployment.store.commit_batch(Batch(parked=[stray(deployment, number) for number in range(1_001)]))
+    deployment.clock.advance(10)
+    desk.answer(step_id_of(FIRST, "wf-1"), THIRD)
+    assert len(deployment.store.parked(limit=5_000)) == 1_002
+
+    desk.start()
+    deployment.clock.advance(2_000)
+    deployment.settle()
+
+    assert desk.step(FIRST).returns == {"answer": THIRD}
+    assert len(deployment.store.parked(limit=5_000)) == 1_001
+
+
+def test_an_early_answer_whose_schema_was_away_when_it_was_judged_is_judged_again() -> None:
+    deployment, faults = Deployment(None, DESK), Faults()
+    desk = Desk(deployment)
+    desk.answer(step_id_of(FIRST, "wf-1"), THIRD)
+    desk.start()
+    deployment.remove(desk.evaluator, killed=True)
+    assert len(deployment.store.parked()) == 1
+    # The first that the new one reads is the parked answer's schema.
+    faults.fail_at("poll.before_deliver", error=AWAY)
+    successor = deployment.evaluator(faults)
+    with pytest.raises(SchemaUnavailable):
+        successor.turn()
+
+    deployment.clock.advance(2_000)
+    deployment.settle()
+
+    assert desk.step(FIRST).returns == {"answer": THIRD}
+    assert deployment.store.parked() == []
+
+
+def test_more_than_a_thousand_records_of_a_dead_writer_are_published_in_one_sweep() -> None:
+    desk, count = Desk(Deployment(None, DESK)), 2_500
+    deployment, topic = desk.deployment, desk.deployment.topology.facet(ASK)
+    left = [OutboxRecord("writer/dead", topic, b"key", b"%d" % number, ()) for number in range(count)]
+    deployment.store.commit_batch(Batch(outbox=left, now_ms=deployment.clock.now_ms()))
+
+    deployment.clock.advance(11_000)
+    desk.evaluator.turn()
+
+    assert [record.value for record in deployment.records(topic)] == [b"%d" % number for number in range(count)]
+    deployment.settle()
+    assert deployment.store.outbox() == []
+    assert len(deployment.records(topic)) == count
+
+
+class StartedMeanwhile(MemoryStore):
+    """Right after somebody has read that a workflow is not there, something happens elsewhere, once."""
+
+    def __init__(self) -> None:
+        super().__init__(prefix=StreamConfig().prefix)
+        self.meanwhile: Callable[[], object] | None = None
+
+    def load_workflow(self, workflow_id: str) -> WorkflowRow | None:
+        row, action = super().load_workflow(workflow_id), self.meanwhile
+        if row is None and action is not None:
+            self.meanwhile = None
+            action()
+        return row
+
+
+class RacedDeployment(Deployment):
+    """A deployment on a store of the test's own."""
+
+    def __init__(self, store: EngineStore, *sources: str) -> None:
+        self._shared = store
+        super().__init__(None, *sources)
+
+    def open_store(self, faults: Faults) -> EngineStore:
+        return self._shared
+
+
+def test_a_cancel_that_another_evaluators_start_overtakes_cancels_it() -> None:
+    store = StartedMeanwhile()
+    deployment = RacedDeployment(store, DESK)
+    Desk(deployment)
+    program = deployment.programs[0]
+    store.meanwhile = lambda: Engine(store).execute(REPORT, {"subject": FIRST}, program, workflow_id="wf-1")
+
+    deployment.client.cancel("wf-1", "no more")
+    deployment.settle()
+
+    assert deployment.outcomes() == {"applied": 1}
+    row = deployment.workflow("wf-1")
+    assert row.error is not None
+    assert (row.status, row.error.type) == ("CANCELLED", "Cancelled")
+
+
+@pytest.mark.parametrize(("first", "other"), [(1, True), (0, False), ([1], [True]), ({"a": 1}, {"a": True})], ids=str)
+def test_a_start_with_true_for_one_is_another_start(first: object, other: object) -> None:
+    deployment = Deployment(None, ECHO)
+    deployment.evaluator()
+    for value in (first, first, other):
+        deployment.client.start("echo.Echo", {"j": value}, workflow_id="wf-1")
+        deployment.settle()
+
+    assert deployment.outcomes() == {"applied": 1, "duplicate": 1, "rejected": 1}
+    (letter,) = deployment.dead_letters(deployment.topology.commands())
+    assert dict(letter.headers)["afl_dlq_reason"] == b"AlreadyExists"
+
+
+def test_a_service_that_ends_with_an_error_leaves_its_partitions_to_the_others_at_once() -> None:
+    deployment, faults = Deployment(None, DESK), Faults()
+    failing, other = deployment.evaluator(faults), deployment.evaluator()
+    deployment.settle()
+    assert failing.partitions() | other.partitions() == {0, 1}
+    workflow_id = deployment.id_in_partition(min(failing.partitions()))
+    deployment.client.start(REPORT, {"subject": FIRST}, workflow_id=workflow_id)
+    faults.fail_at("control.applied", error=OSError("no space left"))
+
+    with pytest.raises(OSError, match="no space left"):
+        failing.service.run(threading.Event())
+    deployment.evaluators.remove(failing)
+    deployment.settle()
+
+    assert other.partitions() == {0, 1}
+    assert len(deployment.events(ASK)) == 2
+
+
+def test_a_service_that_cannot_publish_when_it_closes_leaves_its_group_all_the_same(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path, DESK, control_partitions=1)
+    closing = Desk(deployment).evaluator
+    # An earlier workflow, so that all schemas are announced.
+    deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-0")
+    deployment.settle()
+    deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1")
+    deployment.broker_faults.fail_at("log.before_write", times=1_000_000, error=AWAY)
+    for _ in range(3):
+        closing.turn()
+
+    with pytest.raises(BrokerUnavailable, match="not acknowledged"):
+        closing.service.loop.close(0.0)
+    deployment.evaluators.remove(closing)
+    deployment.broker_faults.clear()
+    other = deployment.evaluator()
+    deployment.settle()
+
+    assert other.partitions() == {0}
+    assert len(unique_ids(deployment.records(deployment.topology.facet(ASK)))) == 4
+    deployment.crash()
+
+
+def noting(number: int) -> CompiledProgram:
+    """One of many versions of a program."""
+    note = {"type": "EventFacetDecl", "name": "Note", "params": [{"name": "n", "type": "Long"}]}
+    arguments = [{"name": "n", "value": number}]
+    step = {"type": "StepStmt", "name": "a", "call": {"target": "Note", "args": arguments}}
+    workflow = {"type": "WorkflowDecl", "name": "W", "body": {"type": "AndThenBlock", "steps": [step]}}
+    return CompiledProgram({"type": "Program", "declarations": [note, workflow]})
+
+
+def test_what_was_made_ready_for_a_program_goes_when_its_plan_does() -> None:
+    topology = Topology(StreamConfig())
+    dispatch = OutboxDispatch(single_object_codec(InMemorySchemaLog()), topology, Lanes(1))
+    workflows = Workflows(MemoryStore(), dispatch, prepare=dispatch.prepare)
+    first = weakref.ref(next(facet for facet in workflows.plan(noting(0), "W").facets if facet.is_event))
+    assert first() is not None
+
+    # As many as are kept, so that the first is no longer among them.
+    for number in range(1, 257):
+        workflows.plan(noting(number), "W")
+    gc.collect()
+
+    assert first() is None
