@@ -27,7 +27,7 @@ from afl_stream.messages import (
 )
 from afl_stream.service import answer_tokens, open_codec
 from afl_stream.topics import PlanAction, TopicPlan, Topology
-from afl_stream.transport import BrokerUnavailable, Consumer, TopicExists, TopicPartition, Transport
+from afl_stream.transport import Consumer, TopicExists, TopicPartition, Transport, produce_acknowledged
 
 SOURCE = "/afl-stream/client"
 
@@ -167,19 +167,14 @@ class Client:
         return self._tokens.token_for(event_id_of(step_id, attempt), attempt)
 
     def _send(self, topic: str, key: str, message: Message) -> None:
-        outcome: list[Exception | None] = []
-        self._producer.produce(
+        produce_acknowledged(
+            self._producer,
             topic,
             self._codec.encode(message, topic),
             key=key.encode(),
             headers=headers_for(message, source=SOURCE),
-            on_delivery=lambda error, _where, _offset: outcome.append(error),
+            timeout_s=self._timeout_s,
         )
-        self._producer.flush(self._timeout_s)
-        if not outcome:
-            raise BrokerUnavailable(f"{topic}: no acknowledgement in {self._timeout_s:g} s")
-        if outcome[0] is not None:
-            raise outcome[0]
 
     # --- waiting ------------------------------------------------------------------------------------------------
 

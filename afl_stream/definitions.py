@@ -12,7 +12,7 @@ from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, Unrea
 from afl_stream.headers import headers_for
 from afl_stream.messages import Message, ProgramDefinition, ProgramPointer, name_key
 from afl_stream.topic_log import TopicLog
-from afl_stream.transport import Producer, Transport
+from afl_stream.transport import Producer, Transport, TransportError, produce_acknowledged
 
 #: Programs kept in memory, read again from the topic when they are asked for after that.
 _PROGRAMS_KEPT = 256
@@ -124,15 +124,8 @@ def deploy(program: CompiledProgram, producer: Producer, codec: Codec, topic: st
 
 
 def _send(producer: Producer, codec: Codec, topic: str, key: str, message: Message, timeout_s: float) -> None:
-    outcome: list[Exception | None] = []
-    producer.produce(
-        topic,
-        codec.encode(message, topic),
-        key=key.encode(),
-        headers=headers_for(message, source=SOURCE),
-        on_delivery=lambda error, _where, _offset: outcome.append(error),
-    )
-    producer.flush(timeout_s)
-    if not outcome or outcome[0] is not None:
-        cause = "no acknowledgement" if not outcome else str(outcome[0])
-        raise SchemaUnavailable(key, f"{topic}: {cause}")
+    value, headers = codec.encode(message, topic), headers_for(message, source=SOURCE)
+    try:
+        produce_acknowledged(producer, topic, value, key=key.encode(), headers=headers, timeout_s=timeout_s)
+    except TransportError as error:
+        raise SchemaUnavailable(key, str(error)) from error

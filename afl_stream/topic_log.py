@@ -7,7 +7,14 @@ from threading import Lock
 from typing import Final
 
 from afl_stream.errors import SchemaUnavailable
-from afl_stream.transport import Consumer, Producer, TopicPartition, Transport, TransportError
+from afl_stream.transport import (
+    Consumer,
+    Producer,
+    TopicPartition,
+    Transport,
+    TransportError,
+    produce_acknowledged,
+)
 
 #: How long an announcement or a read of the whole topic may take before the caller is told to wait and try again.
 DEFAULT_TIMEOUT_S: Final = 10.0
@@ -31,21 +38,13 @@ class TopicLog:
 
     def append(self, key: bytes, value: bytes) -> None:
         """Append a record and return when it is acknowledged. Raises SchemaUnavailable."""
-        outcome: list[Exception | None] = []
         with self._lock:
             try:
                 if self._producer is None:
                     self._producer = self._transport.producer()
-                self._producer.produce(
-                    self._topic, value, key=key, on_delivery=lambda error, where, offset: outcome.append(error)
-                )
-                self._producer.flush(self._timeout_s)
+                produce_acknowledged(self._producer, self._topic, value, key=key, timeout_s=self._timeout_s)
             except TransportError as error:
                 raise SchemaUnavailable(self._topic, str(error)) from error
-        if not outcome:
-            raise SchemaUnavailable(self._topic, f"no acknowledgement on {self._topic} in {self._timeout_s:g} s")
-        if outcome[0] is not None:
-            raise SchemaUnavailable(self._topic, str(outcome[0])) from outcome[0]
 
     def read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
         """Return what was appended since the last call, up to the end as it is now. Raises SchemaUnavailable."""

@@ -252,3 +252,21 @@ class Fenced(TransportError):
         listing = ", ".join(f"{p.topic}[{p.partition}]" for p in partitions)
         super().__init__(f"no longer the owner of {listing}")
         self.partitions = tuple(partitions)
+
+
+def produce_acknowledged(
+    producer: Producer, topic: str, value: bytes, *, key: bytes, headers: Headers = (), timeout_s: float
+) -> None:
+    """Produce one record and return when it is acknowledged.
+
+    Raises BrokerUnavailable when it is not in time, and what the delivery failed with.
+    """
+    outcome: list[Exception | None] = []
+    producer.produce(
+        topic, value, key=key, headers=headers, on_delivery=lambda error, _where, _offset: outcome.append(error)
+    )
+    producer.flush(timeout_s)
+    if not outcome:
+        raise BrokerUnavailable(f"{topic}: no acknowledgement in {timeout_s:g} s")
+    if outcome[0] is not None:
+        raise outcome[0]
