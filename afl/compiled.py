@@ -197,9 +197,13 @@ class CompiledProgram:
         self.tree = tree
         self.names = Names()
         self.declarations: dict[str, Declaration] = {}
-        for declaration in _declarations(tree, "", ()):
-            self.names.add(declaration.namespace, declaration.name, declaration.kind)
-            self.declarations[declaration.qualified_name] = declaration
+        try:
+            for declaration in _declarations(tree, "", ()):
+                self.names.add(declaration.namespace, declaration.name, declaration.kind)
+                self.declarations[declaration.qualified_name] = declaration
+        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            # A hand-written tree may lack anything, or nest too deep to be walked.
+            raise ProgramError(f"the program is malformed: {type(error).__name__}: {error}") from error
 
     @classmethod
     def from_text(cls, text: bytes | str) -> "CompiledProgram":

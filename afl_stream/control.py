@@ -34,7 +34,7 @@ _LANES_TIMEOUT_S = 30.0
 #: Attempts at a whole batch before it is split. A conflict is rare: another writer had one of its workflows.
 _WHOLE_ATTEMPTS = 2
 #: What a store raises, before its transaction, for a value that it has no form for: too deep, too long, of no kind.
-_NOT_STORABLE = (ValueError, TypeError, RecursionError)
+_NO_FORM = (ValueError, TypeError, RecursionError)
 
 
 class PositionOutsideLog(StreamError):
@@ -47,6 +47,13 @@ class PositionOutsideLog(StreamError):
             "nothing was skipped. Was the topic deleted and made again, or did its retention pass?"
         )
         self.partition, self.position, self.low, self.high = partition, position, low, high
+
+
+class NotStorable(StreamError):
+    """A batch holds a value that the store has no form for."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(f"it cannot be stored: {type(cause).__name__}: {cause}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +241,7 @@ class ControlLoop:
                 try:
                     self._attempt(records, turns)
                     return
-                except _NOT_STORABLE:
+                except NotStorable:
                     break
                 except WorkflowConflict as error:
                     self._conflicts += 1
@@ -258,7 +265,7 @@ class ControlLoop:
                 return
             except WorkflowConflict:
                 self._conflicts += 1
-            except _NOT_STORABLE as error:
+            except NotStorable as error:
                 _log.exception("what came of one record or turn cannot be stored")
                 unit = UnitOfWork(self._d)
                 unit.give_up(records[0] if records else None, turns[0] if turns else None, error)
@@ -311,8 +318,10 @@ class ControlLoop:
         batch.published = self._publisher.take_published()
         try:
             first = self._d.store.commit_batch(batch)
-        except BaseException:
+        except BaseException as error:
             self._publisher.give_back(batch.published)
+            if isinstance(error, _NO_FORM):
+                raise NotStorable(error) from error
             raise
         self._probe("control.persisted")
         self._positions.update(ends)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from afl.runtime.operators import values_equal
 from afl.runtime.persistence import ENDED_STATUSES, Store, WorkflowRow
 from afl.runtime.states import EventState, StepState
 from afl_stream.errors import StreamError
@@ -70,5 +71,6 @@ def waiting_steps(store: Store, workflow_id: str) -> tuple[WaitingStep, ...]:
 
 def check_same_start(row: WorkflowRow | None, name: str, fingerprint: str, inputs: Mapping[str, object]) -> None:
     """Raise AlreadyStarted when `row` is a run of another workflow or program than these, or with other inputs."""
-    if row is not None and (row.name, row.program, dict(row.inputs)) != (name, fingerprint, dict(inputs)):
-        raise AlreadyStarted(row.id, row.name)
+    if row is None or ((row.name, row.program) == (name, fingerprint) and values_equal(dict(row.inputs), dict(inputs))):
+        return
+    raise AlreadyStarted(row.id, row.name)

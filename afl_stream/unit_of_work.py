@@ -195,14 +195,19 @@ class UnitOfWork:
         except (SchemaUnavailable, NewerFormat, VersionMismatchError):
             raise
         except (StreamError, *_UNUSABLE) as error:
-            if isinstance(command, StartWorkflow) and self._row(command.workflow_id) is None:
-                reason = reason_of(type(error).__name__, str(error))
-                name = command.workflow[:_MAX_TOLD_CHARS]
-                self._effects.tell(command.workflow_id, "workflow.rejected", workflow=name, error=reason)
+            if isinstance(command, StartWorkflow):
+                self._reject_start(command, error)
             self._confirm(command.workflow_id)
             # Last: a row that cannot be read makes this raise above, and the record a dead letter there, once.
             self._effects.dead_letter(record, error)
             return Outcome.REJECTED
+
+    def _reject_start(self, command: StartWorkflow, error: Exception) -> None:
+        """Tell whoever waits for the run that there will be none; nothing is said of a run that exists."""
+        if self._row(command.workflow_id) is None:
+            reason = reason_of(type(error).__name__, str(error))
+            name = command.workflow[:_MAX_TOLD_CHARS]
+            self._effects.tell(command.workflow_id, "workflow.rejected", workflow=name, error=reason)
 
     def _start(self, command: StartWorkflow) -> Outcome:
         row = self._row(command.workflow_id)
@@ -275,10 +280,12 @@ class UnitOfWork:
             message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
             if isinstance(message, Answer):
                 workflow_id = workflow_of_answer(message)
+            elif isinstance(message, StartWorkflow):
+                self._reject_start(message, error)
         execution = self.execution(workflow_id) if workflow_id is not None else None
         if execution is not None and not execution.is_ended:
             self._touch(execution)
-            execution.abort(type(error).__name__, f"its steps cannot be stored: {error}")
+            execution.abort(type(error).__name__, str(error))
 
     def evaluate(self, execution: Execution) -> None:
         """Run to the fixed point, or until the workflow's budget of this batch is used up."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: Columns of a table that goes to a file or a pipe: nothing there has to fit a screen.
 _PIPE_WIDTH = 200
 #: More of one value than this is not for reading; --json has all of it.
-_LONGEST_VALUE = 2_000
+_LONGEST_VALUE = 400
 
 
 class Terminal:

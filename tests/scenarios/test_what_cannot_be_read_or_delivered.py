@@ -229,6 +229,23 @@ def test_a_value_too_deep_to_store_fails_its_workflow_and_the_rest_of_the_batch_
     deployment.crash()
 
 
+def test_a_start_whose_first_steps_cannot_be_stored_is_told_to_whoever_waits_for_it(tmp_path: Path) -> None:
+    at_once = DEEP.replace("a = Ask(n = $.n)", "a = Keep(v = $.n)").replace("a.n", "a.v")
+    deployment = Deployment(tmp_path, at_once)
+    deployment.evaluator()
+
+    deployment.client.start("deep.Deepen", {"n": 1}, workflow_id="deep")
+    deployment.settle()
+
+    (told,) = deployment.milestones("deep")
+    assert told.kind == "workflow.rejected"
+    assert told.error is not None
+    assert "cannot be stored" in told.error.message
+    assert deployment.store.load_workflow("deep") is None
+    assert len(deployment.dead_letters(deployment.topology.commands())) == 1
+    deployment.crash()
+
+
 def with_document(deployment: Deployment, old: bytes | None, new: bytes) -> None:
     """Change the document of the only stored workflow, or a part of it, and go on with a new evaluator."""
     path = deployment.config.store_path
