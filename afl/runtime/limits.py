@@ -22,17 +22,8 @@ MAX_EXPRESSION_DEPTH: Final = 200
 #: Children that a foreach creates at once. At some 2 µs a step a slice takes about 10 ms: no longer do others wait.
 FOREACH_SLICE: Final = 5_000
 
-#: Steps that one workflow may move on in a batch before it yields its turn and is committed as runnable.
-BATCH_BUDGET_STEPS: Final = 20_000
-
-#: The same in time: half of a poll interval that people still feel as immediate.
-BATCH_BUDGET_MS: Final = 250
-
 #: Steps of all workflows that stay in memory between calls. A compact step takes about 1 KB: some 200 MB at most.
 HOT_WORKFLOW_STEPS: Final = 200_000
 
 #: Unanswered events of one workflow. More than agents work on at once; the rest is created as answers come in.
 MAX_OPEN_EVENTS: Final = 10_000
-
-#: An event's payload, encoded. Kafka's default record limit is 1,048,588 bytes; the rest is for key, headers, framing.
-MAX_PAYLOAD_BYTES: Final = 1_000_000

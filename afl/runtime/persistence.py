@@ -221,9 +221,6 @@ class Batch:
             self.outbox, self.tasks = [], []
             self.published, self.positions, self.parked, self.unparked = [], [], [], []
 
-    def is_empty(self) -> bool:
-        return not self.changes and self.has_changes_only
-
 
 class Store(Protocol):
     """The engine's face of a store."""

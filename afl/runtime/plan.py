@@ -36,7 +36,6 @@ class FacetPlan:
         "kind",
         "line",
         "name",
-        "param_names",
         "param_types",
         "return_defaults",
         "return_types",
@@ -52,7 +51,6 @@ class FacetPlan:
         #: In order of declaration; types are qualified (language reference, 9.2).
         self.param_types: Mapping[str, object] = {}
         self.return_types: Mapping[str, object] = {}
-        self.param_names: frozenset[str] = frozenset()
         #: Evaluated in the callee's own scope, in order, for what the call left out.
         self.defaults: tuple[tuple[str, Default], ...] = ()
         self.return_defaults: tuple[tuple[str, Default], ...] = ()

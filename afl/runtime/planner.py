@@ -103,7 +103,6 @@ class Planner:
         plan.line = declaration.line
         slots = declaration.fields if plan.is_schema else declaration.params
         plan.param_types = self._types(declaration, slots)
-        plan.param_names = frozenset(plan.param_types)
         plan.return_types = self._types(declaration, declaration.returns)
         references = CalleeReferences(declaration.qualified_name)
         plan.defaults = _defaults(declaration.params, references)
