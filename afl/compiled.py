@@ -124,12 +124,16 @@ class Names:
 
     def near(self, name: str, kinds: frozenset[Kind] = CALLABLE) -> list[str]:
         """Declared names that look like `name`, qualified, best first."""
-        known = self.all(kinds)
-        by_text = {q: q for q in known} | {q.rsplit(".", 1)[-1]: q for q in known}
-        close = get_close_matches(name, by_text, n=3, cutoff=0.5)
-        if not close:
-            close = get_close_matches(name.rsplit(".", 1)[-1], by_text, n=3, cutoff=0.5)
-        return list(dict.fromkeys(by_text[c] for c in close))
+        return near_names(name, self.all(kinds))
+
+
+def near_names(wanted: str, known: Sequence[str]) -> list[str]:
+    """The qualified names that look like the wanted one, written qualified or short, best first."""
+    by_text = {name: name for name in known} | {name.rsplit(".", 1)[-1]: name for name in known}
+    close = get_close_matches(wanted, by_text, n=3, cutoff=0.5)
+    if not close:
+        close = get_close_matches(wanted.rsplit(".", 1)[-1], by_text, n=3, cutoff=0.5)
+    return list(dict.fromkeys(by_text[c] for c in close))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from difflib import get_close_matches
 
-from afl.compiled import CompiledProgram, ProgramError
+from afl.compiled import CompiledProgram, ProgramError, near_names
 from afl_stream.codec import Codec
 from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, Unreadable
 from afl_stream.headers import headers_for
@@ -84,7 +83,7 @@ class Definitions:
         short = [name for name in self._names if name.rsplit(".", 1)[-1] == workflow]
         if len(short) == 1:
             return short[0]
-        raise UnknownProgram(f"workflow {workflow}", short or near_names(workflow, self._names))
+        raise UnknownProgram(f"workflow {workflow}", short or near_names(workflow, list(self._names)))
 
     def _program(self, fingerprint: str) -> CompiledProgram:
         program = self._programs.get(fingerprint)
@@ -102,12 +101,6 @@ class Definitions:
         else:
             self._programs.move_to_end(fingerprint)
         return program
-
-
-def near_names(wanted: str, known: Iterable[str]) -> list[str]:
-    """Deployed names that look like the wanted one."""
-    by_text = {name: name for name in known} | {name.rsplit(".", 1)[-1]: name for name in known}
-    return list(dict.fromkeys(by_text[c] for c in get_close_matches(wanted, by_text, n=3, cutoff=0.5)))
 
 
 def deploy(program: CompiledProgram, producer: Producer, codec: Codec, topic: str, *, timeout_s: float = 10.0) -> None:

@@ -69,9 +69,9 @@ class EvaluatorService:
         self._config = config
         self._transport = transport
         self._topology = Topology(config)
-        admin = transport.admin()
-        self._existing = frozenset(admin.topics())
-        self._topology.require((), admin.topics())
+        existing = transport.admin().topics()
+        self._existing = frozenset(existing)
+        self._topology.require((), existing)
         codec = open_codec(config, transport, self._topology)
         self._definitions = Definitions(transport, codec, self._topology.definitions())
         lanes = Lanes(config.topics.control_partitions)

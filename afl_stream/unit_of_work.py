@@ -302,7 +302,6 @@ class UnitOfWork:
         if telemetry is not None:
             telemetry.log_iteration_start(execution.id, number)
         ran = run_iteration(execution)
-        execution.fail_if_stuck()
         if telemetry is not None:
             changed = len(execution.dirty) + len(execution.documents)
             telemetry.log_iteration_end(execution.id, number, execution.count - made, changed)

@@ -190,37 +190,16 @@ class Evaluator:
         come to its event.
         """
         answer = copy.deepcopy(dict(result or {}))
-
-        def apply(execution: Execution, step: StepRecord) -> bool:
-            if not _takes_answer(execution, step):
-                return False
-            execution.continue_with(step, answer)
-            return True
-
-        self._change_step(step_id, apply)
+        self._answer(step_id, lambda execution, step: execution.continue_with(step, answer))
 
     def fail_step(self, step_id: str, error_message: str, error_type: str = "RuntimeError") -> None:
         """Answer a step's event with a failure. Repeats and errors as for `continue_step`."""
-
-        def apply(execution: Execution, step: StepRecord) -> bool:
-            if not _takes_answer(execution, step):
-                return False
-            execution.fail_with(step, error_type, error_message)
-            return True
-
-        self._change_step(step_id, apply)
+        self._answer(step_id, lambda execution, step: execution.fail_with(step, error_type, error_message))
 
     def update_step(self, step_id: str, partial: Mapping[str, Value]) -> None:
         """Merge a partial result into a waiting step's returns. Raises ValueError as `continue_step`."""
         merged = copy.deepcopy(dict(partial))
-
-        def apply(execution: Execution, step: StepRecord) -> bool:
-            if not _takes_answer(execution, step):
-                return False
-            execution.update_with(step, merged)
-            return True
-
-        self._change_step(step_id, apply)
+        self._answer(step_id, lambda execution, step: execution.update_with(step, merged))
 
     def cancel(self, workflow_id: str, reason: str = "") -> bool:
         """End a workflow now; False when it has ended already. Raises ValueError for an unknown one."""
@@ -273,7 +252,6 @@ class Evaluator:
             if telemetry is not None:
                 telemetry.log_iteration_start(execution.id, iterations)
             run_iteration(execution)
-            execution.fail_if_stuck()
             changed = len(execution.dirty) + len(execution.documents)
             batch.now_ms = execution.now_ms
             take_changes(execution, batch)
@@ -315,16 +293,20 @@ class Evaluator:
         self.telemetry.log_workflow_error(workflow_id, error)
         return ExecutionResult(False, workflow_id, {}, error, 0, ExecutionStatus.ERROR)
 
-    def _change_step(self, step_id: str, apply: Callable[[Execution, StepRecord], bool]) -> None:
+    def _answer(self, step_id: str, take: Callable[[Execution, StepRecord], None]) -> None:
+        """Let a step that waits for an answer take one; nothing happens to one that does not wait any more."""
         missing = f"step {step_id} not found"
 
         def change(execution: Execution) -> bool:
             step = execution.steps.get(step_id)
-            if step is not None:
-                return apply(execution, step)
-            if self.persistence.get_step(step_id) is None:
-                raise ValueError(missing)
-            return False  # It is complete and never waited for anybody.
+            if step is None:
+                if self.persistence.get_step(step_id) is None:
+                    raise ValueError(missing)
+                return False  # It is complete and never waited for anybody.
+            if not _takes_answer(execution, step):
+                return False
+            take(execution, step)
+            return True
 
         workflow_id = workflow_of(step_id)
         if workflow_id is None:

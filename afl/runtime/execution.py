@@ -251,15 +251,7 @@ class Execution:
         if isinstance(error, Cause):
             step.error = error.record
         else:
-            statement = step.statement
-            step.error = ErrorRecord(
-                type=type(error).__name__,
-                message=str(error),
-                step_id=step.id,
-                path=self.path_of(step),
-                facet=statement.facet_name if statement is not None else (step.facet.name if step.facet else ""),
-                line=statement.line if statement is not None else 0,
-            )
+            step.error = self._cause(step, type(error).__name__, str(error))
         step.state = StepState.STATEMENT_ERROR
         self.touch(step)
         self.ended.append(step)
@@ -268,6 +260,18 @@ class Execution:
         if step is self.root:
             self.is_ended = True
             self.ended_at_ms = self.now_ms
+
+    def _cause(self, step: StepRecord, error_type: str, message: str) -> ErrorRecord:
+        """A first cause, with the place of the step that it happened to."""
+        statement = step.statement
+        return ErrorRecord(
+            type=error_type,
+            message=message,
+            step_id=step.id,
+            path=self.path_of(step),
+            facet=statement.facet_name if statement is not None else (step.facet.name if step.facet else ""),
+            line=statement.line if statement is not None else 0,
+        )
 
     # --- events and their answers ------------------------------------------------------------------------------------
 
@@ -309,16 +313,7 @@ class Execution:
     def fail_with(self, step: StepRecord, error_type: str, message: str) -> None:
         """Take the answer that a waiting step's event has failed."""
         step.event_state = EventState.ERROR
-        statement = step.statement
-        record = ErrorRecord(
-            type=error_type,
-            message=message,
-            step_id=step.id,
-            path=self.path_of(step),
-            facet=statement.facet_name if statement is not None else self.plan.name,
-            line=statement.line if statement is not None else 0,
-        )
-        self.fail(step, Cause(record))
+        self.fail(step, Cause(self._cause(step, error_type, message)))
         self._event_closed()
         tell_endings(self)
 

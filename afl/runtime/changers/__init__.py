@@ -46,7 +46,8 @@ create_state_changer = get_state_changer
 def run_iteration(execution: Execution) -> int:
     """Run one iteration: every queued step, then every step made meanwhile, until none is left; how many ran.
 
-    What ended is told when all have run, so that nobody sees it before the next iteration.
+    What ended is told when all have run, so that nobody sees it before the next iteration. A run that nothing can move
+    on after that has failed.
     """
     queue, execution.queue = execution.queue, []
     execution.iterations += 1
@@ -70,6 +71,7 @@ def run_iteration(execution: Execution) -> int:
             STATE_CHANGERS[step.object_type].process(execution, step)
     ran += len(execution.settled)
     tell_endings(execution)
+    execution.fail_if_stuck()
     return ran
 
 
