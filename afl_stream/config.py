@@ -10,88 +10,57 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, NamedTuple, get_type_hints
 
+from afl_stream.config_sections import (
+    TRANSPORTS,
+    AgentSettings,
+    AnswerSettings,
+    EmbeddedSettings,
+    EvaluatorSettings,
+    KafkaSettings,
+    StoreSettings,
+    TopicSettings,
+    choice,
+    number,
+    text,
+)
 from afl_stream.errors import ConfigError
+from afl_stream.kafka_passthrough import (
+    KINDS,
+    MASK,
+    LibrdkafkaSettings,
+    as_text,
+    canonical,
+    flattened,
+    is_secret,
+    kind_and_name,
+    name_in_variable,
+    refusal,
+    shown,
+)
 from afl_stream.limits import MAX_EVENT_BYTES
 
+__all__ = [
+    "MASK",
+    "AgentSettings",
+    "AnswerSettings",
+    "EmbeddedSettings",
+    "EvaluatorSettings",
+    "KafkaSettings",
+    "StoreSettings",
+    "StreamConfig",
+    "TopicSettings",
+    "load_config",
+]
+
 CONFIG_FILE: Final = "afl-stream.toml"
-TRANSPORTS: Final = ("embedded",)
-MASK: Final = "********"
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{0,100}\Z")
 _TOPIC_TEMPLATE: Final = re.compile(r"[A-Za-z0-9._-]*(\{prefix\})?[A-Za-z0-9._-]*\{facet\}[A-Za-z0-9._-]*\Z")
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
-
-
-def _number(default: int, minimum: int, meaning: str) -> Any:
-    # dataclasses.field is typed as the field's own type; Any lets one function declare each of them.
-    return field(default=default, metadata={"minimum": minimum, "meaning": meaning})
-
-
-def _text(default: str | None, meaning: str, secret: bool = False) -> Any:
-    return field(default=default, metadata={"secret": secret, "meaning": meaning}, repr=not secret)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicSettings:
-    """How topics are named and sized."""
-
-    facet_template: str = _text("{prefix}events.{facet}", "name of a facet's topic")
-    control_partitions: int = _number(6, 1, "partitions of control, commands and external, the same for all three")
-    event_partitions: int = _number(12, 1, "partitions of a facet's topic that declares none of its own")
-    replication: int = _number(3, 1, "replicas of each topic; 1 for a single development broker")
-    declarations: str | None = _text(None, "directory to read in place of the shipped topics/")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddedSettings:
-    """Where the in-process transport and the embedded store keep their files."""
-
-    data_dir: str = _text(".afl", "directory of the log file and the store file")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreSettings:
-    """The database that holds steps, outbox and positions."""
-
-    path: str | None = _text(None, "SQLite file; by default store.sqlite3 in the data directory")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluatorSettings:
-    """The control loop."""
-
-    group: str = _text("{prefix}evaluator", "group id of the evaluators")
-    batch_records: int = _number(500, 1, "most records of one transaction")
-    parked_answer_expiry_ms: int = _number(86_400_000, 1, "how long an early or unknown answer is parked")
-    lane_sweep_after_ms: int = _number(10_000, 1, "age at which outbox rows of lanes without an owner are swept")
-    workflow_budget_steps: int = _number(5_000, 1, "steps of one workflow in one batch before it yields its turn")
-    workflow_budget_ms: int = _number(200, 1, "time of one workflow in one batch before it yields its turn")
-    max_unanswered_events: int = _number(10_000, 1, "unanswered events of one workflow")
-    hot_steps: int = _number(200_000, 0, "steps of hot workflows kept in memory")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSettings:
-    """The agent SDK's defaults."""
-
-    group: str = _text("{prefix}agent.{facet}", "group id of a facet's agents")
-    max_concurrent: int = _number(16, 1, "handlers that run at once in one process")
-    window: int = _number(500, 1, "records past the oldest unfinished one of a partition")
-    max_crashes: int = _number(3, 1, "crashes on one record before it is dead-lettered")
-    grace_s: int = _number(30, 0, "time to finish and answer after SIGTERM")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerSettings:
-    """Proof that an answer comes from who was asked."""
-
-    token_secret: str | None = _text(None, "key of the answer tokens; none: answers carry no token", secret=True)
-    token_key_id: str = _text("1", "name of the key, for rotation")
-    older_secrets: str | None = _text(
-        None, "earlier keys whose answers are still taken: ID=SECRET, separated by commas", secret=True
-    )
+_ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})\Z")
+_KAFKA_VARIABLE: Final = "AFL_KAFKA_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +71,14 @@ class StreamConfig:
     the file: `AFL_PREFIX`, `AFL_AGENT_MAX_CONCURRENT`, ... (AFL_, section, setting).
     """
 
-    prefix: str = _text("afl.", "start of every topic and group name")
-    transport: str = _text("embedded", "what carries the records")
-    max_event_bytes: int = _number(MAX_EVENT_BYTES, 1_000, "largest encoded record")
+    prefix: str = text("afl.", "start of every topic and group name")
+    transport: str = choice(
+        "auto", TRANSPORTS, "what carries the records: `embedded`, `kafka`, or `auto`: Kafka when it has a bootstrap"
+    )
+    max_event_bytes: int = number(MAX_EVENT_BYTES, 1_000, "largest encoded record")
     topics: TopicSettings = field(default_factory=TopicSettings)
     embedded: EmbeddedSettings = field(default_factory=EmbeddedSettings)
+    kafka: KafkaSettings = field(default_factory=KafkaSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     evaluator: EvaluatorSettings = field(default_factory=EvaluatorSettings)
     agent: AgentSettings = field(default_factory=AgentSettings)
@@ -115,6 +87,11 @@ class StreamConfig:
     def __post_init__(self) -> None:
         """Refuse values that cannot work, wherever they came from."""
         _check(self, "StreamConfig")
+
+    @property
+    def is_kafka(self) -> bool:
+        """Whether Kafka carries the records; otherwise the embedded transport does."""
+        return self.transport == "kafka" or (self.transport == "auto" and self.kafka.bootstrap is not None)
 
     @property
     def evaluator_group(self) -> str:
@@ -142,11 +119,22 @@ class StreamConfig:
 
     def describe(self) -> dict[str, object]:
         """Return every setting as `section.name: value`, in order, with secrets masked."""
-        shown: dict[str, object] = {}
+        described: dict[str, object] = {}
         for key, setting, value in _settings(self):
-            masked = bool(setting.metadata.get("secret")) and value is not None
-            shown[key] = MASK if masked else value
-        return shown
+            if isinstance(value, LibrdkafkaSettings):
+                start = _passed_start(setting.name)
+                described.update((start + name, one) for name, one in shown(value).items())
+                continue
+            secret = bool(setting.metadata.get("secret")) and value is not None
+            described[key] = MASK if secret else value
+        return described
+
+
+class _Given(NamedTuple):
+    """A setting that somebody gave, and the file or variable that it stands in."""
+
+    value: object
+    source: str
 
 
 def load_config(path: Path | str | None = None, environ: Mapping[str, str] | None = None) -> StreamConfig:
@@ -156,9 +144,13 @@ def load_config(path: Path | str | None = None, environ: Mapping[str, str] | Non
     Raises ConfigError naming file or variable, key, what was found and what was expected.
     """
     file = Path(CONFIG_FILE) if path is None else Path(path)
-    table = _read_toml(file, required=path is not None)
-    config = _from_table(StreamConfig(), table, str(file))
-    return _with_environment(config, os.environ if environ is None else environ)
+    given = _from_table(_read_toml(file, required=path is not None), str(file))
+    for key, setting in _from_environment(os.environ if environ is None else environ).items():
+        # sasl.mechanism of a variable replaces sasl.mechanisms of the file.
+        for other in [other for other in given if _same_setting(other, key)]:
+            del given[other]
+        given[key] = setting
+    return _built(given, str(file))
 
 
 def _read_toml(file: Path, required: bool) -> Mapping[str, object]:
@@ -172,52 +164,112 @@ def _read_toml(file: Path, required: bool) -> Mapping[str, object]:
         raise ConfigError(str(file), "file", str(error), "a readable TOML file") from error
 
 
-def _from_table(config: StreamConfig, table: Mapping[str, object], source: str) -> StreamConfig:
-    sections: dict[str, Any] = {}
+def _from_table(table: Mapping[str, object], source: str) -> dict[str, _Given]:
+    given: dict[str, _Given] = {}
+    top = {f.name: f for f in dataclasses.fields(StreamConfig)}
     for name, value in table.items():
-        if name not in {f.name for f in dataclasses.fields(config)}:
-            raise ConfigError(source, name, value, _known(name, [f.name for f in dataclasses.fields(config)]))
-        current = getattr(config, name)
-        if not dataclasses.is_dataclass(current) or isinstance(current, type):
-            sections[name] = _typed(type(config), name, value, source, name)
+        if name not in top:
+            raise ConfigError(source, name, value, _known(name, list(top)))
+        section = _section(name)
+        if section is None:
+            given[name] = _Given(_typed(StreamConfig, name, value, source, name), source)
             continue
         if not isinstance(value, Mapping):
             raise ConfigError(source, name, value, f"a table [{name}]")
-        names = [f.name for f in dataclasses.fields(current)]
-        changes: dict[str, Any] = {}
-        for inner, inner_value in value.items():
-            if inner not in names:
-                raise ConfigError(source, f"{name}.{inner}", inner_value, _known(inner, names))
-            changes[inner] = _typed(type(current), inner, inner_value, source, f"{name}.{inner}")
-        sections[name] = dataclasses.replace(current, **changes)
-    return _replaced(config, sections, source)
+        names = _own_names(section)
+        for inner, inner_value in flattened(value) if section is KafkaSettings else value.items():
+            key = f"{name}.{inner}"
+            if key in given:
+                raise ConfigError(source, key, _masked(key, inner_value), "the setting once")
+            if inner in names:
+                found = _typed(section, inner, inner_value, source, key)
+            elif section is KafkaSettings:
+                found = _passed(inner, inner_value, source)
+            else:
+                raise ConfigError(source, key, inner_value, _known(inner, names))
+            given[key] = _Given(found, source)
+    return given
 
 
-def _with_environment(config: StreamConfig, environ: Mapping[str, str]) -> StreamConfig:
-    for key, setting, _ in list(_settings(config)):
-        section, _, name = key.rpartition(".")
+def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
+    given: dict[str, _Given] = {}
+    ours: set[str] = set()
+    for key, setting, _ in _settings(StreamConfig()):
         variable = "AFL_" + key.replace(".", "_").upper()
-        if variable not in environ:
+        if variable not in environ or "passed_through" in setting.metadata:
             continue
-        text = environ[variable]
-        value: object = text
-        if "minimum" in setting.metadata:
-            try:
-                value = int(text)
-            except ValueError:
-                raise ConfigError(f"environment {variable}", key, text, "a whole number") from None
-        change: dict[str, Any] = {name: value}
-        if section:
-            change = {section: dataclasses.replace(getattr(config, section), **change)}
-        config = _replaced(config, change, f"environment {variable}")
-    return config
+        ours.add(variable)
+        source, value = f"environment {variable}", environ[variable]
+        if "minimum" not in setting.metadata:
+            given[key] = _Given(value, source)
+            continue
+        try:
+            given[key] = _Given(int(value), source)
+        except ValueError:
+            raise ConfigError(source, key, value, "a whole number") from None
+    for variable in sorted(set(environ) - ours):
+        if variable.startswith(_KAFKA_VARIABLE):
+            name, source = name_in_variable(variable.removeprefix(_KAFKA_VARIABLE)), f"environment {variable}"
+            given[f"kafka.{name}"] = _Given(_passed(name, environ[variable], source), source)
+    return given
 
 
-def _replaced(config: StreamConfig, changes: dict[str, Any], source: str) -> StreamConfig:
+def _passed(name: str, value: object, source: str) -> str:
+    """The text of a librdkafka setting; refuses a name that librdkafka cannot have, and looks like one of ours."""
+    key, names = f"kafka.{name}", _own_names(KafkaSettings)
+    plain = kind_and_name(name)[1]
+    if not plain or plain in KINDS:
+        raise ConfigError(source, key, value, "a librdkafka setting's name behind it: kafka.producer.linger.ms")
+    near = difflib.get_close_matches(plain.replace(".", "_"), names, 1, cutoff=0.85)
+    if near or ("_" in plain and plain != "log_level" and not plain.endswith("_cb")):
+        raise ConfigError(source, key, _masked(key, value), _known(plain.replace(".", "_"), names))
+    written = as_text(value)
+    if written is None:
+        raise ConfigError(source, key, _masked(key, value), "a string, a number, true or false")
+    return written
+
+
+def _built(given: Mapping[str, _Given], file: str) -> StreamConfig:
+    """The configuration of these settings; an error names where the setting at fault stands."""
+    sections: dict[str, dict[str, Any]] = {"": {}}
+    for key, setting in given.items():
+        section, _, name = key.partition(".") if "." in key else ("", "", key)
+        values = sections.setdefault(section, {})
+        if section == "kafka" and name not in _own_names(KafkaSettings):
+            kind, name = kind_and_name(name)
+            values = values.setdefault(kind, {})
+        values[name] = setting.value
     try:
-        return dataclasses.replace(config, **changes)
+        tables = {name: owner(**values) for name, values in sections.items() if (owner := _section(name)) is not None}
+        return StreamConfig(**sections[""], **tables)
     except ConfigError as error:
+        source = given[error.key].source if error.key in given else file
         raise ConfigError(source, error.key, error.found, error.expected) from None
+
+
+def _section(name: str) -> Any:
+    """The class of a section, None for a setting that stands in no section."""
+    factory = next((f.default_factory for f in dataclasses.fields(StreamConfig) if f.name == name), None)
+    return factory if isinstance(factory, type) and dataclasses.is_dataclass(factory) else None
+
+
+def _own_names(section: Any) -> list[str]:
+    return [f.name for f in dataclasses.fields(section) if "passed_through" not in f.metadata]
+
+
+def _passed_start(kind: str) -> str:
+    return f"kafka.{kind}." if kind in KINDS else "kafka."
+
+
+def _same_setting(one: str, other: str) -> bool:
+    if not (one.startswith("kafka.") and other.startswith("kafka.")):
+        return one == other
+    (kind, name), (other_kind, other_name) = (kind_and_name(key.removeprefix("kafka.")) for key in (one, other))
+    return (kind, canonical(name)) == (other_kind, canonical(other_name))
+
+
+def _masked(key: str, value: object) -> object:
+    return MASK if is_secret(key.removeprefix("kafka."), value) else value
 
 
 def _typed(owner: type, name: str, value: object, source: str, key: str) -> object:
@@ -225,8 +277,8 @@ def _typed(owner: type, name: str, value: object, source: str, key: str) -> obje
     wanted = int if hint is int else str
     # bool is an int for Python, but `replication = true` is a mistake.
     if not isinstance(value, wanted) or isinstance(value, bool):
-        shown = MASK if _setting(owner, name).metadata.get("secret") else value
-        raise ConfigError(source, key, shown, "a whole number" if wanted is int else "a string")
+        found = MASK if _setting(owner, name).metadata.get("secret") else value
+        raise ConfigError(source, key, found, "a whole number" if wanted is int else "a string")
     return value
 
 
@@ -251,16 +303,37 @@ def _check(config: StreamConfig, source: str) -> None:
             raise ConfigError(source, key, value, f"{minimum} or more ({setting.metadata['meaning']})")
         if setting.metadata.get("secret") and value == "":
             raise ConfigError(source, key, value, "a secret, or no such setting at all")
+        choices = setting.metadata.get("choices")
+        if choices is not None and value not in choices:
+            raise ConfigError(source, key, value, f"one of {', '.join(choices)}")
     if not _PREFIX.match(config.prefix):
         raise ConfigError(source, "prefix", config.prefix, "at most 100 characters out of A-Z a-z 0-9 . _ -")
-    if config.transport not in TRANSPORTS:
-        raise ConfigError(source, "transport", config.transport, f"one of {', '.join(TRANSPORTS)}")
     if not _TOPIC_TEMPLATE.match(config.topics.facet_template):
         raise ConfigError(
             source, "topics.facet_template", config.topics.facet_template, "a topic name with {facet}, maybe {prefix}"
         )
     _check_template(source, "evaluator.group", config.evaluator.group, {"prefix"})
     _check_template(source, "agent.group", config.agent.group, {"prefix", "facet"})
+    _check_kafka(config, source)
+
+
+def _check_kafka(config: StreamConfig, source: str) -> None:
+    kafka = config.kafka
+    if kafka.bootstrap is not None:
+        ports = [_ADDRESS.match(address.strip()) for address in kafka.bootstrap.split(",")]
+        if not all(port and 1 <= int(port[1]) <= 65_535 for port in ports):
+            wanted = "host:port, or several separated by commas; the protocol goes into security.protocol"
+            raise ConfigError(source, "kafka.bootstrap", kafka.bootstrap, wanted)
+    elif config.transport == "kafka":
+        wanted = "kafka.bootstrap to be set as well (AFL_KAFKA_BOOTSTRAP): host:port of a broker"
+        raise ConfigError(source, "transport", config.transport, wanted)
+    if kafka.cluster_id == "":
+        raise ConfigError(source, "kafka.cluster_id", "", "the id of a cluster, or no such setting at all")
+    for kind in ("client", *KINDS):
+        for name, value in getattr(kafka, kind).items():
+            expected = refusal(name, value, kafka.group_protocol)
+            if expected is not None:
+                raise ConfigError(source, _passed_start(kind) + name, _masked(name, value), expected)
 
 
 def _check_template(source: str, key: str, template: str, allowed: set[str]) -> None:

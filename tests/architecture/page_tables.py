@@ -18,7 +18,11 @@ _TABLE = re.compile(r"(?<=<!-- table: )([a-z-]+) -->\n.*?(?=<!-- end of table --
 def settings() -> str:
     """Every setting of a deployment with its default and meaning."""
     rows = [
-        (f"`{section}{setting.name}`", "" if default is None else f"`{default}`", str(setting.metadata["meaning"]))
+        (
+            f"`{setting.metadata.get('passed_through', section + setting.name)}`",
+            f"`{default}`" if default or default == 0 else "",
+            str(setting.metadata["meaning"]),
+        )
         for section, setting, default in _settings(StreamConfig())
     ]
     return _table(("setting", "default", "meaning"), rows)

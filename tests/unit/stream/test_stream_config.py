@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from afl_stream.config import MASK, AgentSettings, AnswerSettings, StreamConfig, load_config
+from afl_stream.config import MASK, AgentSettings, AnswerSettings, KafkaSettings, StreamConfig, load_config
 from afl_stream.errors import ConfigError
 
 
@@ -62,7 +62,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
         ("[agent]\nmax_concurrent = true", "agent.max_concurrent: found True, expected a whole number"),
         ("[agent]\nmax_concurrent = '4'", "agent.max_concurrent: found '4', expected a whole number"),
         ("agent = 4", r"agent: found 4, expected a table \[agent\]"),
-        ("transport = 'pigeon'", "transport: found 'pigeon', expected one of embedded"),
+        ("transport = 'pigeon'", "transport: found 'pigeon', expected one of auto, embedded, kafka"),
         ("[topics]\nfacet_template = 'events'", "topics.facet_template: found 'events'"),
         ("[topics]\nfacet_template = '{tenant}{facet}'", "topics.facet_template: found"),
         ("[evaluator]\ngroup = '{facet}'", "evaluator.group: found '{facet}'"),
@@ -106,3 +106,43 @@ def test_every_setting_says_what_it_is_for() -> None:
         section, _, name = key.rpartition(".")
         owner = getattr(StreamConfig(), section) if section else StreamConfig()
         assert owner.__dataclass_fields__[name].metadata["meaning"]
+
+
+@pytest.mark.parametrize(
+    ("transport", "bootstrap", "is_kafka"),
+    [
+        ("auto", None, False),
+        ("auto", "broker:9092", True),
+        ("embedded", "broker:9092", False),
+        ("kafka", "broker:9092", True),
+    ],
+)
+def test_kafka_carries_the_records_when_it_is_chosen_or_has_an_address(
+    transport: str, bootstrap: str | None, is_kafka: bool
+) -> None:
+    assert StreamConfig(transport=transport, kafka=KafkaSettings(bootstrap=bootstrap)).is_kafka is is_kafka
+
+
+def test_each_setting_at_fault_is_looked_for_where_it_stands(tmp_path: Path) -> None:
+    file = written(tmp_path, "[agent]\nwindow = 0\n[evaluator]\nbatch_records = 7")
+
+    with pytest.raises(ConfigError, match=r"afl-stream\.toml: agent\.window: found 0"):
+        load_config(file, {"AFL_EVALUATOR_BATCH_RECORDS": "8"})
+    assert load_config(file, {"AFL_AGENT_WINDOW": "9"}).agent.window == 9
+
+
+def test_a_variable_may_choose_what_another_one_completes(tmp_path: Path) -> None:
+    config = load_config(written(tmp_path, ""), {"AFL_TRANSPORT": "kafka", "AFL_KAFKA_BOOTSTRAP": "b:1"})
+
+    assert config.is_kafka
+
+
+def test_lost_records_stop_an_evaluator_unless_it_is_told_to_continue(tmp_path: Path) -> None:
+    file = written(tmp_path, "[evaluator]\nlost_records = 'continue'")
+
+    assert StreamConfig().evaluator.lost_records == "stop"
+    assert load_config(file, {}).evaluator.lost_records == "continue"
+    with pytest.raises(
+        ConfigError, match=r"AFL_EVALUATOR_LOST_RECORDS: evaluator\.lost_records: .* one of stop, continue"
+    ):
+        load_config(file, {"AFL_EVALUATOR_LOST_RECORDS": "skip"})

@@ -1,0 +1,136 @@
+"""The sections of a deployment's settings: each setting with its default, its bounds and what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from afl_stream.kafka_passthrough import KINDS, LibrdkafkaSettings
+
+TRANSPORTS: Final = ("auto", "embedded", "kafka")
+GROUP_PROTOCOLS: Final = ("classic", "consumer")
+LOST_RECORDS: Final = ("stop", "continue")
+
+
+def number(default: int, minimum: int, meaning: str) -> Any:
+    """A whole number that is at least `minimum`."""
+    # dataclasses.field is typed as the field's own type; Any lets one function declare each of them.
+    return field(default=default, metadata={"minimum": minimum, "meaning": meaning})
+
+
+def text(default: str | None, meaning: str, secret: bool = False) -> Any:
+    """A string; a secret one is never shown."""
+    return field(default=default, metadata={"secret": secret, "meaning": meaning}, repr=not secret)
+
+
+def choice(default: str, choices: tuple[str, ...], meaning: str) -> Any:
+    """One of these strings."""
+    return field(default=default, metadata={"choices": choices, "meaning": meaning})
+
+
+def _passed_through(keys: str, meaning: str) -> Any:
+    return field(default=LibrdkafkaSettings(), metadata={"passed_through": keys, "meaning": meaning})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSettings:
+    """How topics are named and sized."""
+
+    facet_template: str = text("{prefix}events.{facet}", "name of a facet's topic")
+    control_partitions: int = number(6, 1, "partitions of control, commands and external, the same for all three")
+    event_partitions: int = number(12, 1, "partitions of a facet's topic that declares none of its own")
+    replication: int = number(3, 1, "replicas of each topic; 1 for a single development broker")
+    declarations: str | None = text(None, "directory to read in place of the shipped topics/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedSettings:
+    """Where the in-process transport and the embedded store keep their files."""
+
+    data_dir: str = text(".afl", "directory of the log file and the store file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSettings:
+    """The Kafka cluster, and what librdkafka is told beyond what delivery needs.
+
+    `client`, `producer` and `consumer` map librdkafka's names to its text for a value: for every client, and for one
+    kind, which wins. They are copied, cannot be changed, and show no secret.
+    """
+
+    bootstrap: str | None = text(None, "brokers to ask first: host:port, separated by commas")
+    group_protocol: str = choice(
+        "classic", GROUP_PROTOCOLS, "`classic`, or `consumer`: the broker assigns partitions (Kafka 4.0 and later)"
+    )
+    connect_timeout_s: int = number(30, 1, "how long a process that starts waits for the first answer of a broker")
+    outage_timeout_s: int = number(600, 1, "how long a running process waits for brokers to come back before it ends")
+    cluster_id: str | None = text(None, "the cluster that must answer; any other is an error")
+    client: Mapping[str, str] = _passed_through(
+        "kafka.<librdkafka setting>", "any setting of librdkafka, for all clients: `security.protocol`, `sasl.username`"
+    )
+    producer: Mapping[str, str] = _passed_through(
+        "kafka.producer.<librdkafka setting>", "the same for producers only: `linger.ms`, `compression.type`"
+    )
+    consumer: Mapping[str, str] = _passed_through(
+        "kafka.consumer.<librdkafka setting>", "the same for consumers only: `session.timeout.ms`"
+    )
+
+    def __post_init__(self) -> None:
+        """Keep copies that nobody can change."""
+        for name in ("client", *KINDS):
+            object.__setattr__(self, name, LibrdkafkaSettings(getattr(self, name)))
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The brokers to ask first, each `host:port`."""
+        return tuple(address.strip() for address in (self.bootstrap or "").split(",") if address.strip())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """The database that holds steps, outbox and positions."""
+
+    path: str | None = text(None, "SQLite file; by default store.sqlite3 in the data directory")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorSettings:
+    """The control loop."""
+
+    group: str = text("{prefix}evaluator", "group id of the evaluators")
+    batch_records: int = number(500, 1, "most records of one transaction")
+    parked_answer_expiry_ms: int = number(86_400_000, 1, "how long an early or unknown answer is parked")
+    lane_sweep_after_ms: int = number(10_000, 1, "age at which outbox rows of lanes without an owner are swept")
+    workflow_budget_steps: int = number(5_000, 1, "steps of one workflow in one batch before it yields its turn")
+    workflow_budget_ms: int = number(200, 1, "time of one workflow in one batch before it yields its turn")
+    max_unanswered_events: int = number(10_000, 1, "unanswered events of one workflow")
+    hot_steps: int = number(200_000, 0, "steps of hot workflows kept in memory")
+    lost_records: str = choice(
+        "stop",
+        LOST_RECORDS,
+        "when a stored position is outside its log or of another log: `stop`, or report what is lost and `continue` "
+        "from the log's beginning",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """The agent SDK's defaults."""
+
+    group: str = text("{prefix}agent.{facet}", "group id of a facet's agents")
+    max_concurrent: int = number(16, 1, "handlers that run at once in one process")
+    window: int = number(500, 1, "records past the oldest unfinished one of a partition")
+    max_crashes: int = number(3, 1, "crashes on one record before it is dead-lettered")
+    grace_s: int = number(30, 0, "time to finish and answer after SIGTERM")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSettings:
+    """Proof that an answer comes from who was asked."""
+
+    token_secret: str | None = text(None, "key of the answer tokens; none: answers carry no token", secret=True)
+    token_key_id: str = text("1", "name of the key, for rotation")
+    older_secrets: str | None = text(
+        None, "earlier keys whose answers are still taken: ID=SECRET, separated by commas", secret=True
+    )

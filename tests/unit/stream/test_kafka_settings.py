@@ -1,0 +1,164 @@
+"""What each kind of client is told, and that librdkafka takes it."""
+
+import logging
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+
+from afl_stream.config import MASK, KafkaSettings, StreamConfig
+from afl_stream.kafka_settings import Settings, admin_settings, consumer_settings, producer_settings, without_secrets
+from afl_stream.transport import Assignor
+
+#: Nobody listens there; nothing here waits for an answer.
+ADDRESS = "127.0.0.1:1"
+
+
+def configured(kafka: KafkaSettings | None = None, max_event_bytes: int = 900_000) -> StreamConfig:
+    return StreamConfig(max_event_bytes=max_event_bytes, kafka=kafka or KafkaSettings(bootstrap=ADDRESS))
+
+
+def part(settings: Settings, *names: str) -> Settings:
+    return {name: settings[name] for name in names if name in settings}
+
+
+def test_a_producer_neither_loses_nor_doubles_and_partitions_like_javas() -> None:
+    told = producer_settings(configured())
+
+    assert part(told, "bootstrap.servers", "enable.idempotence", "acks", "partitioner", "allow.auto.create.topics") == {
+        "bootstrap.servers": ADDRESS,
+        "enable.idempotence": True,
+        "acks": "all",
+        "partitioner": "murmur2_random",
+        "allow.auto.create.topics": False,
+    }
+
+
+def test_a_record_waits_for_brokers_as_long_as_the_process_does() -> None:
+    told = producer_settings(configured(KafkaSettings(bootstrap=ADDRESS, outage_timeout_s=7)))
+
+    assert told["delivery.timeout.ms"] == 7_000
+
+
+@pytest.mark.parametrize("max_event_bytes", [1_000, 900_000, 50_000_000])
+def test_sizes_leave_room_for_the_largest_event_and_no_batch_outgrows_it(max_event_bytes: int) -> None:
+    config = configured(max_event_bytes=max_event_bytes)
+    told = {**producer_settings(config), **consumer_settings(config, "g")}
+
+    assert int(told["batch.size"]) <= max_event_bytes
+    assert int(told["message.max.bytes"]) > max_event_bytes
+    assert int(told["message.max.bytes"]) > 8_388_608
+    assert int(told["max.partition.fetch.bytes"]) > max_event_bytes
+    assert int(told["fetch.max.bytes"]) >= int(told["max.partition.fetch.bytes"])
+    assert int(told["receive.message.max.bytes"]) >= int(told["fetch.max.bytes"]) + 512
+
+
+def test_a_consumer_commits_and_chooses_offsets_only_when_told() -> None:
+    told = consumer_settings(configured(), "g", client_id="desk-1")
+
+    assert part(
+        told, "group.id", "client.id", "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset"
+    ) == {
+        "group.id": "g",
+        "client.id": "desk-1",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+    }
+
+
+def test_a_new_topic_is_looked_for_every_five_seconds() -> None:
+    assert consumer_settings(configured(), "g")["topic.metadata.refresh.interval.ms"] == 5_000
+
+
+_ASSIGNMENT = ("group.protocol", "group.remote.assignor", "partition.assignment.strategy", "session.timeout.ms")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "assignor", "expected"),
+    [
+        (
+            "classic",
+            Assignor.RANGE,
+            {"partition.assignment.strategy": "range", "session.timeout.ms": 10_000},
+        ),
+        (
+            "classic",
+            Assignor.COOPERATIVE_STICKY,
+            {"partition.assignment.strategy": "cooperative-sticky", "session.timeout.ms": 10_000},
+        ),
+        ("consumer", Assignor.RANGE, {"group.protocol": "consumer", "group.remote.assignor": "range"}),
+        ("consumer", Assignor.COOPERATIVE_STICKY, {"group.protocol": "consumer", "group.remote.assignor": "uniform"}),
+    ],
+)
+def test_each_protocol_is_told_how_to_spread_partitions(
+    protocol: str, assignor: Assignor, expected: dict[str, str]
+) -> None:
+    config = configured(KafkaSettings(bootstrap=ADDRESS, group_protocol=protocol))
+
+    assert part(consumer_settings(config, "g", assignor=assignor), *_ASSIGNMENT) == expected
+
+
+def test_readers_outside_any_group_share_no_group_name() -> None:
+    one, other = (consumer_settings(configured(), None)["group.id"] for _ in range(2))
+
+    assert one != other
+    assert str(one).startswith("afl.")
+
+
+def test_what_passes_through_replaces_a_default_under_either_name() -> None:
+    config = configured(
+        KafkaSettings(
+            bootstrap=f"{ADDRESS}, 127.0.0.1:2",
+            client={"security.protocol": "ssl", "linger.ms": "7", "reconnect.backoff.max.ms": "900"},
+            producer={"queue.buffering.max.ms": "3"},
+            consumer={"session.timeout.ms": "6000"},
+        )
+    )
+    producer, consumer, admin = producer_settings(config), consumer_settings(config, "g"), admin_settings(config)
+
+    assert producer["linger.ms"] == "3"
+    assert "queue.buffering.max.ms" not in producer
+    assert "session.timeout.ms" not in producer
+    assert consumer["session.timeout.ms"] == "6000"
+    for told in (producer, consumer, admin):
+        assert told["security.protocol"] == "ssl"
+        assert told["reconnect.backoff.max.ms"] == "900"
+        assert told["bootstrap.servers"] == "127.0.0.1:1,127.0.0.1:2"
+
+
+def test_a_text_of_librdkafka_loses_the_secrets_that_it_quotes() -> None:
+    config = configured(KafkaSettings(bootstrap=ADDRESS, producer={"ssl.key.password": "hush", "linger.ms": "5"}))
+
+    assert without_secrets('Invalid value "hush" after 5 ms', config) == f'Invalid value "{MASK}" after 5 ms'
+
+
+class Warnings(logging.Handler):
+    """What librdkafka says of the settings themselves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "CONFWARN" in record.getMessage():
+            self.found.append(record.getMessage())
+
+
+@pytest.mark.parametrize("max_event_bytes", [1_000, 900_000, 50_000_000])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_librdkafka_takes_every_set_without_a_warning(protocol: str, max_event_bytes: int) -> None:
+    config = configured(KafkaSettings(bootstrap=ADDRESS, group_protocol=protocol), max_event_bytes)
+    logger, warnings = logging.Logger("librdkafka"), Warnings()
+    logger.addHandler(warnings)
+
+    producer = Producer(producer_settings(config), logger=logger)
+    producer.poll(0)
+    AdminClient(admin_settings(config), logger=logger).poll(0)
+    for group in (None, "g"):
+        for assignor in Assignor:
+            consumer = Consumer(consumer_settings(config, group, assignor=assignor), logger=logger)
+            consumer.poll(0)
+            consumer.close()
+
+    assert warnings.found == []
