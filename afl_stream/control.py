@@ -8,14 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from afl.runtime.errors import PositionLost, WorkflowConflict
-from afl.runtime.persistence import Batch, Position, PositionMove
+from afl.runtime.persistence import Batch
 from afl_stream.deployment import Deployment
 from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError
 from afl_stream.outbox import OutboxPublisher, Probe, control_lane, no_probe
 from afl_stream.outcomes import Outcome
+from afl_stream.positions import Positions
 from afl_stream.sweeps import Sweeps
 from afl_stream.transport import (
     Assignor,
+    BrokerUnavailable,
     CommittedOffset,
     Consumer,
     OffsetOutOfRange,
@@ -24,29 +26,18 @@ from afl_stream.transport import (
     TopicPartition,
     Transport,
     TransportError,
+    UnknownTopic,
 )
 from afl_stream.unit_of_work import UnitOfWork
 
 _log = logging.getLogger(__name__)
 
-#: How long a new owner waits for the acknowledgement of what its lanes hold before it gives up and reports it.
-_LANES_TIMEOUT_S = 30.0
+#: How long a new owner waits for the acknowledgement of what its lanes hold before it tries again.
+_LANES_TIMEOUT_S = 10.0
 #: Attempts at a whole batch before it is split. A conflict is rare: another writer had one of its workflows.
 _WHOLE_ATTEMPTS = 2
 #: What a store raises, before its transaction, for a value that it has no form for: too deep, too long, of no kind.
 _NO_FORM = (ValueError, TypeError, RecursionError)
-
-
-class PositionOutsideLog(StreamError):
-    """The position in the store is outside the partition's log: what lay between is lost, or this is another log."""
-
-    def __init__(self, partition: TopicPartition, position: int, low: int, high: int) -> None:
-        lost = f"records {position} to {low - 1} are gone" if position < low else f"the log ends at {high}"
-        super().__init__(
-            f"{partition.topic}[{partition.partition}]: the store has read up to {position}, but {lost}; "
-            "nothing was skipped. Was the topic deleted and made again, or did its retention pass?"
-        )
-        self.partition, self.position, self.low, self.high = partition, position, low, high
 
 
 class NotStorable(StreamError):
@@ -100,11 +91,12 @@ class ControlLoop:
         self._transport = transport
         self._probe = probe
         self._topics = (deployment.topology.control(), deployment.topology.commands())
-        self._cluster_id = transport.admin().cluster_id()
+        admin = transport.admin()
+        goes_on = deployment.config.evaluator.lost_records == "continue"
+        self._positions = Positions(deployment.store, admin, admin.cluster_id(), goes_on=goes_on)
+        self._positions.check_cluster()
         self._producer: Producer = transport.producer()
         self._publisher = OutboxPublisher(deployment.store, self._producer, probe)
-        #: The next offset to read, as the store has it; None: the store has none for it yet.
-        self._positions: dict[TopicPartition, int | None] = {}
         #: Partitions that wait for an upgrade: from which offset on, and why.
         self._paused: dict[TopicPartition, tuple[int, str]] = {}
         self._runnable: deque[str] = deque()
@@ -131,24 +123,17 @@ class ControlLoop:
 
         In this order:
           1. publish what the outbox holds for the partitions' lanes (`control.lanes_published`),
-          2. read the partitions' positions from the store (`control.positions_read`),
+          2. read the partitions' positions from the store, and note there what is new (`control.positions_read`),
           3. queue the workflows that have more to do now.
 
         A crash between any two leaves all of it to the next owner. Publishing twice makes copies with the same ids.
-        Raises PositionOutsideLog when a position cannot be gone on from.
+        Raises TopicMadeAnew and PositionOutsideLog when a position cannot be gone on from, and BrokerUnavailable:
+        nothing is read before it has succeeded.
         """
         control = [p.partition for p in partitions if p.topic == self._topics[0]]
         self._publisher.publish_lanes([control_lane(number) for number in control], _LANES_TIMEOUT_S)
         self._probe("control.lanes_published")
-        stored = self._d.store.positions()
-        starts: dict[TopicPartition, int] = {}
-        for partition in partitions:
-            next_offset = stored.get(Position(self._cluster_id, partition.topic, partition.partition))
-            bounds = self._consumer_bounds(partition)
-            if next_offset is not None and not bounds[0] <= next_offset <= bounds[1]:
-                raise PositionOutsideLog(partition, next_offset, *bounds)
-            self._positions[partition] = next_offset
-            starts[partition] = bounds[0] if next_offset is None else next_offset
+        starts = self._positions.take(partitions, self._consumer)
         self._probe("control.positions_read")
         self._own(control, add=True)
         self._sweeps.queue_runnable(control)
@@ -160,8 +145,8 @@ class ControlLoop:
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         gone = set(partitions)
+        self._positions.drop(partitions)
         for partition in partitions:
-            self._positions.pop(partition, None)
             self._paused.pop(partition, None)
         self._unapplied = [record for record in self._unapplied if record.topic_partition not in gone]
         self._own([p.partition for p in partitions if p.topic == self._topics[0]], add=False)
@@ -170,15 +155,6 @@ class ControlLoop:
         owned = self._d.lanes.owned
         self._d.lanes.owned = owned | set(numbers) if add else owned - set(numbers)
 
-    def _consumer_bounds(self, partition: TopicPartition) -> tuple[int, int]:
-        # A reader of its own: the group's consumer is in the middle of its assignment.
-        reader = self._transport.consumer(None)
-        try:
-            bounds = reader.watermarks(partition)
-        finally:
-            reader.close()
-        return bounds.low, bounds.high
-
     def _rejoin(self, why: Exception) -> None:
         """Another owner has our partitions: drop everything, say why, and join again."""
         self._positions_lost += 1
@@ -186,9 +162,8 @@ class ControlLoop:
         self._unapplied.clear()
         self._runnable.clear()
         self._d.workflows.forget_all()
-        consumer, held = self._consumer, list(self._positions)
-        self.on_lost(held)
-        consumer.close()
+        self.on_lost(self._positions.owned())
+        self._leave_group()
         self._consumer = self._join()
 
     # --- batches ------------------------------------------------------------------------------------------------
@@ -196,13 +171,16 @@ class ControlLoop:
     def run_once(self, timeout_s: float) -> int:
         """Handle one batch, waiting up to `timeout_s` for its first record; how many records it had.
 
-        Raises SchemaUnavailable when a schema cannot be looked up right now: the records wait, call again later.
+        Raises SchemaUnavailable when a schema cannot be looked up right now, and BrokerUnavailable when no broker
+        answers: what was read waits, call again later.
         """
         self._publisher.settle()
         self._sweeps.run_due()
-        records = self._read(0.0 if self._runnable else timeout_s)
-        turns = [self._runnable.popleft() for _ in range(min(len(self._runnable), 16))]
+        records: list[Record] = []
+        turns: list[str] = []
         try:
+            records = self._read(0.0 if self._runnable else timeout_s)
+            turns = [self._runnable.popleft() for _ in range(min(len(self._runnable), 16))]
             if records or turns:
                 self._process(records, turns)
             elif self._publisher.has_published:
@@ -222,17 +200,31 @@ class ControlLoop:
         try:
             records = self._consumer.consume(self._d.config.evaluator.batch_records, timeout_s)
         except OffsetOutOfRange as error:
-            raise PositionOutsideLog(error.partition, error.offset, error.bounds.low, error.bounds.high) from error
+            self._find_way_on([error.partition])
+            _log.warning("%s; read again from %s", error, self._positions.next_offset(error.partition))
+            return []
+        except UnknownTopic as error:
+            if not self._positions.is_made_anew(error.topic):
+                raise
+            self._find_way_on(self._positions.of_topic(error.topic))
+            return []
         if records:
             self._probe("control.read")
         return records
+
+    def _find_way_on(self, partitions: list[TopicPartition]) -> None:
+        """The log is not what it was. Raises what `Positions.take` finds, or reads on where that says."""
+        for partition, start in self._positions.take(partitions, self._consumer).items():
+            self._consumer.seek(partition, start)
 
     def _stay_in_group(self) -> None:
         """Let the group see that we live while records wait. What comes of a rebalance meanwhile waits behind them."""
         held = sorted(self._consumer.assignment())
         self._consumer.pause(held)
-        self._unapplied += self._consumer.consume(1, 0.0)
-        self._consumer.resume([p for p in self._consumer.assignment() if p not in self._paused])
+        try:
+            self._unapplied += self._consumer.consume(1, 0.0)
+        finally:
+            self._consumer.resume([p for p in self._consumer.assignment() if p not in self._paused])
 
     def _process(self, records: list[Record], turns: list[str]) -> None:
         waiting = records
@@ -252,7 +244,7 @@ class ControlLoop:
             for index, record in enumerate(records):
                 waiting = records[index:]
                 self._insist([record], [])
-        except SchemaUnavailable:
+        except (SchemaUnavailable, BrokerUnavailable):
             # Raised by reading a record, a workflow's program, or telling its end: whatever it was, none is skipped.
             self._unapplied = waiting
             raise
@@ -281,11 +273,16 @@ class ControlLoop:
         self._commit(unit, records)
 
     def _apply(self, unit: UnitOfWork, records: list[Record]) -> list[Record]:
-        """Apply the records; those of a partition with a newer format wait there, and are not among the returned."""
+        """Apply the records; those of a partition with a newer format wait there, and are not among the returned.
+
+        Nor are those behind the position: a rebalance may deliver a record again within one read.
+        """
         applied: list[Record] = []
+        ends: dict[TopicPartition, int] = {}
         for record in records:
             partition = record.topic_partition
-            if partition not in self._positions:
+            next_offset = ends.get(partition, self._positions.next_offset(partition))
+            if next_offset is None or record.offset < next_offset:
                 continue
             if partition in self._paused and record.offset >= self._paused[partition][0]:
                 continue
@@ -295,6 +292,7 @@ class ControlLoop:
                 self._pause(record, error)
                 continue
             applied.append(record)
+            ends[partition] = record.offset + 1
         return applied
 
     def _pause(self, record: Record, error: NewerFormat) -> None:
@@ -307,14 +305,7 @@ class ControlLoop:
     def _commit(self, unit: UnitOfWork, records: list[Record]) -> None:
         batch = unit.finish()
         ends = {record.topic_partition: record.offset + 1 for record in records}
-        batch.positions = [
-            PositionMove(
-                position=Position(self._cluster_id, *partition),
-                expected=self._positions[partition],
-                next_offset=next_offset,
-            )
-            for partition, next_offset in ends.items()
-        ]
+        batch.positions = self._positions.moves(ends)
         batch.published = self._publisher.take_published()
         try:
             first = self._d.store.commit_batch(batch)
@@ -324,7 +315,7 @@ class ControlLoop:
                 raise NotStorable(error) from error
             raise
         self._probe("control.persisted")
-        self._positions.update(ends)
+        self._positions.moved(ends)
         self._outcomes.update(unit.outcomes)
         self._report_doubled(unit.doubled)
         self._batches += 1
@@ -374,7 +365,7 @@ class ControlLoop:
             runnable=len(self._runnable),
             undeliverable=dict(self._publisher.undeliverable()),
             doubled=frozenset(self._doubled),
-            owned=tuple(sorted(self._positions)),
+            owned=tuple(self._positions.owned()),
             paused={partition: why for partition, (_, why) in self._paused.items()},
         )
 
@@ -383,9 +374,16 @@ class ControlLoop:
         return not (self._runnable or self._unapplied or self._publisher.in_flight or self._publisher.has_published)
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """Stop cleanly: wait for acknowledgements, delete what was published, leave the group."""
+        """Stop cleanly: wait for acknowledgements, delete what was published, leave the group.
+
+        What is not acknowledged in time stays in the outbox, for whoever owns its lane next.
+        """
         try:
-            self._publisher.drain(timeout_s)
+            try:
+                self._publisher.drain(timeout_s)
+            except BrokerUnavailable as error:
+                left = self._publisher.in_flight
+                _log.warning("%d outbox records wait in the store for their lanes' next owner: %s", left, error)
             if self._publisher.has_published:
                 self._commit_published()
         finally:
@@ -393,5 +391,14 @@ class ControlLoop:
 
     def leave(self) -> None:
         """Leave the group and release everything, whatever is under way: the store has what was persisted."""
-        self._consumer.close()
-        self._producer.close()
+        try:
+            self._leave_group()
+        finally:
+            self._producer.close()
+
+    def _leave_group(self) -> None:
+        try:
+            self._consumer.close()
+        except TransportError as error:
+            # The group finds out when our session has timed out.
+            _log.warning("the group was not left in good order: %s", error)

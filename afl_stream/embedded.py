@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import Condition
 from weakref import WeakSet
@@ -209,8 +209,12 @@ class EmbeddedAdmin:
         self._broker.check_open()
         return self._broker.cluster_id
 
-    def topics(self) -> dict[str, TopicDescription]:
-        return self._broker.topics()
+    def topic_names(self) -> frozenset[str]:
+        return frozenset(self._broker.topics())
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        found = self._broker.topics()
+        return found if names is None else {name: found[name] for name in names if name in found}
 
     def create_topic(
         self, name: str, *, partitions: int, replication: int = 1, settings: Mapping[str, str] | None = None

@@ -115,7 +115,12 @@ class EmbeddedBroker:
         self.topics_version += 1
         self._topics[name] = Topic(
             description=TopicDescription(
-                name=name, partitions=len(logs), replication=replication, settings=dict(settings)
+                name=name,
+                partitions=len(logs),
+                replication=replication,
+                settings=dict(settings),
+                # The file numbers its topics, and never gives a number again.
+                topic_id=str(topic_id),
             ),
             topic_id=topic_id,
             logs=logs,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 
@@ -173,6 +173,41 @@ class TopicTooSmall(StreamError):
         self.needed_bytes = needed_bytes
 
 
+class TooFewPartitions(StreamError):
+    """A topic has fewer partitions than are declared for it."""
+
+    def __init__(self, topic: str, found: int, declared: int, bootstrap: str | None = None) -> None:
+        super().__init__(
+            f"topic {topic} has {found} partitions, {declared} are declared; "
+            f"raise it with: {_raising(topic, declared, bootstrap)}, or declare {found}"
+        )
+        self.topic, self.found, self.declared = topic, found, declared
+
+
+class PartitionsDiffer(StreamError):
+    """Topics whose partitions belong together do not have the same number of them, or another than is set.
+
+    `found` maps each of the topics to its number, `expected` is the setting's.
+    """
+
+    def __init__(self, found: Mapping[str, int], expected: int, bootstrap: str | None = None) -> None:
+        counts, most = set(found.values()), max(found.values())
+        listing = ", ".join(f"{topic} {count}" for topic, count in found.items())
+        setting = f"topics.control_partitions = {most} (AFL_TOPICS_CONTROL_PARTITIONS={most})"
+        if len(counts) == 1:
+            remedy = f"set {setting} in every process of this deployment"
+        else:
+            # A key's partition follows from their number: what is under way would be spread over two partitions.
+            raising = "; ".join(_raising(t, most, bootstrap) for t, count in found.items() if count < most)
+            remedy = f"while no workflow runs, raise the smaller ones with: {raising}"
+            remedy += "" if most == expected else f", and set {setting}"
+        super().__init__(
+            f"control, commands and external need {expected} partitions each, as topics.control_partitions says; "
+            f"found {listing}: {remedy}"
+        )
+        self.found, self.expected = dict(found), expected
+
+
 class AlreadyExists(StreamError):
     """A workflow of this id runs something else."""
 
@@ -203,6 +238,12 @@ class AnswerExpired(StreamError):
     def __init__(self, step_id: str, waited_s: int) -> None:
         super().__init__(f"step {step_id} did not ask within {waited_s} s")
         self.step_id, self.waited_s = step_id, waited_s
+
+
+def _raising(topic: str, partitions: int, bootstrap: str | None) -> str:
+    """The command that raises a topic's number of partitions; there is none that lowers it."""
+    address = bootstrap or "HOST:PORT"
+    return f"kafka-topics.sh --bootstrap-server {address} --alter --topic {topic} --partitions {partitions}"
 
 
 def _article(noun: str) -> str:

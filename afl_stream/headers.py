@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from afl_stream.codec import CONTENT_TYPE_HEADER, VERSION_HEADER
@@ -64,9 +65,58 @@ def headers_for(
     return (*headers, *trace_context(caused_by))
 
 
+class _RecurringHeaders:
+    """The headers of records of one type and sender, of this release, as `headers_for` gives them: what is the same in
+    all of them is made once."""
+
+    def __init__(self, ce_type: str, *, source: str) -> None:
+        self._specversion = ("ce_specversion", SPEC_VERSION)
+        self._type_and_source = (("ce_type", ce_type.encode()), ("ce_source", source.encode()))
+        self._content_and_versions = (
+            (CONTENT_TYPE_HEADER, AVRO_CONTENT),
+            ("afl_workflow_version", WORKFLOW_VERSION.encode()),
+            (VERSION_HEADER, STEP_SCHEMA_VERSION.encode()),
+            ("afl_runtime_version", RUNTIME_VERSION.encode()),
+        )
+
+    def _of(self, ce_id: bytes, subject: bytes, attempt: int, at_ms: int) -> Headers:
+        return (
+            self._specversion,
+            ("ce_id", ce_id),
+            *self._type_and_source,
+            ("ce_time", _rfc3339(at_ms).encode()),
+            ("ce_subject", subject),
+            (ATTEMPT_HEADER, b"%d" % attempt),
+            *self._content_and_versions,
+        )
+
+
+class EventHeaders(_RecurringHeaders):
+    """The headers of one facet's events."""
+
+    def __init__(self, event_type: str, *, source: str) -> None:
+        super().__init__(f"afl.event.{event_type}", source=source)
+
+    def of(self, *, event_id: str, step_key: bytes, attempt: int, created_at_ms: int) -> Headers:
+        """Return the headers of one event."""
+        return self._of(event_id.encode(), step_key, attempt, created_at_ms)
+
+
+class ContinueHeaders(_RecurringHeaders):
+    """The headers of one agent's StepContinue records."""
+
+    def __init__(self, *, source: str) -> None:
+        super().__init__("afl.StepContinue", source=source)
+
+    def of(self, *, event: Event, at_ms: int, caused_by: Headers) -> Headers:
+        """Return the headers of the answer to an event, whose own headers have the trace context."""
+        headers = self._of(f"{event.id}:StepContinue".encode(), event.step_id.encode(), event.attempt, at_ms)
+        return headers + trace_context(caused_by)
+
+
 def trace_context(headers: Iterable[tuple[str, bytes]]) -> Headers:
     """Return the trace context among these headers, to be passed on."""
-    return tuple((name, value) for name, value in headers if name in TRACE_HEADERS and value is not None)
+    return tuple([pair for pair in headers if pair[0] in TRACE_HEADERS and pair[1] is not None])
 
 
 def header(headers: Iterable[tuple[str, bytes]], name: str) -> str | None:
@@ -130,6 +180,7 @@ def _type_of(message: Message) -> str:
     return f"afl.{message.kind}" if isinstance(message, Lifecycle) else f"afl.{type(message).__name__}"
 
 
+@lru_cache(maxsize=256)  # All records of one batch are of the same moment.
 def _rfc3339(at_ms: int) -> str:
     moment = datetime.fromtimestamp(at_ms // 1000, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"

@@ -8,10 +8,12 @@ rows go in the next batch's transaction. In the row means Created, row gone mean
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from afl.runtime.execution import Execution
@@ -23,17 +25,31 @@ from afl_stream.afl_types import TypeScope
 from afl_stream.answer_tokens import AnswerTokens
 from afl_stream.codec import Codec, EventWriter
 from afl_stream.errors import EventTooLarge, ValueRefused
-from afl_stream.headers import headers_for
+from afl_stream.headers import EventHeaders, headers_for
 from afl_stream.messages import Event, FailureReason, Lifecycle
 from afl_stream.partitioner import partition_for
 from afl_stream.topics import Topology
-from afl_stream.transport import BrokerUnavailable, Producer, QueueFull, RecordTooLarge, TopicPartition, UnknownTopic
+from afl_stream.transport import (
+    BrokerUnavailable,
+    NotAuthorized,
+    Producer,
+    QueueFull,
+    RecordTooLarge,
+    TopicPartition,
+    UnknownTopic,
+)
 
 _log = logging.getLogger(__name__)
 
 #: What the evaluator's records say of their sender.
 SOURCE = "/afl-stream/evaluator"
 
+#: What sending the same record to the same topic again does not mend: somebody has to do something about the topic.
+_REFUSED = (UnknownTopic, RecordTooLarge, NotAuthorized)
+#: Long enough for a broker that is only slow.
+_QUEUE_TIMEOUT_S = 5.0
+#: Workflows whose partition is remembered.
+_REMEMBERED_WORKFLOWS = 100_000
 #: Characters of an error that a milestone repeats.
 _MAX_TOLD_CHARS = 10_000
 
@@ -54,12 +70,15 @@ class Lanes:
     """Who publishes a workflow's records: the owner of its control partition, or else their writer itself."""
 
     def __init__(self, control_partitions: int) -> None:
-        self._partitions = control_partitions
+        # A workflow is asked about once a step; its partition costs more than the rest of the question.
+        self._partition_of = lru_cache(maxsize=_REMEMBERED_WORKFLOWS)(
+            lambda workflow_id: partition_for(workflow_id.encode(), control_partitions)
+        )
         self.own = f"writer/{uuid.uuid4().hex}"
         self.owned: frozenset[int] = frozenset()
 
     def lane_of(self, workflow_id: str) -> str:
-        partition = partition_for(workflow_id.encode(), self._partitions)
+        partition = self._partition_of(workflow_id)
         return control_lane(partition) if partition in self.owned else self.own
 
 
@@ -76,7 +95,7 @@ class OutboxDispatch:
         self._lanes = lanes
         self._tokens = tokens
         #: Weak: a plan that nobody uses any more goes, and its writers with it.
-        self._writers: WeakKeyDictionary[FacetPlan, tuple[EventWriter, str]] = WeakKeyDictionary()
+        self._writers: WeakKeyDictionary[FacetPlan, tuple[EventWriter, str, EventHeaders]] = WeakKeyDictionary()
 
     def prepare(self, plan: WorkflowPlan) -> None:
         """Announce the schemas of every event that the workflow can send, before its first step runs.
@@ -93,12 +112,13 @@ class OutboxDispatch:
             if facet.is_event and facet not in self._writers:
                 topic = self._topology.facet(facet.name)
                 params = [{"name": n, "type": t} for n, t in facet.param_types.items()]
-                self._writers[facet] = (self._codec.event_writer(facet.name, params, scope, topic), topic)
+                writer = self._codec.event_writer(facet.name, params, scope, topic)
+                self._writers[facet] = (writer, topic, EventHeaders(facet.name, source=SOURCE))
 
     def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None:
         """Encode the event. Raises ValueRefused and EventTooLarge, which fail the step."""
         assert step.facet is not None
-        writer, topic = self._writers[step.facet]
+        writer, topic, headers = self._writers[step.facet]
         event = Event(
             id=event_id,
             workflow_id=execution.id,
@@ -114,7 +134,9 @@ class OutboxDispatch:
         )
         value = writer.encode(event)
         lane = execution.lane = self._lanes.lane_of(execution.id)
-        effects.outbox.append(OutboxRecord(lane, topic, step.id.encode(), value, headers_for(event, source=SOURCE)))
+        key = step.id.encode()
+        described = headers.of(event_id=event_id, step_key=key, attempt=step.attempt, created_at_ms=execution.now_ms)
+        effects.outbox.append(OutboxRecord(lane, topic, key, value, described))
 
     def ended(self, execution: Execution, effects: Batch) -> None:
         """Tell subscribers of the lifecycle topic how the workflow ended."""
@@ -166,7 +188,11 @@ class OutboxPublisher:
     A crash after the commit and before 3 leaves rows that their lane's next owner publishes again, with the same ids.
     """
 
-    def __init__(self, store: Store, producer: Producer, probe: Probe = no_probe) -> None:
+    def __init__(
+        self, store: Store, producer: Producer, probe: Probe = no_probe, *, queue_timeout_s: float = _QUEUE_TIMEOUT_S
+    ) -> None:
+        """`queue_timeout_s`: how long a full local queue is waited for, before the broker counts as away."""
+        self._queue_timeout_s = queue_timeout_s
         self._store = store
         self._producer = producer
         self._probe = probe
@@ -177,6 +203,8 @@ class OutboxPublisher:
         self._open: dict[int, int] = {}
         #: Rows that no topic takes right now, by sequence number.
         self._aside: dict[int, StoredOutboxRecord] = {}
+        #: Why the last record could not be handed over, while that lasts.
+        self._away: BrokerUnavailable | None = None
 
     @property
     def in_flight(self) -> int:
@@ -197,6 +225,12 @@ class OutboxPublisher:
             or sequence in self._aside
         )
 
+    def _under_way(self) -> set[int]:
+        """The sequence numbers of all that `holds` says yes to."""
+        ranges = [*self._open.items(), *self._acknowledged]
+        sent = {sequence for first, last in ranges for sequence in range(first, last + 1)}
+        return sent | {row.sequence for row in self._retries} | self._aside.keys()
+
     def undeliverable(self) -> Counter[str]:
         """How many rows wait for each topic that is missing, or that is too small for them."""
         return Counter(row.record.topic for row in self._aside.values())
@@ -204,10 +238,11 @@ class OutboxPublisher:
     def retry_undeliverable(self) -> None:
         """Send again what no topic took: it may have been made or enlarged since."""
         for row in list(self._aside.values()):
-            self._send(_Sent(row.sequence, row.sequence), row)
+            if row.sequence not in self._open:
+                self._send(_Sent(row.sequence, row.sequence), row)
 
     def publish(self, first_sequence: int, records: Iterable[OutboxRecord]) -> None:
-        """Send the records of one commit, numbered from `first_sequence`."""
+        """Send the records of one commit, numbered from `first_sequence`; while the broker is away they wait here."""
         listed = list(records)
         if not listed:
             return
@@ -229,13 +264,14 @@ class OutboxPublisher:
         """Send all that these lanes hold, wait until it is acknowledged, and delete the rows.
 
         This is what a new owner does before it reads. What no topic takes waits, and does not hold up the rest.
-        Raises BrokerUnavailable when not all was acknowledged in time.
+        Raises BrokerUnavailable when not all was acknowledged in time; called again, it sends nothing twice.
         """
-        count = 0
+        count, under_way = 0, self._under_way()
         for lane in lanes:
             after = 0
             while rows := self._store.outbox(lane=lane, after=after):
-                count += self.publish_stored(rows)
+                self.publish_stored(row for row in rows if row.sequence not in under_way)
+                count += len(rows)
                 after = rows[-1].sequence
         if count:
             self.drain(timeout_s)
@@ -255,11 +291,17 @@ class OutboxPublisher:
             )
 
     def settle(self) -> None:
-        """Take in acknowledgements, and send again what could not be delivered."""
+        """Take in acknowledgements, and send again what could not be delivered.
+
+        Raises BrokerUnavailable while records cannot even be handed over: more of them would only wait, too.
+        """
         self._producer.poll(0)
+        self._away = None
         for _ in range(len(self._retries)):
             row = self._retries.popleft()
             self._send(_Sent(row.sequence, row.sequence), row)
+        if self._away is not None:
+            raise self._away
 
     def take_published(self) -> list[tuple[int, int]]:
         """The ranges of rows that are published, for the next batch to delete; adjacent ones are joined."""
@@ -280,30 +322,38 @@ class OutboxPublisher:
         def delivered(error: Exception | None, _where: TopicPartition, _offset: int) -> None:
             self._in_flight -= 1
             sent.open -= 1
-            if error is not None:
-                sent.failed.append(row)
+            if isinstance(error, _REFUSED):
+                # Not the end of all other workflows' events: this row waits, and somebody is told.
+                self._set_aside(row, error)
+            elif error is not None or self._aside:
+                self._aside.pop(row.sequence, None)
+                if error is not None:
+                    sent.failed.append(row)
             if not sent.open:
                 self._close(sent)
 
         record = row.record
         self._in_flight += 1
         self._open[sent.first] = sent.last
+        deadline_s: float | None = None
         while True:
             try:
                 self._producer.produce(
                     record.topic, record.value, key=record.key, headers=record.headers, on_delivery=delivered
                 )
-                self._aside.pop(row.sequence, None)
                 return
-            except QueueFull:
-                self._producer.poll(0.1)
-            except (UnknownTopic, RecordTooLarge) as error:
-                # Not the end of all other workflows' events: this row waits, and somebody is told.
-                self._in_flight -= 1
-                self._set_aside(row, error)
-                sent.open -= 1
-                if not sent.open:
-                    self._close(sent)
+            except QueueFull as error:
+                deadline_s = deadline_s or time.monotonic() + self._queue_timeout_s
+                if self._away is None and time.monotonic() < deadline_s:
+                    self._producer.poll(0.1)
+                    continue
+                self._away = BrokerUnavailable(f"nothing is acknowledged: {error}")
+                delivered(self._away, TopicPartition(record.topic, -1), -1)
+                return
+            except (BrokerUnavailable, *_REFUSED) as error:
+                if isinstance(error, BrokerUnavailable):
+                    self._away = error
+                delivered(error, TopicPartition(record.topic, -1), -1)
                 return
             except BaseException:
                 # It was never sent, so no callback will say so: its row stays, for the next who publishes the lane.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from afl.runtime.clock import Clock, SystemClock
@@ -19,10 +20,11 @@ from afl_stream.control import ControlLoop, ControlStats
 from afl_stream.definitions import Definitions
 from afl_stream.deployment import Deployment
 from afl_stream.errors import ConfigError, SchemaUnavailable
+from afl_stream.outage import Outage
 from afl_stream.outbox import Lanes, OutboxDispatch, Probe, no_probe
 from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
-from afl_stream.transport import Transport
+from afl_stream.transport import BrokerUnavailable, Transport
 
 _log = logging.getLogger(__name__)
 
@@ -60,16 +62,18 @@ class EvaluatorService:
         clock: Clock | None = None,
         telemetry: Telemetry | None = None,
         probe: Probe = no_probe,
+        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Check the topics and join the group. `telemetry` sees every transition and iteration.
+        """Check the topics and join the group. `telemetry` sees every transition and iteration, `monotonic_s` tells
+        how long an outage lasts.
 
-        Raises TopicMissing or TopicTooSmall with the command that mends it, and ForeignStore when the store belongs to
-        another prefix.
+        Raises TopicMissing, TopicTooSmall or PartitionsDiffer with the command that mends it, and WrongCluster when the
+        store belongs to another cluster.
         """
         self._config = config
         self._transport = transport
         self._topology = Topology(config)
-        existing = transport.admin().topics()
+        existing = transport.admin().topics(self._topology.names(()))
         self._existing = frozenset(existing)
         self._topology.require((), existing)
         codec = open_codec(config, transport, self._topology)
@@ -99,6 +103,7 @@ class EvaluatorService:
             missing_topics=self._missing_topics,
             telemetry=telemetry if telemetry is not None and telemetry.enabled else None,
         )
+        self._outage = Outage(config.kafka.outage_timeout_s, monotonic_s)
         self.loop = ControlLoop(deployment, transport, probe)
 
     def run(
@@ -110,8 +115,9 @@ class EvaluatorService:
         """Run until `stop` is set, then finish cleanly. `on_idle` is called after each read that brought nothing while
         nothing is under way; it may set `stop`.
 
-        A schema that cannot be looked up is waited for, with backoff. Everything else that is raised ends the service:
-        nothing is lost by it, the next one goes on from the store.
+        A schema that cannot be looked up is waited for, with backoff, and so are brokers that do not answer, for
+        `kafka.outage_timeout_s` at most. Everything else that is raised ends the service: nothing is lost by it, the
+        next one goes on from the store.
         """
         try:
             self._run(stop, on_batch, on_idle)
@@ -136,6 +142,10 @@ class EvaluatorService:
                 stop.wait(backoff_s)
                 backoff_s = min(backoff_s * 2, _BACKOFF_S[1])
                 continue
+            except BrokerUnavailable as error:
+                stop.wait(self._outage.failed(error))
+                continue
+            self._outage.over()
             backoff_s = _BACKOFF_S[0]
             if handled and on_batch is not None:
                 on_batch(self.loop.stats())
@@ -150,7 +160,7 @@ class EvaluatorService:
     def _missing_topics(self, wanted: frozenset[str]) -> list[str]:
         """Those that do not exist; the broker is asked again before one is called missing."""
         if not wanted <= self._existing:
-            self._existing = frozenset(self._transport.admin().topics())
+            self._existing = self._transport.admin().topic_names()
         return sorted(wanted - self._existing)
 
 

@@ -82,7 +82,7 @@ class TopicLog:
     def _open_reader(self) -> tuple[Consumer, dict[TopicPartition, int]]:
         """The reader, and a copy of where it stands: kept only when all was read."""
         if self._reader is None:
-            found = self._transport.admin().topics().get(self._topic)
+            found = self._transport.admin().topics([self._topic]).get(self._topic)
             partitions = [TopicPartition(self._topic, n) for n in range(found.partitions if found else 0)]
             if not partitions:
                 raise TransportError(f"there is no topic {self._topic}; run: afl-stream topics apply")

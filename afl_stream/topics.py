@@ -9,7 +9,14 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from afl_stream.config import StreamConfig
-from afl_stream.errors import TopicMissing, TopicNameRefused, TopicTooSmall
+from afl_stream.errors import (
+    DeclarationError,
+    PartitionsDiffer,
+    TooFewPartitions,
+    TopicMissing,
+    TopicNameRefused,
+    TopicTooSmall,
+)
 from afl_stream.limits import MAX_TOPIC_NAME_CHARS, RECORD_OVERHEAD_BYTES
 from afl_stream.topic_declarations import TopicDeclaration, load_declarations
 
@@ -17,6 +24,8 @@ from afl_stream.topic_declarations import TopicDeclaration, load_declarations
 FIXED_KINDS: Final = ("control", "commands", "external", "lifecycle", "definitions", "schemas")
 #: Topics that records are read from and dead-lettered; the others are read by people and tools.
 _DEAD_LETTERED_KINDS: Final = ("control", "commands", "external")
+#: Topics that share the workflows out in the same way: one evaluator owns a workflow's partition of all three.
+_CO_PARTITIONED_KINDS: Final = ("control", "commands", "external")
 #: What Kafka itself takes when a topic does not say.
 _KAFKA_MAX_MESSAGE_BYTES: Final = 1_048_588
 
@@ -66,7 +75,8 @@ class TopicPlan:
 class Topology:
     """Names and sizes of every topic of one deployment.
 
-    Raises TopicNameRefused for a name that Kafka would not take.
+    Raises TopicNameRefused for a name that Kafka would not take, and DeclarationError when control, commands and
+    external are declared with another number of partitions than `topics.control_partitions`.
     """
 
     def __init__(self, config: StreamConfig, declarations: Mapping[str, TopicDeclaration] | None = None) -> None:
@@ -76,6 +86,12 @@ class Topology:
         self._shared = {facet: self._filled(topic) for facet, topic in self._declared["facet"].shared.items()}
         for name in (*self._fixed.values(), *self._shared.values()):
             check_topic_name(name)
+        wanted = config.topics.control_partitions
+        for kind in _CO_PARTITIONED_KINDS:
+            declared = self._count(self._declared[kind].partitions)
+            if declared != wanted:
+                expected = f"{wanted}, the setting topics.control_partitions: the same for control, commands, external"
+                raise DeclarationError(f"topics/{kind}.toml", "partitions", declared, expected)
 
     def control(self) -> str:
         """Topic of the answers."""
@@ -169,12 +185,20 @@ class Topology:
             specs[self.dlq(name)] = self._spec("dlq", self.dlq(name))
         return list(specs.values())
 
+    def names(self, facets: Iterable[str]) -> list[str]:
+        """Return the name of every topic that a deployment with these facets needs."""
+        return [spec.name for spec in self.specs(facets)]
+
     def plan(self, facets: Iterable[str], existing: Mapping[str, ExistingTopic]) -> list[TopicPlan]:
         """Say for every topic that is needed whether it is to be created, is as declared, or differs and in what."""
         return [_planned(spec, existing.get(spec.name)) for spec in self.specs(facets)]
 
     def require(self, facets: Iterable[str], existing: Mapping[str, ExistingTopic]) -> None:
-        """Refuse to start on topics that are missing or too small: raises TopicMissing or TopicTooSmall."""
+        """Refuse to start on topics that are missing or not as they must be.
+
+        Raises TopicMissing, TopicTooSmall (bytes), PartitionsDiffer (control, commands and external) and
+        TooFewPartitions (any other). More partitions than declared are no harm there.
+        """
         needed_bytes = self._config.max_event_bytes + RECORD_OVERHEAD_BYTES
         for spec in self.specs(facets):
             found = existing.get(spec.name)
@@ -183,6 +207,17 @@ class Topology:
             limit = int(found.settings.get("max.message.bytes", _KAFKA_MAX_MESSAGE_BYTES))
             if limit < needed_bytes and spec.name != self.schemas():
                 raise TopicTooSmall(spec.name, limit, needed_bytes)
+        self._require_partitions(facets, existing)
+
+    def _require_partitions(self, facets: Iterable[str], existing: Mapping[str, ExistingTopic]) -> None:
+        expected, bootstrap = self._config.topics.control_partitions, self._config.kafka.bootstrap
+        together = {self._fixed[kind]: existing[self._fixed[kind]].partitions for kind in _CO_PARTITIONED_KINDS}
+        if set(together.values()) != {expected}:
+            raise PartitionsDiffer(together, expected, bootstrap)
+        for spec in self.specs(facets):
+            found = existing[spec.name].partitions
+            if found < spec.partitions:
+                raise TooFewPartitions(spec.name, found, spec.partitions, bootstrap)
 
     def _purpose(self, topic: str, facets: Iterable[str]) -> str:
         mine = [facet for facet in sorted(set(facets)) if self.facet(facet) == topic]

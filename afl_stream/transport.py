@@ -5,7 +5,7 @@ Threading: a `Producer` and an `Admin` may be used by any thread; a `Consumer` b
 its callbacks (assignment, revocation) run inside `poll`, `consume` and `close` on that thread.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -55,12 +55,16 @@ class Watermarks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """A topic as the broker has it; `settings` are the topic's own (retention.ms, cleanup.policy, ...)."""
+    """A topic as the broker has it; `settings` are the topic's own (retention.ms, cleanup.policy, ...).
+
+    `topic_id` is another one when a topic is deleted and made again under the same name; "": the broker tells none.
+    """
 
     name: str
     partitions: int
     replication: int = 1
     settings: Mapping[str, str]
+    topic_id: str = ""
 
 
 class Assignor(StrEnum):
@@ -171,7 +175,11 @@ class Admin(Protocol):
     def cluster_id(self) -> str:
         """Names the cluster: positions in the store belong to one. Raises BrokerUnavailable."""
 
-    def topics(self) -> dict[str, TopicDescription]: ...
+    def topic_names(self) -> frozenset[str]:
+        """The names of all topics. Costs one request, however many there are. Raises BrokerUnavailable."""
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        """The topics of these names, as far as they exist, or all that there are. Raises BrokerUnavailable."""
 
     def create_topic(
         self, name: str, *, partitions: int, replication: int = 1, settings: Mapping[str, str] | None = None
@@ -232,6 +240,39 @@ class QueueFull(TransportError):
 
 class BrokerUnavailable(TransportError):
     """Nobody answers right now; the call may succeed later."""
+
+
+class NotAuthorized(TransportError):
+    """The broker knows who we are, and does not allow it. `resource`: a topic, a group, the cluster, in words."""
+
+    def __init__(self, resource: str, detail: str) -> None:
+        super().__init__(f"not allowed: {resource} ({detail}); an ACL for this user is missing")
+        self.resource = resource
+
+
+class AuthenticationFailed(TransportError):
+    """The broker refuses the credentials, or the way of giving them."""
+
+    def __init__(self, address: str, detail: str) -> None:
+        super().__init__(f"{address} refuses the credentials: {detail}; see the settings security.protocol and sasl.*")
+        self.address = address
+
+
+class BrokerTooOld(TransportError):
+    """The broker lacks something that is needed."""
+
+    def __init__(self, address: str, lacking: str, remedy: str) -> None:
+        super().__init__(f"the broker at {address} is too old: {lacking}; {remedy}")
+        self.address = address
+
+
+class WrongCluster(TransportError):
+    """The cluster is another one than expected. `where` says who expects it."""
+
+    def __init__(self, expected: str, found: str, where: str, remedy: str = "") -> None:
+        said = f"{where} belongs to cluster {expected}, and this is cluster {found}; nothing was read"
+        super().__init__(f"{said}. {remedy}" if remedy else said)
+        self.expected, self.found = expected, found
 
 
 class OffsetOutOfRange(TransportError):

@@ -96,6 +96,8 @@ class MemoryStore(PublicStore):
         for first, last in batch.published:
             self._drop_published(first, last)
         for move in batch.positions:
+            if move.replaces is not None:
+                del self._positions[move.replaces]
             self._positions[move.position] = move.next_offset
         for parked in batch.parked:
             self._parked[parked.id] = parked
@@ -141,7 +143,9 @@ class MemoryStore(PublicStore):
         moved: dict[Position, int] = {}
         for move in batch.positions:
             found = moved.get(move.position, self._positions.get(move.position))
-            if found != move.expected:
+            if move.replaces is not None and found is None:
+                found = self._positions.get(move.replaces)
+            if found != move.expected or (move.replaces is not None and move.position in self._positions):
                 raise PositionLost(
                     topic=move.position.topic, partition=move.position.partition, expected=move.expected, found=found
                 )

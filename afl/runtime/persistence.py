@@ -133,20 +133,30 @@ class StoredOutboxRecord(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A place in a log: reading goes on at `next_offset`."""
+    """A place in a log: reading goes on at `next_offset`.
+
+    The topic's id is part of what it is: a topic deleted and made again is another log. "": not known, as in rows of
+    stores that did not keep it.
+    """
 
     cluster_id: str
     topic: str
     partition: int
+    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionMove:
-    """Advance a position by compare-and-set. `expected` None: there is none yet."""
+    """Advance a position by compare-and-set. `expected` None: there is none yet.
+
+    With `replaces`, `expected` is what the store has under that other identity of the same place: its row goes, and
+    this one takes over. The store must have none under this one's own identity.
+    """
 
     position: Position
     expected: int | None
     next_offset: int
+    replaces: Position | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from afl.runtime.persistence import (
     Batch,
     OutboxRecord,
     ParkedRecord,
+    Position,
     PositionMove,
     StepDocument,
     StoredOutboxRecord,
@@ -75,6 +76,7 @@ SELECT_PARKED: Final = """
 SELECT id, workflow_id, step_id, topic, partition, "offset", key, value, headers, parked_at_ms, expires_at_ms
 FROM parked
 """
+_INSERT_POSITION: Final = "INSERT OR IGNORE INTO position VALUES (?, ?, ?, ?, ?)"
 UPSERT_PARKED: Final = """
 INSERT INTO parked(
     id, workflow_id, step_id, topic, partition, "offset", key, value, headers, parked_at_ms, expires_at_ms)
@@ -161,19 +163,31 @@ def column_value(value: object) -> object:
     return key_of(value) if isinstance(value, str) else value
 
 
+def _position_key(place: Position) -> tuple[object, ...]:
+    return key_of(place.cluster_id), key_of(place.topic), place.partition, key_of(place.topic_id)
+
+
 def move_position(db: sqlite3.Connection, move: PositionMove) -> None:
     """Advance a position. PositionLost when it is not where the move expects it."""
     place = move.position
-    key = (key_of(place.cluster_id), key_of(place.topic), place.partition)
-    where = "WHERE cluster_id = ? AND topic = ? AND partition = ?"
-    if move.expected is None:
-        moved = db.execute("INSERT OR IGNORE INTO position VALUES (?, ?, ?, ?)", (*key, move.next_offset)).rowcount
+    key = _position_key(place)
+    where = "WHERE cluster_id = ? AND topic = ? AND partition = ? AND topic_id = ?"
+    if move.replaces is not None:
+        went = db.execute(
+            f"DELETE FROM position {where} AND next_offset = ?", (*_position_key(move.replaces), move.expected)
+        ).rowcount
+        moved = db.execute(_INSERT_POSITION, (*key, move.next_offset)).rowcount if went else 0
+    elif move.expected is None:
+        moved = db.execute(_INSERT_POSITION, (*key, move.next_offset)).rowcount
     else:
         moved = db.execute(
             f"UPDATE position SET next_offset = ? {where} AND next_offset = ?", (move.next_offset, *key, move.expected)
         ).rowcount
     if moved != 1:
-        found = db.execute(f"SELECT next_offset FROM position {where}", key).fetchone()
+        query = f"SELECT next_offset FROM position {where}"
+        found = db.execute(query, key).fetchone()
+        if found is None and move.replaces is not None:
+            found = db.execute(query, _position_key(move.replaces)).fetchone()
         raise PositionLost(
             topic=place.topic,
             partition=place.partition,

@@ -16,7 +16,7 @@ from afl.runtime.public_store import ENTITY_TABLES, RUNNING_TASK_INDEX, EntityTa
 #: Marks the file as ours, in its header. Never change it.
 APPLICATION_ID: Final = 0x41464C53  # "AFLS"
 #: Version of the tables below, in the file's header. Raise it with every change; the version before is still read.
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
@@ -44,8 +44,8 @@ CREATE TABLE outbox(
     sequence INTEGER PRIMARY KEY AUTOINCREMENT, created_at_ms INTEGER NOT NULL, lane NOT NULL, topic NOT NULL,
     key BLOB, value BLOB, headers BLOB);
 CREATE TABLE position(
-    cluster_id, topic, partition INTEGER, next_offset INTEGER NOT NULL,
-    PRIMARY KEY (cluster_id, topic, partition)) WITHOUT ROWID;
+    cluster_id, topic, partition INTEGER, topic_id, next_offset INTEGER NOT NULL,
+    PRIMARY KEY (cluster_id, topic, partition, topic_id)) WITHOUT ROWID;
 CREATE TABLE parked(
     sequence INTEGER PRIMARY KEY, id UNIQUE NOT NULL, workflow_id NOT NULL, step_id NOT NULL, topic NOT NULL,
     partition INTEGER NOT NULL, "offset" INTEGER NOT NULL, key BLOB, value BLOB, headers BLOB,
@@ -58,6 +58,18 @@ CREATE UNIQUE INDEX {running} ON tasks(step_id) WHERE state = 'running' AND step
 CREATE INDEX tasks_pending ON tasks(task_list_name, name, created, sequence) WHERE state = 'pending';
 CREATE INDEX logs_runner ON logs(runner_id);
 """
+
+#: From format 1, whose positions did not say which topic of a name they were in: '' stands for that.
+_FROM_FORMAT_1: Final = (
+    "ALTER TABLE position RENAME TO position_1",
+    """
+    CREATE TABLE position(
+        cluster_id, topic, partition INTEGER, topic_id, next_offset INTEGER NOT NULL,
+        PRIMARY KEY (cluster_id, topic, partition, topic_id)) WITHOUT ROWID
+    """,
+    "INSERT INTO position SELECT cluster_id, topic, partition, '', next_offset FROM position_1",
+    "DROP TABLE position_1",
+)
 
 
 def _entity_table(table: EntityTable) -> str:
@@ -78,7 +90,8 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
 
     The file's own header is read first, so that SQLite never touches a file that is somebody else's. A new store is
     made in one transaction, header included, before the file is switched to a write-ahead log: a crash leaves either
-    an empty file or a store, and of two processes that make it at the same time the second finds it made.
+    an empty file or a store, and of two processes that make it at the same time the second finds it made. A store of
+    the format before is brought to this one, in one transaction too.
 
     Raises StoreUnavailable (directory missing or closed to writing, no such file), StoreCorrupt (not a SQLite file,
     or damaged), ForeignStore (another program's file, another prefix's, or another format's).
@@ -96,6 +109,7 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
         if not header:
             _make_tables(connection, prefix)
         _check_identity(path, connection, prefix)
+        _migrate(path, connection)
         _switch_to_write_ahead_log(connection, busy_timeout_s)
     except BaseException as error:
         if connection is not None:
@@ -157,9 +171,12 @@ def _check_header(path: Path, header: bytes) -> None:
 
 
 def _check_format(path: Path, found: int) -> None:
-    if not max(1, FORMAT - 1) <= found <= FORMAT:
-        expected = f"format {FORMAT}" if FORMAT == 1 else f"format {FORMAT - 1} or {FORMAT}"
-        raise ForeignStore(path=str(path), found=f"a workflow store of format {found}", expected=expected)
+    if not FORMAT - 1 <= found <= FORMAT:
+        raise ForeignStore(
+            path=str(path),
+            found=f"a workflow store of format {found}",
+            expected=f"format {FORMAT - 1} or {FORMAT}",
+        )
 
 
 def _make_tables(connection: sqlite3.Connection, prefix: str) -> None:
@@ -194,6 +211,26 @@ def _check_identity(path: Path, connection: sqlite3.Connection, prefix: str) -> 
         raise ForeignStore(
             path=str(path), found=f"the store of topic prefix {row[0]!r}", expected=f"that of prefix {prefix!r}"
         )
+
+
+def _migrate(path: Path, connection: sqlite3.Connection) -> None:
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    if found == FORMAT:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have been faster.
+        (found,) = connection.execute("PRAGMA user_version").fetchone()
+        _check_format(path, found)
+        if found < FORMAT:
+            for statement in _FROM_FORMAT_1:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def _switch_to_write_ahead_log(connection: sqlite3.Connection, busy_timeout_s: float) -> None:

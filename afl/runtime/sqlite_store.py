@@ -236,8 +236,11 @@ class SqliteStore(PublicStore):
 
     def positions(self) -> dict[Position, int]:
         """Return every position with its next offset."""
-        rows = self._file.rows("SELECT cluster_id, topic, partition, next_offset FROM position")
-        return {Position(text_of(row[0]), text_of(row[1]), row[2]): row[3] for row in rows}
+        rows = self._file.rows("SELECT cluster_id, topic, partition, topic_id, next_offset FROM position")
+        return {
+            Position(text_of(cluster_id), text_of(topic), partition, text_of(topic_id)): next_offset
+            for cluster_id, topic, partition, topic_id, next_offset in rows
+        }
 
     def parked(
         self,

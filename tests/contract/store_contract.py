@@ -375,6 +375,39 @@ class StoreContract:
 
         assert caught.value.found is None
 
+    def test_a_topic_made_again_has_a_position_of_its_own(self, store: WholeStore) -> None:
+        first, second = CONTROL_0._replace(topic_id="t1"), CONTROL_0._replace(topic_id="t2")
+        for place, next_offset in ((CONTROL_0, 1), (first, 2), (second, 3)):
+            store.commit_batch(Batch(positions=[PositionMove(position=place, expected=None, next_offset=next_offset)]))
+
+        assert store.positions() == {CONTROL_0: 1, first: 2, second: 3}
+
+    def test_a_position_takes_over_from_the_one_that_it_replaces(self, store: WholeStore) -> None:
+        known = CONTROL_0._replace(topic_id="t1")
+        store.commit_batch(Batch(positions=[PositionMove(position=CONTROL_0, expected=None, next_offset=5)]))
+
+        store.commit_batch(
+            Batch(positions=[PositionMove(position=known, expected=5, next_offset=7, replaces=CONTROL_0)])
+        )
+
+        assert store.positions() == {known: 7}
+
+    @pytest.mark.parametrize(("expected", "found"), [(4, 5), (5, 9)], ids=["moved", "taken over already"])
+    def test_what_another_was_faster_with_is_not_replaced(self, store: WholeStore, expected: int, found: int) -> None:
+        known = CONTROL_0._replace(topic_id="t1")
+        before = {CONTROL_0: 5} if found == 5 else {CONTROL_0: 5, known: 9}
+        store.commit_batch(
+            Batch(positions=[PositionMove(position=p, expected=None, next_offset=n) for p, n in before.items()])
+        )
+
+        with pytest.raises(PositionLost) as caught:
+            store.commit_batch(
+                Batch(positions=[PositionMove(position=known, expected=expected, next_offset=7, replaces=CONTROL_0)])
+            )
+
+        assert (caught.value.expected, caught.value.found) == (expected, found)
+        assert store.positions() == before
+
     def test_parked_records_are_found_by_step_workflow_and_expiry(self, store: WholeStore) -> None:
         first = parked_record("t/0/1", step_id="w:a", expires_at_ms=100, at_ms=2)
         second = parked_record("t/0/2", step_id="w:b", expires_at_ms=200, at_ms=1)

@@ -22,7 +22,7 @@ from afl.runtime.errors import (
     VersionMismatchError,
     WorkflowConflict,
 )
-from afl.runtime.persistence import Batch
+from afl.runtime.persistence import Batch, PositionMove
 from afl.runtime.sqlite_schema import APPLICATION_ID, FORMAT
 from afl.runtime.sqlite_store import SqliteStore
 from tests.contract.public_face_contract import PublicFaceContract
@@ -337,7 +337,7 @@ def store_of_another_prefix(path: Path) -> None:
     [
         (header_with(0, 0), "SQLite database of another program", f"{APPLICATION_ID:#010x}"),
         (header_with(0x0F055111, 4), "SQLite database of another program (application id 0x0f055111)", "store"),
-        (header_with(APPLICATION_ID, FORMAT + 1), f"format {FORMAT + 1}", f"format {FORMAT}"),
+        (header_with(APPLICATION_ID, FORMAT + 1), f"format {FORMAT + 1}", f"format {FORMAT - 1} or {FORMAT}"),
         (store_of_another_prefix, "'tenant.'", "'afl.'"),
     ],
 )
@@ -355,6 +355,53 @@ def test_a_foreign_file_is_named_and_left_alone(
     assert str(path) in str(caught.value)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+#: How the release before kept positions.
+POSITIONS_OF_FORMAT_1 = """
+CREATE TABLE position(
+    cluster_id, topic, partition INTEGER, next_offset INTEGER NOT NULL,
+    PRIMARY KEY (cluster_id, topic, partition)) WITHOUT ROWID
+"""
+
+
+def store_of_format_1(path: Path) -> None:
+    """A store with a workflow, and a position of a topic whose id nobody noted."""
+    store = SqliteStore(path)
+    start(store, "w", step_document("w:a"))
+    store.close()
+    with sqlite3.connect(path) as file:
+        file.execute("DROP TABLE position")
+        file.execute(POSITIONS_OF_FORMAT_1)
+        file.execute("INSERT INTO position VALUES (?, ?, ?, ?)", (*CONTROL_0[:3], 5))
+        file.execute("PRAGMA user_version = 1")
+    file.close()
+
+
+def test_a_store_of_the_format_before_goes_on(path: Path) -> None:
+    store_of_format_1(path)
+
+    store = SqliteStore(path, create=False)
+    known = CONTROL_0._replace(topic_id="t1")
+
+    assert store.positions() == {CONTROL_0: 5}
+    store.commit_batch(Batch(positions=[PositionMove(position=known, expected=5, next_offset=6, replaces=CONTROL_0)]))
+    store.close()
+    again = SqliteStore(path, create=False)
+    assert again.positions() == {known: 6}
+    assert [step.id for step in again.load_steps("w")] == ["w:a"]
+    again.close()
+
+
+def test_a_store_of_the_format_before_and_of_another_prefix_is_left_alone(path: Path) -> None:
+    store_of_format_1(path)
+
+    with pytest.raises(ForeignStore):
+        SqliteStore(path, "tenant.")
+
+    with sqlite3.connect(path) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (1,)
+    file.close()
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
-from afl.runtime.persistence import COMPLETED
+from afl.compiled import CompiledProgram
+from afl.runtime.persistence import COMPLETED, EngineStore, StepDocument, WorkflowRow
 from afl.runtime.states import EventState, StepState
-from afl_stream.embedded import EmbeddedTransport
-from afl_stream.messages import Event, StartWorkflow, StepContinue, StepFailed
+from afl_stream.client import Client
+from afl_stream.codec import Codec
+from afl_stream.config import StreamConfig
+from afl_stream.messages import Event, Lifecycle, Message, StartWorkflow, StepContinue, StepFailed
+from afl_stream.topics import Topology
 from afl_stream.transport import CommittedOffset, Record, TopicPartition
-from tests.scenarios.loop_harness import Deployment, facets_with_events, unique_ids
+from tests.scenarios.loop_harness import facets_with_events, unique_ids
 
 
-def assert_delivered(deployment: Deployment, workflow_ids: Iterable[str]) -> None:
+class Observed(Protocol):
+    """A deployment as these checks look at it, whichever transport carries its records."""
+
+    @property
+    def config(self) -> StreamConfig: ...
+    @property
+    def topology(self) -> Topology: ...
+    @property
+    def client(self) -> Client: ...
+    @property
+    def codec(self) -> Codec: ...
+    @property
+    def programs(self) -> Sequence[CompiledProgram]: ...
+    @property
+    def store(self) -> EngineStore: ...
+    @property
+    def agent_group(self) -> str:
+        """The group that all agents of the deployment are in."""
+
+    def workflow(self, workflow_id: str) -> WorkflowRow: ...
+    def steps(self, workflow_id: str) -> list[StepDocument]: ...
+    def milestones(self, workflow_id: str) -> list[Lifecycle]: ...
+    def records(self, topic: str) -> list[Record]: ...
+    def messages(self, topic: str) -> list[Message]: ...
+    def committed(self, group: str, topics: Sequence[str]) -> Mapping[TopicPartition, CommittedOffset]: ...
+
+
+def assert_delivered(deployment: Observed, workflow_ids: Iterable[str]) -> None:
     """Every workflow has completed, every step was made and every event asked and answered once."""
     asked: set[str] = set()
     for workflow_id in workflow_ids:
@@ -38,28 +70,32 @@ def assert_delivered(deployment: Deployment, workflow_ids: Iterable[str]) -> Non
     assert deployment.store.runnable_workflows() == []
 
 
-def assert_no_offset_past_its_effect(deployment: Deployment) -> None:
-    """Neither the stored positions, nor what the groups have committed, may lie behind unfinished work."""
+def assert_no_offset_past_its_effect(deployment: Observed) -> None:
+    """Neither the stored positions, nor what the groups have committed, may lie behind unfinished work.
+
+    Offsets are read before their effects, so that parties may be at work meanwhile.
+    """
     topology = deployment.topology
+    topics = [topology.facet(facet) for facet in facets_with_events(deployment.programs)]
+    read = [topology.control(), topology.commands()]
+    agents = deployment.committed(deployment.agent_group, topics)
+    evaluators = deployment.committed(deployment.config.evaluator_group, read)
     stored = {
         TopicPartition(position.topic, position.partition): offset
         for position, offset in deployment.store.positions().items()
     }
-    evaluators = _committed(deployment, deployment.config.evaluator_group, [topology.control(), topology.commands()])
-    for topic in (topology.control(), topology.commands()):
+    for place, committed in evaluators.items():
+        assert committed.offset <= stored.get(place, 0), f"{place} was committed past the stored position"
+    for topic in read:
         for record in deployment.records(topic):
             place = record.topic_partition
             if record.offset < stored.get(place, 0):
                 assert _has_effect(deployment, record), f"{place} at {record.offset} has no effect in the store"
-    for place, committed in evaluators.items():
-        assert committed.offset <= stored.get(place, 0), f"{place} was committed past the stored position"
     answered = {
         message.step_id
         for message in deployment.messages(topology.control())
         if isinstance(message, StepContinue | StepFailed)
     }
-    topics = [topology.facet(facet) for facet in facets_with_events(deployment.programs)]
-    agents = _committed(deployment, "workers", topics)
     for topic in topics:
         for record in deployment.records(topic):
             committed_offset = agents.get(record.topic_partition)
@@ -69,17 +105,8 @@ def assert_no_offset_past_its_effect(deployment: Deployment) -> None:
                 assert event.step_id in answered, f"{event.id} was committed without an answer"
 
 
-def _committed(deployment: Deployment, group: str, topics: list[str]) -> dict[TopicPartition, CommittedOffset]:
-    described = deployment.broker.topics()
-    places = [TopicPartition(topic, n) for topic in topics for n in range(described[topic].partitions)]
-    reader = EmbeddedTransport(deployment.broker).consumer(group)
-    found = reader.committed(places)
-    reader.close()
-    return found
-
-
-def _has_effect(deployment: Deployment, record: Record) -> bool:
-    message = deployment.codec.decode(record.value, record.headers)
+def _has_effect(deployment: Observed, record: Record) -> bool:
+    message = deployment.codec.decode(record.value, record.headers, json_allowed=True)
     if isinstance(message, StartWorkflow):
         return deployment.store.load_workflow(message.workflow_id) is not None
     assert isinstance(message, StepContinue)

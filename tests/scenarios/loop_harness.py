@@ -37,7 +37,7 @@ from afl_stream.messages import Event, Lifecycle, Message, workflow_of
 from afl_stream.partitioner import partition_for
 from afl_stream.service import EvaluatorService, open_codec
 from afl_stream.topics import Topology
-from afl_stream.transport import Headers, Record, TopicPartition
+from afl_stream.transport import CommittedOffset, Headers, Record, TopicPartition
 
 START_MS = 1_700_000_000_000
 #: Rounds after which a run that has not ended never will.
@@ -123,7 +123,11 @@ class Worker:
         self.faults = faults
         self.transport = EmbeddedTransport(deployment.broker, probe=faults.probe)
         config = AgentConfig(
-            stream=deployment.config, name="worker", group="workers", commit_interval_s=0.0, poll_timeout_s=0.0
+            stream=deployment.config,
+            name="worker",
+            group=deployment.agent_group,
+            commit_interval_s=0.0,
+            poll_timeout_s=0.0,
         )
         self.agent = Agent(config, self.transport, probe=faults.probe)
         for facet, handler in handlers.items():
@@ -146,6 +150,8 @@ class Worker:
 
 class Deployment:
     """Topics, files and parties of one deployment; without a directory it lives in memory and cannot restart."""
+
+    agent_group = "workers"
 
     def __init__(
         self,
@@ -267,6 +273,14 @@ class Deployment:
             found.extend(batch)
         reader.close()
         return sorted(found, key=lambda record: (record.partition, record.offset))
+
+    def committed(self, group: str, topics: Sequence[str]) -> dict[TopicPartition, CommittedOffset]:
+        """What a group has committed on some topics; partitions without an offset are left out."""
+        described = self.broker.topics()
+        reader = EmbeddedTransport(self.broker).consumer(group)
+        found = reader.committed([TopicPartition(t, n) for t in topics for n in range(described[t].partitions)])
+        reader.close()
+        return found
 
     def messages(self, topic: str) -> list[Message]:
         return [self.codec.decode(r.value, r.headers, json_allowed=True) for r in self.records(topic)]

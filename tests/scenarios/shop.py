@@ -7,7 +7,8 @@ from typing import Any
 
 from afl.runtime.persistence import StepDocument
 from afl_stream.agent import HandlerContext
-from tests.scenarios.loop_harness import Deployment, Handler
+from tests.scenarios.delivery_checks import Observed
+from tests.scenarios.loop_harness import Handler
 
 SHOP = """
 namespace shop {
@@ -48,11 +49,11 @@ class Handlers:
         return {"label": f"{payload['total']} for call {self.calls[context.event_id]}"}
 
 
-def start_orders(deployment: Deployment, count: int) -> list[str]:
-    return [deployment.client.start(ORDER, {"items": ITEMS}, workflow_id=f"order-{number}") for number in range(count)]
+def start_orders(deployment: Observed, count: int, stem: str = "order") -> list[str]:
+    return [deployment.client.start(ORDER, {"items": ITEMS}, workflow_id=f"{stem}-{n}") for n in range(count)]
 
 
-def assert_one_answer_each(deployment: Deployment, workflow_id: str) -> None:
+def assert_one_answer_each(deployment: Observed, workflow_id: str) -> None:
     """What the steps hold, what was made of it, and the outputs are of one and the same answer to each event."""
     steps = deployment.steps(workflow_id)
     prices: list[StepDocument] = [s for s in steps if s.facet_name == "shop.Price"]

@@ -96,6 +96,8 @@ class Life:
         deployment = self._deployment
         evaluator = deployment.evaluator(self._faults["evaluator"])
         worker = deployment.worker(self._handlers(), self._faults["agent"])
+        # The second round is for a first read of the agent, before others join it.
+        deployment.round()
         deployment.round()
         for _ in range(2):
             # Everybody gives partitions up and takes them again, while outbox rows wait to be deleted.

@@ -92,7 +92,8 @@ def test_a_position_that_somebody_else_has_moved_is_given_up_and_read_again() ->
     control = deployment.topology.control()
     deployment.send(StepContinue(step_id=desk.step(FIRST).id, result={"answer": "skipped by the other"}))
     deployment.send(StepContinue(step_id=desk.step(FIRST).id, result={"answer": THIRD}))
-    place = Position(deployment.broker.cluster_id, control, 0)
+    topic_id = deployment.broker.topics()[control].topic_id
+    place = Position(deployment.broker.cluster_id, control, 0, topic_id)
     move = PositionMove(position=place, expected=deployment.store.positions().get(place), next_offset=1)
     deployment.store.commit_batch(Batch(positions=[move]))
 

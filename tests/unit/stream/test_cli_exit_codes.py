@@ -14,12 +14,20 @@ from afl_stream.cli import afl_stream, main
 from afl_stream.client import NotInTime
 from afl_stream.commands.failures import exit_code_of, message_of
 from afl_stream.commands.refusals import CommandRefused, NotFound
-from afl_stream.control import PositionOutsideLog
 from afl_stream.definitions import UnknownProgram
 from afl_stream.embedded_file import FileInUse, FileUnusable
-from afl_stream.errors import ConfigError, SchemaUnavailable, TopicMissing, TopicNameRefused, ValueRefused
+from afl_stream.errors import (
+    ConfigError,
+    PartitionsDiffer,
+    SchemaUnavailable,
+    TooFewPartitions,
+    TopicMissing,
+    TopicNameRefused,
+    ValueRefused,
+)
 from afl_stream.exit_codes import MEANINGS, ExitCode, table
 from afl_stream.handler_modules import HandlerModuleError
+from afl_stream.positions import PositionOutsideLog, TopicMadeAnew
 from afl_stream.runs import ServiceEnded
 from afl_stream.transport import BrokerUnavailable, TopicPartition, UnknownTopic
 
@@ -63,6 +71,9 @@ def test_the_numbers_stay_what_scripts_know() -> None:
         (BrokerUnavailable("away"), 3),
         (SchemaUnavailable("s", "away"), 3),
         (PositionOutsideLog(TopicPartition("t", 0), 5, 0, 3), 3),
+        (TooFewPartitions("t", 1, 2), 3),
+        (PartitionsDiffer({"a": 1, "b": 2}, 2), 3),
+        (TopicMadeAnew(TopicPartition("t", 0), 5, "t1", "t2"), 3),
         (PermissionError(13, "Permission denied", "audit.jsonl"), 3),
         (NotInTime("the end", 1), 4),
         (KeyError("x"), 70),

@@ -10,7 +10,7 @@ import pytest
 from afl_stream.agent_handlers import Outcome, Raised, Returned, TimedOut, is_async, takes_context
 from afl_stream.embedded import Crash
 from afl_stream.handler_modules import Handler
-from afl_stream.handler_pool import Call, HandlerPool
+from afl_stream.handler_pool import Call, HandlerPool, Lot
 from tests.eventually import eventually
 
 
@@ -31,10 +31,9 @@ class Bench:
             ({},),
             is_async=is_async(handler),
             timeout_s=timeout_s,
-            alone=False,
             on_outcome=self.outcomes.put,
         )
-        self.pool.run(call)
+        self.pool.run(Lot(call))
         return call
 
     def outcome(self) -> Outcome:

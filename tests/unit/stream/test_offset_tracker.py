@@ -47,7 +47,7 @@ def test_finished_records_above_the_position_are_not_run_again_after_a_restart()
     assert [offset for offset in range(10, 15) if after.take(offset)] == [10, 12, 14]
     for offset in (10, 12, 14):
         after.finish(offset)
-    assert checkpoint_of(after) == CommittedOffset(offset=15, metadata="")
+    assert checkpoint_of(after, clean=True) == CommittedOffset(offset=15, metadata="")
 
 
 def test_marks_of_records_not_yet_read_again_survive_the_next_commit() -> None:
@@ -105,9 +105,23 @@ def test_the_window_ends_so_many_records_past_the_oldest_unfinished_one() -> Non
     assert progress.has_room_for(23)
 
 
-def test_only_the_first_window_after_an_assignment_is_doubtful() -> None:
-    progress = progress_at(20, window=3)
+def announced(progress: PartitionProgress) -> PartitionProgress:
+    progress.is_announced = True
+    return progress
 
+
+def test_after_a_member_that_left_in_good_order_nothing_is_doubtful_once_the_next_has_said_that_it_is_at_work() -> None:
+    left = progress_at(20, window=3).checkpoint(clean=True)
+
+    progress = PartitionProgress(left, 3)
+    assert progress.is_doubtful(20)
+    assert not announced(progress).is_doubtful(20)
+
+
+def test_after_a_member_that_did_not_leave_the_first_window_is_doubtful() -> None:
+    died = progress_at(20, window=3).checkpoint()
+
+    progress = announced(PartitionProgress(died, 3))
     assert progress.is_doubtful(22)
     assert not progress.is_doubtful(23)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from afl_stream.errors import Reason, SchemaUnavailable, Unreadable
-from afl_stream.headers import cloud_event_id, dead_letter_headers, header, headers_for, trace_context
+from afl_stream.headers import ContinueHeaders, cloud_event_id, dead_letter_headers, header, headers_for, trace_context
 from afl_stream.messages import (
     CancelWorkflow,
     Event,
@@ -55,6 +55,14 @@ def test_an_answer_carries_the_trace_of_its_event_and_the_time_it_is_told() -> N
     assert header(headers, "ce_id") == "w:ab#2:StepContinue"
     assert header(headers, "ce_time") == "1970-01-01T00:00:00.000Z"
     assert header(headers, "other") is None
+
+
+def test_the_headers_of_recurring_answers_are_those_of_any_answer() -> None:
+    answer = StepContinue(step_id="w:ab", workflow_id="w", event_id="w:ab#2", attempt=2)
+
+    recurring = ContinueHeaders(source="/afl/agent").of(event=EVENT, at_ms=5, caused_by=TRACE)
+
+    assert recurring == headers_for(answer, source="/afl/agent", at_ms=5, caused_by=TRACE)
 
 
 def test_trace_context_is_passed_on_and_nothing_else() -> None:

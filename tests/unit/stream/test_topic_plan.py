@@ -1,13 +1,20 @@
 """The topics of a deployment: names, sizes, and what is to be done about them."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from afl_stream.config import StreamConfig, TopicSettings
-from afl_stream.errors import DeclarationError, TopicMissing, TopicNameRefused, TopicTooSmall
+from afl_stream.errors import (
+    DeclarationError,
+    PartitionsDiffer,
+    TooFewPartitions,
+    TopicMissing,
+    TopicNameRefused,
+    TopicTooSmall,
+)
 from afl_stream.resources import topic_texts
 from afl_stream.topic_declarations import KINDS, load_declarations, parse_declaration
 from afl_stream.topics import PlanAction, Topology, check_topic_name
@@ -161,6 +168,57 @@ def test_a_topic_that_takes_less_than_max_event_bytes_is_refused_at_start() -> N
 
     with pytest.raises(TopicTooSmall, match=r"afl\.events\.a\.B takes records of 100000 bytes"):
         names.require(["a.B"], existing)
+
+
+@pytest.mark.parametrize("topic", ["afl.events.a.B", "afl.lifecycle"])
+def test_a_topic_with_fewer_partitions_than_declared_is_refused_with_the_command_that_mends_it(topic: str) -> None:
+    names = topology()
+    existing = as_declared(names, ["a.B"])
+    declared = existing[topic].partitions
+    existing[topic] = replace(existing[topic], partitions=declared + 1)
+    names.require(["a.B"], existing)
+    existing[topic] = replace(existing[topic], partitions=2)
+
+    with pytest.raises(TooFewPartitions) as caught:
+        names.require(["a.B"], existing)
+
+    assert (caught.value.topic, caught.value.found, caught.value.declared) == (topic, 2, declared)
+    assert f"--alter --topic {topic} --partitions {declared}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("found", "remedy"),
+    [
+        ({"control": 4, "commands": 4, "external": 4}, "AFL_TOPICS_CONTROL_PARTITIONS=4"),
+        ({"control": 8, "commands": 8, "external": 8}, "AFL_TOPICS_CONTROL_PARTITIONS=8"),
+        ({"control": 6, "commands": 4, "external": 6}, "--alter --topic afl.commands --partitions 6"),
+        ({"control": 4, "commands": 8, "external": 8}, "topic afl.control --partitions 8, and set topics.control_part"),
+    ],
+)
+def test_control_topics_of_other_numbers_of_partitions_are_refused_with_what_mends_it(
+    found: dict[str, int], remedy: str
+) -> None:
+    names = topology()
+    existing = as_declared(names, [])
+    for kind, partitions in found.items():
+        existing[f"afl.{kind}"] = replace(existing[f"afl.{kind}"], partitions=partitions)
+
+    with pytest.raises(PartitionsDiffer) as caught:
+        names.require([], existing)
+
+    assert caught.value.expected == 6
+    assert caught.value.found == {f"afl.{kind}": partitions for kind, partitions in found.items()}
+    assert remedy in str(caught.value)
+    assert f"afl.control {found['control']}, afl.commands {found['commands']}" in str(caught.value)
+
+
+def test_a_control_topic_declared_with_partitions_of_its_own_is_refused() -> None:
+    declarations = load_declarations()
+    own = CONTROL.replace('partitions = "control_partitions"', "partitions = 8")
+    declarations["control"] = parse_declaration("control", own, "control.toml")
+
+    with pytest.raises(DeclarationError, match=r"control\.toml: partitions: found 8, expected 6, the setting"):
+        Topology(StreamConfig(), declarations)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "é", "a\n", "x" * 250])

@@ -1,0 +1,50 @@
+"""Waiting out the time in which no broker answers: with backoff, told of once, and not for ever."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from afl_stream.transport import BrokerUnavailable
+
+_log = logging.getLogger(__name__)
+
+#: Wait before the second attempt and the longest wait; each is twice the one before.
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
+
+
+class Outage:
+    """The outages of one party, one after the other. Not safe for threads."""
+
+    def __init__(self, timeout_s: float, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+        """`timeout_s`: how long one may last."""
+        self._timeout_s = timeout_s
+        self._monotonic_s = monotonic_s
+        self._since_s: float | None = None
+        self._wait_s = FIRST_WAIT_S
+
+    @property
+    def is_on(self) -> bool:
+        return self._since_s is not None
+
+    def failed(self, error: BrokerUnavailable) -> float:
+        """Note that an attempt has failed, and return how many seconds to wait before the next.
+
+        Raises BrokerUnavailable when the outage has lasted too long.
+        """
+        now_s = self._monotonic_s()
+        if self._since_s is None:
+            self._since_s, self._wait_s = now_s, FIRST_WAIT_S
+            _log.warning("%s; waiting for it, %g s at most, with nothing lost", error, self._timeout_s)
+        remaining_s = self._since_s + self._timeout_s - now_s
+        if remaining_s <= 0:
+            raise BrokerUnavailable(f"{error}; gave up after {self._timeout_s:g} s") from error
+        wait_s, self._wait_s = self._wait_s, min(self._wait_s * 2, LONGEST_WAIT_S)
+        return min(wait_s, remaining_s)
+
+    def over(self) -> None:
+        """Note that an attempt has succeeded."""
+        if self._since_s is not None:
+            _log.warning("the broker is back after %.1f s", self._monotonic_s() - self._since_s)
+            self._since_s = None

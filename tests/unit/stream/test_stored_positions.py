@@ -1,0 +1,101 @@
+"""Stored positions held against a broker's topics and logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import Batch, Position, PositionMove
+from afl_stream.embedded import EmbeddedAdmin, EmbeddedBroker, EmbeddedTransport
+from afl_stream.positions import Positions
+from afl_stream.transport import TopicDescription, TopicPartition, UnknownTopic
+
+TOPIC, PARTITION = "control", TopicPartition("control", 0)
+
+
+class Broker:
+    """A broker with one topic of one partition, whose admin may keep its ids to itself."""
+
+    def __init__(self, tells_ids: bool = True) -> None:
+        self.broker = EmbeddedBroker()
+        self.admin = EmbeddedAdmin(self.broker) if tells_ids else AdminWithoutIds(self.broker)
+        self.admin.create_topic(TOPIC, partitions=1)
+        self.transport = EmbeddedTransport(self.broker)
+        self.store = MemoryStore()
+
+    def positions(self) -> Positions:
+        return Positions(self.store, self.admin, "cluster", goes_on=False)
+
+    def take(self) -> int:
+        """Where a new owner begins."""
+        return self.positions().take([PARTITION], self.transport.consumer(None))[PARTITION]
+
+    def write(self, count: int) -> None:
+        producer = self.transport.producer()
+        for _ in range(count):
+            producer.produce(TOPIC, b"x", partition=0)
+        producer.flush(1.0)
+
+    def stored(self, topic_id: str, next_offset: int) -> None:
+        place = Position("cluster", TOPIC, 0, topic_id)
+        self.store.commit_batch(Batch(positions=[PositionMove(position=place, expected=None, next_offset=next_offset)]))
+
+
+class AdminWithoutIds(EmbeddedAdmin):
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        return {
+            name: TopicDescription(name=name, partitions=found.partitions, settings=found.settings)
+            for name, found in super().topics(names).items()
+        }
+
+
+def test_a_partition_that_nobody_has_read_begins_at_its_first_record_and_that_is_noted() -> None:
+    broker = Broker()
+    broker.write(3)
+    broker.broker.truncate(PARTITION, 1)
+
+    assert broker.take() == 1
+    assert broker.store.positions() == {Position("cluster", TOPIC, 0, "1"): 1}
+
+
+def test_a_position_that_is_known_is_not_written_again() -> None:
+    broker = Broker()
+    broker.write(3)
+    broker.stored("1", 2)
+
+    assert broker.take() == 2
+    assert broker.store.positions() == {Position("cluster", TOPIC, 0, "1"): 2}
+
+
+@pytest.mark.parametrize("stored_id", ["", "1"])
+def test_a_broker_that_tells_no_ids_is_taken_by_the_topics_name(stored_id: str) -> None:
+    broker = Broker(tells_ids=False)
+    broker.write(3)
+    broker.stored(stored_id, 2)
+
+    assert broker.take() == 2
+    assert broker.store.positions() == {Position("cluster", TOPIC, 0, stored_id): 2}
+
+
+def test_moves_go_on_under_the_position_that_was_found() -> None:
+    broker = Broker()
+    broker.write(3)
+    broker.stored("", 2)
+    positions = broker.positions()
+    positions.take([PARTITION], broker.transport.consumer(None))
+
+    broker.store.commit_batch(Batch(positions=positions.moves({PARTITION: 3})))
+    positions.moved({PARTITION: 3})
+
+    assert positions.next_offset(PARTITION) == 3
+    assert broker.store.positions() == {Position("cluster", TOPIC, 0, "1"): 3}
+
+
+def test_a_topic_that_is_gone_is_named() -> None:
+    broker = Broker()
+    broker.admin.delete_topic(TOPIC)
+
+    with pytest.raises(UnknownTopic, match=TOPIC):
+        broker.take()
