@@ -1,0 +1,74 @@
+"""The Kafka transport: the port over confluent-kafka."""
+
+from __future__ import annotations
+
+import logging
+
+from afl_stream.config import StreamConfig
+from afl_stream.kafka_admin import KafkaAdmin
+from afl_stream.kafka_consumer import KafkaConsumer
+from afl_stream.kafka_errors import Connection
+from afl_stream.kafka_producer import KafkaProducer
+from afl_stream.kafka_settings import admin_settings, consumer_settings, producer_settings
+from afl_stream.transport import Assignor, Start, TransportError, WrongCluster
+
+__all__ = ["KafkaTransport"]
+
+_log = logging.getLogger(__name__)
+
+
+class KafkaTransport:
+    """One Kafka cluster, seen by one process; see the Transport port."""
+
+    def __init__(self, config: StreamConfig) -> None:
+        """Wait until a broker answers.
+
+        Raises BrokerUnavailable after `kafka.connect_timeout_s`, AuthenticationFailed, BrokerTooOld, WrongCluster when
+        the cluster is not the one that `kafka.cluster_id` names, and ConfigError for what librdkafka does not take.
+        """
+        assert config.kafka.bootstrap is not None
+        self._config = config
+        self._address = config.kafka.bootstrap
+        self._clients: list[KafkaProducer | KafkaConsumer] = []
+        self._admin = KafkaAdmin(admin_settings(config), Connection(self._address))
+        found = self._admin.connect(config.kafka.connect_timeout_s)
+        expected = config.kafka.cluster_id
+        if expected is not None and found != expected:
+            raise WrongCluster(expected, found, f"the setting kafka.cluster_id (at {self._address})")
+
+    def producer(self) -> KafkaProducer:
+        settings = producer_settings(self._config)
+        producer = KafkaProducer(settings, Connection(self._address), self._admin.limit_of, self._admin.forget)
+        self._clients.append(producer)
+        return producer
+
+    def consumer(
+        self,
+        group: str | None,
+        *,
+        client_id: str = "",
+        assignor: Assignor = Assignor.COOPERATIVE_STICKY,
+        start: Start = Start.EARLIEST,
+    ) -> KafkaConsumer:
+        incremental = assignor is Assignor.COOPERATIVE_STICKY or self._config.kafka.group_protocol == "consumer"
+        consumer = KafkaConsumer(
+            consumer_settings(self._config, group=group, client_id=client_id, assignor=assignor),
+            Connection(self._address),
+            self._admin.watermarks,
+            group=group,
+            incremental=incremental,
+            start=start,
+        )
+        self._clients.append(consumer)
+        return consumer
+
+    def admin(self) -> KafkaAdmin:
+        return self._admin
+
+    def close(self) -> None:
+        for client in reversed(self._clients):
+            try:
+                client.close()
+            except TransportError as error:
+                _log.warning("a client did not close well: %s", error)
+        self._clients.clear()

@@ -1,0 +1,250 @@
+"""Topics and the cluster, as Kafka tells of them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its documented names, not marked as exported
+    AdminClient,
+    ClusterMetadata,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from afl_stream.kafka_errors import ClientLog, Connection, error_of, settings_error, transport_error
+from afl_stream.transport import (
+    BrokerUnavailable,
+    NotAuthorized,
+    TopicDescription,
+    TopicExists,
+    TopicPartition,
+    TransportError,
+    UnknownTopic,
+    Watermarks,
+)
+
+_log = logging.getLogger(__name__)
+
+#: How long one request may take.
+REQUEST_TIMEOUT_S: Final = 15.0
+#: How soon a topic that was missing is looked for again.
+_MISSING_FOR_S: Final = 1.0
+#: Settings that are told even where the topic has none of its own: what counts is what the broker does.
+_ALWAYS_TOLD: Final = frozenset({"cleanup.policy", "max.message.bytes", "min.insync.replicas", "retention.ms"})
+#: What Kafka takes when nothing says otherwise (message.max.bytes).
+_DEFAULT_LIMIT: Final = 1_048_588
+_NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+
+T = TypeVar("T")
+
+
+class KafkaAdmin:
+    """Topics and the cluster; see the Admin port. Any thread may use it."""
+
+    def __init__(self, settings: Mapping[str, Any], connection: Connection) -> None:
+        self._connection = connection
+        try:
+            callbacks: dict[str, Any] = {"error_cb": connection.on_error}
+            self._client = AdminClient({**settings, **callbacks}, logger=ClientLog())
+        except KafkaException as error:
+            raise settings_error(error) from error
+        self._lock = threading.Lock()
+        self._limits: dict[str, int] = {}
+        self._missing_at_s: dict[str, float] = {}
+
+    def connect(self, timeout_s: float) -> str:
+        """Wait until a broker answers, and return the cluster's id.
+
+        Raises BrokerUnavailable after `timeout_s`, naming the address and why; AuthenticationFailed and BrokerTooOld
+        as soon as they are known.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        wait_s, told = 0.5, False
+        while True:
+            remaining_s = deadline_s - time.monotonic()
+            try:
+                found = self._metadata(timeout_s=max(0.1, min(wait_s, remaining_s)))
+                return str(found.cluster_id)
+            except BrokerUnavailable as error:
+                if time.monotonic() >= deadline_s:
+                    raise BrokerUnavailable(f"{error}; gave up after {timeout_s:g} s") from error
+                if not told:
+                    _log.warning("%s; trying again for %.0f s", error, max(0.0, deadline_s - time.monotonic()))
+                    told = True
+                wait_s = min(wait_s * 2, 5.0)
+
+    def cluster_id(self) -> str:
+        return str(self._metadata().cluster_id)
+
+    def topic_names(self) -> frozenset[str]:
+        return frozenset(name for name, topic in self._metadata().topics.items() if topic.error is None)
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        wanted = None if names is None else set(names)
+        found = {
+            name: topic
+            for name, topic in self._metadata().topics.items()
+            if topic.error is None and (wanted is None or name in wanted)
+        }
+        listed = sorted(found)
+        ids, settings = self._ids(listed), self._settings_of(listed)
+        with self._lock:
+            self._limits.update({name: _limit_in(settings.get(name, {})) for name in listed})
+        return {
+            name: TopicDescription(
+                name=name,
+                partitions=len(topic.partitions),
+                replication=min((len(p.replicas) for p in topic.partitions.values()), default=1),
+                settings=settings.get(name, {}),
+                topic_id=ids.get(name, ""),
+            )
+            for name, topic in found.items()
+        }
+
+    def create_topic(
+        self, name: str, *, partitions: int, replication: int = 1, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Raises TopicExists, NotAuthorized, and TransportError for what the broker does not take."""
+        new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings or {}))
+        try:
+            self._result(self._client.create_topics([new], request_timeout=REQUEST_TIMEOUT_S)[name], name)
+        except KafkaException as error:
+            found = error_of(error)
+            if found.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                raise TopicExists(name) from error
+            raise self._error(found, name) from error
+        self._wait(lambda: name in self._metadata().topics)
+
+    def delete_topic(self, name: str) -> None:
+        """Raises NotAuthorized."""
+        try:
+            self._result(self._client.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)[name], name)
+        except KafkaException as error:
+            raise self._error(error_of(error), name) from error
+        self.forget(name)
+        self._wait(lambda: name not in self._metadata().topics)
+
+    # For producers and consumers
+
+    def watermarks(self, partition: TopicPartition) -> Watermarks:
+        """A partition's bounds. Raises UnknownTopic, BrokerUnavailable, NotAuthorized.
+
+        Asked on the admin client's own connection: on a consumer's, a broker answers after the fetch that it holds.
+        """
+        place = Place(partition.topic, partition.partition)
+        found: list[int] = []
+        try:
+            asked = [
+                self._client.list_offsets({place: spec}, request_timeout=REQUEST_TIMEOUT_S)[place]
+                for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+            ]
+            found = [self._result(future, f"the bounds of {partition.topic}").offset for future in asked]
+        except KafkaException as error:
+            raise self._error(error_of(error), partition.topic) from error
+        return Watermarks(low=found[0], high=found[1])
+
+    def limit_of(self, topic: str) -> int:
+        """Bytes of the largest record that a topic takes. Raises UnknownTopic and BrokerUnavailable."""
+        with self._lock:
+            if topic in self._limits:
+                return self._limits[topic]
+            missing_at_s = self._missing_at_s.get(topic)
+        if missing_at_s is not None and time.monotonic() - missing_at_s < _MISSING_FOR_S:
+            raise UnknownTopic(topic)
+        found = self._metadata().topics.get(topic)
+        if found is None or found.error is not None:
+            with self._lock:
+                self._missing_at_s[topic] = time.monotonic()
+            raise UnknownTopic(topic)
+        limit = _limit_in(self._settings_of([topic]).get(topic, {}))
+        with self._lock:
+            self._limits[topic] = limit
+            self._missing_at_s.pop(topic, None)
+        return limit
+
+    def forget(self, topic: str) -> None:
+        """Look at the topic again the next time that it is asked for."""
+        with self._lock:
+            self._limits.pop(topic, None)
+
+    # Requests
+
+    def _metadata(self, timeout_s: float = REQUEST_TIMEOUT_S) -> ClusterMetadata:
+        # Of all topics: asking for one may create it, where the broker does such things.
+        try:
+            found = self._client.list_topics(timeout=timeout_s)
+        except KafkaException as error:
+            self._client.poll(0)
+            self._connection.check()
+            found_error = self._error(error_of(error))
+            if isinstance(found_error, BrokerUnavailable):
+                raise self._connection.unavailable(error_of(error).str()) from error
+            raise found_error from error
+        self._connection.is_back()
+        return found
+
+    def _ids(self, names: list[str]) -> dict[str, str]:
+        if not names:
+            return {}
+        futures = self._client.describe_topics(TopicCollection(names), request_timeout=REQUEST_TIMEOUT_S)
+        ids: dict[str, str] = {}
+        for name, future in futures.items():
+            try:
+                found = str(self._result(future, name).topic_id)
+            except (KafkaException, TransportError) as error:
+                _log.debug("%s has no id: %s", name, error)
+                continue
+            ids[name] = "" if found == _NO_ID else found
+        return ids
+
+    def _settings_of(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """The topics' settings; none of those that we may not look at."""
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        if not resources:
+            return {}
+        settings: dict[str, dict[str, str]] = {}
+        for resource, future in self._client.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S).items():
+            try:
+                entries = self._result(future, resource.name)
+            except KafkaException as error:
+                found = self._error(error_of(error), resource.name)
+                if isinstance(found, NotAuthorized | UnknownTopic):
+                    _log.debug("the settings of %s are not told: %s", resource.name, found)
+                    continue
+                raise found from error
+            settings[resource.name] = {
+                entry.name: entry.value
+                for entry in entries.values()
+                if entry.value is not None
+                and (entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value or entry.name in _ALWAYS_TOLD)
+            }
+        return settings
+
+    def _result(self, future: Future[T], what: str) -> T:
+        try:
+            return future.result(REQUEST_TIMEOUT_S + 1.0)
+        except TimeoutError as error:
+            raise self._connection.unavailable(f"no answer about {what}") from error
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        """Until all that the cluster tells agrees with what it was asked to do."""
+        pause, deadline_s = threading.Event(), time.monotonic() + REQUEST_TIMEOUT_S
+        while not condition() and time.monotonic() < deadline_s:
+            pause.wait(0.02)
+
+    def _error(self, error: KafkaError, topic: str | None = None) -> Exception:
+        return transport_error(error, self._connection.address, topic)
+
+
+def _limit_in(settings: Mapping[str, str]) -> int:
+    return int(settings.get("max.message.bytes", _DEFAULT_LIMIT))
