@@ -4,10 +4,14 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 WORKERS ?= 2
 
-.PHONY: demo test test-all check lint types imports format clean
+.PHONY: demo demo-kafka test test-all check lint types imports format kafka-up kafka-down clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m examples.licence_audit
+
+# On the broker that AFL_KAFKA_BOOTSTRAP names, or on one that is started for it.
+demo-kafka: $(STAMP)
+	@$(BIN)/python -m examples.licence_audit.on_kafka
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n $(WORKERS) -q -m "not long" $(ARGS)
@@ -29,6 +33,13 @@ imports: $(STAMP)
 
 format: $(STAMP)
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+# A real Kafka for trials of one's own, without Docker; it stays until kafka-down, and its data beyond that.
+kafka-up: $(STAMP)
+	@$(BIN)/python -m tools.kafka up $(ARGS)
+
+kafka-down: $(STAMP)
+	@$(BIN)/python -m tools.kafka down $(ARGS)
 
 # Installed again only when one of these changed.
 $(STAMP): pyproject.toml constraints.txt tools/make-venv

@@ -22,7 +22,7 @@ def _modules(*folders: str) -> Iterator[tuple[str, str]]:
 def test_every_module_opens_with_a_sentence_that_says_what_it_is_for() -> None:
     silent = [
         name
-        for name, text in _modules("afl", "afl_stream", "benchmarks", "examples", "tests")
+        for name, text in _modules("afl", "afl_stream", "benchmarks", "examples", "tests", "tools")
         if text.strip() and not (ast.get_docstring(ast.parse(text)) or "").strip()
     ]
 

@@ -1,0 +1,111 @@
+"""Where the tests get their broker: one for the whole run, and one of a test's own where it is killed."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tests.integration.kafka_deployment import Deployments
+from tests.integration.processes import Processes
+from tests.integration.requirements import missing
+from tests.integration.shared_broker import BrokerOfTheRun
+from tools.kafka import Broker
+from tools.kafka.errors import NotInstalled
+from tools.kafka.jars import KAFKA_POM, jars_of
+from tools.kafka.java import find_java
+from tools.kafka.testcontainer import DockerMissing, broker_in_docker
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap(
+    bootstrap_from_outside: str | None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The address of the run's broker: the person's own (AFL_KAFKA_BOOTSTRAP), else ours, else one in Docker."""
+    if bootstrap_from_outside is not None:
+        yield _answering(bootstrap_from_outside)
+        return
+    reason = _why_no_broker_of_ours()
+    if reason is None:
+        is_worker = hasattr(request.config, "workerinput")
+        folder = tmp_path_factory.getbasetemp()
+        # Workers of one run have folders beside each other, and a common parent process.
+        run = BrokerOfTheRun(
+            (folder.parent if is_worker else folder) / "kafka-of-the-run",
+            guardian_pid=os.getppid() if is_worker else os.getpid(),
+        )
+        with run as bootstrap:
+            yield bootstrap
+        return
+    try:
+        docker = broker_in_docker()
+    except DockerMissing as error:
+        missing(f"no Kafka broker: AFL_KAFKA_BOOTSTRAP is not set; {reason}; {error}")
+    with docker as bootstrap:
+        yield bootstrap
+
+
+@pytest.fixture
+def kafka_prefix(kafka_bootstrap: str) -> Iterator[str]:
+    """A prefix that no other test has, for topics and groups; its topics are deleted after the test."""
+    prefix = f"t{uuid.uuid4().hex[:8]}."
+    yield prefix
+    client = AdminClient({"bootstrap.servers": kafka_bootstrap, "log_level": 0})
+    topics = [name for name in client.list_topics(timeout=30).topics if name.startswith(prefix)]
+    for deleted in client.delete_topics(topics).values() if topics else ():
+        # Already gone, by the test's own doing or by a rival cleanup.
+        try:
+            deleted.result(30)
+        except KafkaException:
+            continue
+
+
+@pytest.fixture
+def broker_installed() -> None:
+    """For a test that starts a broker itself: says what is missing where it can't."""
+    reason = _why_no_broker_of_ours()
+    if reason is not None:
+        missing(f"no Kafka broker of the test's own: {reason}")
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path, broker_installed: None) -> Iterator[Broker]:
+    """A broker of the test's own, that it may pause, kill, stop and start again."""
+    with Broker.start(tmp_path / "own-broker") as broker:
+        yield broker
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    """Starts processes; what is left of them is killed after the test."""
+    with Processes(tmp_path) as started:
+        yield started
+
+
+@pytest.fixture
+def deployments(processes: Processes, kafka_bootstrap: str, kafka_prefix: str, tmp_path: Path) -> Iterator[Deployments]:
+    """Makes deployments on the run's broker."""
+    made = Deployments(processes, tmp_path, kafka_bootstrap, kafka_prefix)
+    yield made
+    made.close()
+
+
+def _answering(bootstrap: str) -> str:
+    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    try:
+        client.list_topics(timeout=20)
+    except KafkaException as error:
+        pytest.fail(f"no broker answers at AFL_KAFKA_BOOTSTRAP={bootstrap}: {error}", pytrace=False)
+    return bootstrap
+
+
+def _why_no_broker_of_ours() -> str | None:
+    try:
+        find_java()
+        jars_of(KAFKA_POM)
+    except NotInstalled as error:
+        return str(error)
+    return None
