@@ -26,7 +26,9 @@ _USER_VERSION_AT, _APPLICATION_ID_AT = 60, 68
 #: Pages kept in memory per connection, in KiB.
 _CACHE_KIB: Final = 16_384
 
-# A step's id starts with its workflow's id and ":", so a workflow's steps are a range of keys and need no index.
+# A step's id starts with its workflow's id and ":", so a workflow's steps are a range of the keys. The rows themselves
+# stand in the order of their making: a batch of many workflows writes few pages, where in the order of the keys each
+# step would have one of its own.
 # Steps that were saved through the public face may have any id: `public_step` finds those by workflow.
 # Outbox rows live for a batch or two: every index would cost more than the scan that it saves.
 _TABLES: Final = """
@@ -37,7 +39,7 @@ CREATE TABLE workflow(
 CREATE INDEX workflow_newest ON workflow(created_at_ms, id);
 CREATE INDEX workflow_runnable ON workflow(created_at_ms, id) WHERE runnable = 1;
 CREATE TABLE workflow_inputs(id PRIMARY KEY, document BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE step(id PRIMARY KEY, revision INTEGER NOT NULL, state NOT NULL, document BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE step(id PRIMARY KEY, revision INTEGER NOT NULL, state NOT NULL, document BLOB NOT NULL);
 CREATE TABLE public_step(id PRIMARY KEY, workflow_id NOT NULL, number INTEGER NOT NULL, notes BLOB) WITHOUT ROWID;
 CREATE INDEX public_step_workflow ON public_step(workflow_id, number);
 CREATE TABLE outbox(
