@@ -125,6 +125,16 @@ class Audit:
         return self.config.group or f"{self.config.stream.prefix}audit"
 
     @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._is_stopping
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether the group has given this member any. For the thread that calls `turn`."""
+        return self._consumer is not None and bool(self._consumer.assignment())
+
+    @property
     def counts(self) -> AuditCounts:
         """What was done so far. Any thread may ask."""
         with self._counts_lock:
@@ -158,7 +168,7 @@ class Audit:
         topics += [topology.external()] * config.external
         topics += [topology.lifecycle()] * config.lifecycle
         self._followed.update(dict.fromkeys(topics, True))
-        existing = self._transport.admin().topics()
+        existing = self._transport.admin().topic_names()
         for topic in topics:
             if topic not in existing:
                 raise TopicMissing(topic, "the audit")

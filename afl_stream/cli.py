@@ -28,6 +28,7 @@ Piece by piece (on the embedded transport: one process after another):
   afl-stream agent --handlers shop.handlers --until-idle
   afl-stream evaluator --until-idle
   afl-stream status
+On a Kafka cluster the same commands, side by side, with --bootstrap HOST:PORT or AFL_KAFKA_BOOTSTRAP.
 
 Settings come from ./afl-stream.toml, environment variables (AFL_PREFIX, ...) and the options of each command.
 
@@ -55,16 +56,28 @@ def _common(command: F) -> F:
     """Give a command the common options, as one Invocation, and turn what it raises into a message and a code."""
 
     @click.option("--config", "config_file", metavar="FILE", help="Settings; by default ./afl-stream.toml, if there.")
+    @click.option("--bootstrap", metavar="HOST:PORT", help="A Kafka broker; without one the embedded log is used.")
     @click.option("--prefix", metavar="TEXT", help="Start of every topic and group name.")
     @click.option("--data-dir", metavar="DIR", help="Where the embedded log and the store are.")
     @click.option("--json", "as_json", is_flag=True, help="JSON on standard output.")
     @click.option("-v", "--verbose", "verbosity", count=True, help="Log to standard error; -vv more.")
     @functools.wraps(command)
     def wrapped(
-        config_file: str | None, prefix: str | None, data_dir: str | None, as_json: bool, verbosity: int, **options: Any
+        config_file: str | None,
+        bootstrap: str | None,
+        prefix: str | None,
+        data_dir: str | None,
+        as_json: bool,
+        verbosity: int,
+        **options: Any,
     ) -> int:
         invocation = Invocation(
-            config_file=config_file, prefix=prefix, data_dir=data_dir, as_json=as_json, verbosity=verbosity
+            config_file=config_file,
+            bootstrap=bootstrap,
+            prefix=prefix,
+            data_dir=data_dir,
+            as_json=as_json,
+            verbosity=verbosity,
         )
         invocation.set_up_logging()
         try:
@@ -108,7 +121,11 @@ _workflow_id = click.option("--id", "workflow_id", metavar="ID", help="The run's
 _timeout = click.option(
     "--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="SECONDS", help="Longest wait for the run's end."
 )
-_until_idle = click.option("--until-idle", is_flag=True, help="End when there is nothing left to do.")
+_until_idle = click.option(
+    "--until-idle",
+    is_flag=True,
+    help="End when there is nothing left to do: on Kafka, when nothing has come for a second.",
+)
 
 
 @afl_stream.command("dev", short_help="Run files with their agents in one process.")
@@ -148,27 +165,33 @@ def topics() -> None:
 
 @topics.command("plan")
 @_files(required=False)
+@click.option("--script", is_flag=True, help="Print the commands of Kafka's own tool that create what is missing.")
 @_common
-def topics_plan(invocation: Invocation, files: Sequence[str]) -> ExitCode:
+def topics_plan(invocation: Invocation, files: Sequence[str], script: bool) -> ExitCode:
     """Show which topics are missing or differ from what is declared, and change nothing.
 
-    Looks at the facets of the FILEs; without any, at those of what is deployed.
+    Looks at the facets of the FILEs; without any, at those of what is deployed. --script is for a cluster where only
+    an administrator may create topics.
 
     \b
     Examples:
       afl-stream topics plan
       afl-stream topics plan orders.afl --json
+      afl-stream topics plan orders.afl --bootstrap kafka:9092 --script > topics.sh
     """
+    if script and invocation.as_json:
+        raise click.UsageError("--script and --json are two forms of one output: give one")
     from afl_stream.commands.deployment import plan_topics
 
-    return plan_topics(invocation, files)
+    return plan_topics(invocation, files, script=script)
 
 
 @topics.command("apply")
 @_files(required=False)
 @_common
 def topics_apply(invocation: Invocation, files: Sequence[str]) -> ExitCode:
-    """Create the topics that are missing. Existing ones are left as they are.
+    """Create the topics that are missing. Existing ones are left as they are; one that cannot be created is told, and
+    the others are created all the same.
 
     \b
     Examples:
@@ -210,7 +233,7 @@ def start_command(invocation: Invocation, workflow: str, handlers: Sequence[str]
     Inputs are checked first: with one that does not fit, nothing is produced.
 
     With --wait on the embedded transport an evaluator runs in this process, and an agent when --handlers is given:
-    the log serves one process, so nobody else can.
+    the log serves one process, so nobody else can. On Kafka it waits for what the evaluators tell of the run's end.
 
     \b
     Examples:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 
 from afl.compiled import CompiledProgram
@@ -11,7 +11,7 @@ from afl.runtime.types import workflow_id_v7
 from afl_stream.codec import Codec
 from afl_stream.config import StreamConfig
 from afl_stream.definitions import Definitions, deploy
-from afl_stream.errors import Reason, StreamError, TopicMissing, Unreadable
+from afl_stream.errors import StreamError, TopicMissing, Unreadable
 from afl_stream.headers import headers_for
 from afl_stream.messages import (
     CancelWorkflow,
@@ -25,14 +25,25 @@ from afl_stream.messages import (
     event_id_of,
     workflow_of,
 )
+from afl_stream.partitioner import partition_for
 from afl_stream.service import answer_tokens, open_codec
 from afl_stream.topics import PlanAction, TopicPlan, Topology
-from afl_stream.transport import Consumer, TopicExists, TopicPartition, Transport, produce_acknowledged
+from afl_stream.transport import (
+    AuthenticationFailed,
+    BrokerUnavailable,
+    Consumer,
+    Record,
+    TopicExists,
+    TopicPartition,
+    Transport,
+    TransportError,
+    produce_acknowledged,
+)
 
 SOURCE = "/afl-stream/client"
 
-#: Milestones after which nothing more comes of a workflow.
-_LAST_MILESTONES = frozenset({"workflow.completed", "workflow.error", "workflow.cancelled", "workflow.rejected"})
+#: The milestone of a run that there will not be.
+REJECTED = "workflow.rejected"
 
 
 class NotInTime(StreamError):
@@ -79,29 +90,47 @@ class Client:
 
     def plan_topics(self, programs: Iterable[CompiledProgram] = ()) -> list[TopicPlan]:
         """What would have to be created or differs, for these programs."""
-        return self.topology.plan(_event_facets(programs), self._transport.admin().topics())
+        facets = _event_facets(programs)
+        return self.topology.plan(facets, self._transport.admin().topics(self.topology.names(facets)))
 
-    def apply_topics(self, programs: Iterable[CompiledProgram] = ()) -> list[TopicPlan]:
-        """Create the topics that are missing, and return the plan that this followed. Changes no existing topic."""
+    def apply_topics(
+        self,
+        programs: Iterable[CompiledProgram] = (),
+        *,
+        on_failure: Callable[[TopicPlan, TransportError], None] | None = None,
+    ) -> list[TopicPlan]:
+        """Create the topics that are missing, and return the plan that this followed. Changes no existing topic.
+
+        One that cannot be created keeps no other from it: `on_failure` is told of each. Without it the first failure
+        is raised, once all were tried. A cluster that does not answer ends it at once: BrokerUnavailable,
+        AuthenticationFailed.
+        """
         admin = self._transport.admin()
+        failures: list[TransportError] = []
         plans = self.plan_topics(programs)
         for plan in plans:
-            if plan.action is PlanAction.CREATE:
-                spec = plan.spec
-                try:
-                    admin.create_topic(
-                        spec.name,
-                        partitions=spec.partitions,
-                        replication=spec.replication,
-                        settings=spec.settings,
-                    )
-                except TopicExists:
-                    continue  # Somebody else was faster.
+            if plan.action is not PlanAction.CREATE:
+                continue
+            spec = plan.spec
+            try:
+                admin.create_topic(
+                    spec.name, partitions=spec.partitions, replication=spec.replication, settings=spec.settings
+                )
+            except TopicExists:
+                continue  # Somebody else was faster.
+            except (BrokerUnavailable, AuthenticationFailed):
+                raise
+            except TransportError as error:
+                failures.append(error)
+                if on_failure is not None:
+                    on_failure(plan, error)
+        if failures and on_failure is None:
+            raise failures[0]
         return plans
 
     def deploy(self, program: CompiledProgram) -> None:
         """Publish a compiled program. Raises TopicMissing when one of its facets has no topic yet."""
-        existing = self._transport.admin().topics()
+        existing = self._transport.admin().topic_names()
         for facet in program.event_facets():
             topic = self.topology.facet(facet.qualified_name)
             if topic not in existing:
@@ -143,6 +172,15 @@ class Client:
         check_workflow_id(workflow_id)
         self._send(self.topology.commands(), workflow_id, CancelWorkflow(workflow_id=workflow_id, reason=reason))
 
+    def require_topics(self) -> None:
+        """Raise TopicMissing when answers or commands would have nowhere to go."""
+        existing = self._transport.admin().topic_names()
+        topology = self.topology
+        needed = {topology.control(): "answers", topology.commands(): "commands", topology.schemas(): "schemas"}
+        for topic, purpose in needed.items():
+            if topic not in existing:
+                raise TopicMissing(topic, purpose)
+
     def continue_step(self, step_id: str, result: Mapping[str, object], *, attempt: int | None = None) -> None:
         """Answer a step's event with a result; without an attempt, the current one's.
 
@@ -178,44 +216,59 @@ class Client:
 
     # --- waiting ------------------------------------------------------------------------------------------------
 
-    def milestones(self) -> Milestones:
-        """Follow the lifecycle topic from its end as it is now: open it before the command that it waits for."""
-        return Milestones(self._transport, self._codec, self.topology.lifecycle())
+    def milestones(self, workflow_id: str | None = None, *, from_beginning: bool = False) -> Milestones:
+        """Follow the lifecycle topic, from its end as it is now: open it before the command that it waits for.
+
+        With a workflow's id only its milestones are read; `from_beginning`: also those that the topic still holds.
+        """
+        topic = self.topology.lifecycle()
+        return Milestones(self._transport, self._codec, topic, workflow_id, from_beginning=from_beginning)
 
 
 class Milestones:
-    """The lifecycle topic, followed from where it ended when this was made."""
+    """The lifecycle topic, followed from where it ended when this was made, or from its beginning."""
 
-    def __init__(self, transport: Transport, codec: Codec, topic: str) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        codec: Codec,
+        topic: str,
+        workflow_id: str | None = None,
+        *,
+        from_beginning: bool = False,
+    ) -> None:
+        """Raises TopicMissing and what the transport raises."""
         self._codec = codec
-        self._consumer: Consumer = transport.consumer(None)
-        found = transport.admin().topics().get(topic)
+        self._key = None if workflow_id is None else workflow_id.encode()
+        found = transport.admin().topics([topic]).get(topic)
         if found is None:
             raise TopicMissing(topic, "milestones of workflows")
-        partitions = [TopicPartition(topic, number) for number in range(found.partitions)]
-        self._consumer.assign({p: self._consumer.watermarks(p).high for p in partitions})
+        numbers = range(found.partitions) if self._key is None else (partition_for(self._key, found.partitions),)
+        self._consumer: Consumer = transport.consumer(None)
+        try:
+            bounds = {(where := TopicPartition(topic, n)): self._consumer.watermarks(where) for n in numbers}
+            self._ends = {where: found.high for where, found in bounds.items()}
+            self._consumer.assign({w: found.low for w, found in bounds.items()} if from_beginning else self._ends)
+        except BaseException:
+            self._consumer.close()
+            raise
 
     def read(self, timeout_s: float) -> list[Lifecycle]:
-        """What has come, after waiting up to `timeout_s` for the first."""
-        found: list[Lifecycle] = []
-        for record in self._consumer.consume(500, timeout_s):
-            try:
-                message = self._codec.decode(record.value, record.headers)
-                if not isinstance(message, Lifecycle):
-                    raise Unreadable(Reason.UNKNOWN_TYPE, type(message).__name__)
-            except Unreadable:
-                continue  # A stranger's record is no milestone.
-            found.append(message)
-        return found
+        """What has come, after waiting up to `timeout_s` for the first. Raises BrokerUnavailable while none answers."""
+        return [m for record in self._consumer.consume(500, timeout_s) if (m := self._milestone(record)) is not None]
 
-    def last_of(self, workflow_id: str, timeout_s: float) -> Lifecycle:
-        """Wait for a workflow's last milestone. Raises NotInTime."""
-        deadline_s = time.monotonic() + timeout_s
-        while (left_s := deadline_s - time.monotonic()) > 0:
-            for milestone in self.read(min(left_s, 0.5)):
-                if milestone.workflow_id == workflow_id and milestone.kind in _LAST_MILESTONES:
-                    return milestone
-        raise NotInTime(f"the end of workflow {workflow_id}", timeout_s)
+    def _milestone(self, record: Record) -> Lifecycle | None:
+        if self._key is not None and record.key != self._key:
+            return None
+        try:
+            message = self._codec.decode(record.value, record.headers)
+        except Unreadable:
+            return None  # A stranger's record is no milestone.
+        if not isinstance(message, Lifecycle):
+            return None
+        # A start that was rejected earlier says nothing about another one of that id.
+        is_old = record.offset < self._ends[record.topic_partition]
+        return None if is_old and message.kind == REJECTED else message
 
     def close(self) -> None:
         self._consumer.close()

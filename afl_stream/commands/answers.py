@@ -15,7 +15,7 @@ from afl.runtime.types import Value
 from afl.runtime.values import check_result, describe_type
 from afl_stream.client import Client
 from afl_stream.commands.inputs import json_object
-from afl_stream.commands.invocation import Invocation, open_store, open_transport
+from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.commands.terminal import Terminal
 from afl_stream.exit_codes import ExitCode
@@ -28,12 +28,13 @@ def continue_step(invocation: Invocation, step_id: str, result_text: str) -> Exi
     workflow_of(step_id)
     result = json_object(result_text, "--result")
     attempt = None
-    if config.store_path.exists():
-        with open_store(config) as store:
-            row, step = _waiting_step(store, step_id)
-            _check_result(store, row, step, result, terminal)
-            attempt = step.attempt
     with open_transport(config) as transport, Client(config, transport) as client:
+        client.require_topics()
+        with store_here(config, transport) as store:
+            if store is not None:
+                row, step = _waiting_step(store, step_id)
+                _check_result(store, row, step, result, terminal)
+                attempt = step.attempt
         client.continue_step(step_id, result, attempt=attempt)
     return _told(invocation, f"answered step {step_id}", {"step_id": step_id, "result": result})
 
@@ -43,11 +44,12 @@ def fail_step(invocation: Invocation, step_id: str, message: str, error_type: st
     config = invocation.settings()
     workflow_of(step_id)
     attempt = None
-    if config.store_path.exists():
-        with open_store(config) as store:
-            _, step = _waiting_step(store, step_id)
-            attempt = step.attempt
     with open_transport(config) as transport, Client(config, transport) as client:
+        client.require_topics()
+        with store_here(config, transport) as store:
+            if store is not None:
+                _, step = _waiting_step(store, step_id)
+                attempt = step.attempt
         client.fail_step(step_id, message, error_type, attempt=attempt)
     error = {"type": error_type, "message": message}
     return _told(invocation, f"failed step {step_id}", {"step_id": step_id, "error": error})
@@ -57,13 +59,13 @@ def cancel(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:
     """Ask for a run to be ended."""
     config = invocation.settings()
     check_workflow_id(workflow_id)
-    if config.store_path.exists():
-        with open_store(config) as store:
-            row = store.load_workflow(workflow_id)
+    with open_transport(config) as transport, Client(config, transport) as client:
+        client.require_topics()
+        with store_here(config, transport) as store:
+            row = None if store is None else store.load_workflow(workflow_id)
         # One that the store does not know may have been asked for, and not have been started yet.
         if row is not None and row.status in ENDED_STATUSES and row.status != CANCELLED:
             raise CommandRefused(f"workflow {workflow_id} has ended: it is {row.status}, there is nothing to cancel")
-    with open_transport(config) as transport, Client(config, transport) as client:
         client.cancel(workflow_id, reason)
     return _told(invocation, f"asked to cancel {workflow_id}", {"workflow_id": workflow_id, "reason": reason})
 
@@ -123,6 +125,5 @@ def _told(invocation: Invocation, text: str, document: Mapping[str, object]) -> 
         terminal.document(document)
     else:
         terminal.line(text)
-        runner = invocation.command_line("evaluator", "--until-idle")
-        terminal.remark(f"the next evaluator applies it: {runner}")
+        terminal.remark(invocation.who_applies_it("applies"))
     return ExitCode.OK

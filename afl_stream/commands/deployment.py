@@ -2,50 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 
 from afl.compiled import CompiledProgram
 from afl_stream.client import Client
 from afl_stream.commands.invocation import Invocation, open_transport
 from afl_stream.commands.programs import compile_program
-from afl_stream.commands.refusals import NotFound
+from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.commands.terminal import Terminal
 from afl_stream.config import StreamConfig
 from afl_stream.embedded import EmbeddedTransport
 from afl_stream.errors import TopicMissing
 from afl_stream.exit_codes import ExitCode
 from afl_stream.topics import PlanAction, TopicPlan
-from afl_stream.transport import Transport
+from afl_stream.transport import NotAuthorized, Transport, TransportError
 
 
-def plan_topics(invocation: Invocation, files: Sequence[str]) -> ExitCode:
-    """Show what `topics apply` would do."""
+def plan_topics(invocation: Invocation, files: Sequence[str], *, script: bool) -> ExitCode:
+    """Show what `topics apply` would do; with `script`, as commands for somebody who is allowed to do it."""
     config, terminal = invocation.settings(), invocation.terminal()
+    if script and not config.is_kafka:
+        raise CommandRefused("--script is for a Kafka cluster: name one with --bootstrap HOST:PORT or kafka.bootstrap")
     given = [compile_program(files, terminal)] if files else []
-    if config.log_path.exists():
+    if config.is_kafka or config.log_path.exists():
         with open_transport(config) as transport:
             plans = _planned(config, transport, given)
     else:
         # Nothing is created by looking: a plan against an empty broker says the same.
         plans = _planned(config, EmbeddedTransport(), given)
-    _show(terminal, plans, created="to create")
     missing = sum(plan.action is PlanAction.CREATE for plan in plans)
+    if script:
+        for line in script_lines(plans, config.kafka.bootstrap or ""):
+            terminal.line(line)
+        terminal.remark(f"{missing} to create" if missing else "nothing is missing")
+        return ExitCode.OK
+    _show(terminal, plans, created="to create")
     if missing:
         terminal.remark(f"{missing} to create; do it with: {invocation.command_line('topics', 'apply', *files)}")
     return ExitCode.OK
 
 
+def script_lines(plans: Sequence[TopicPlan], bootstrap: str) -> Iterator[str]:
+    """A line of shell for each topic that is missing: Kafka's own tool creates it."""
+    for plan in plans:
+        if plan.action is PlanAction.CREATE:
+            spec = plan.spec
+            words = ["kafka-topics.sh", "--bootstrap-server", bootstrap, "--create", "--if-not-exists"]
+            words += ["--topic", spec.name, "--partitions", str(spec.partitions)]
+            words += ["--replication-factor", str(spec.replication)]
+            for name, value in sorted(spec.settings.items()):
+                words += ["--config", f"{name}={value}"]
+            yield shlex.join(words)
+
+
 def apply_topics(invocation: Invocation, files: Sequence[str]) -> ExitCode:
-    """Create what is missing."""
+    """Create what is missing. One that cannot be created is told, and the others are created all the same."""
     config, terminal = invocation.settings(), invocation.terminal()
     given = [compile_program(files, terminal)] if files else []
+    failures: dict[str, TransportError] = {}
     with open_transport(config, create=True) as transport, Client(config, transport) as client:
-        plans = client.apply_topics(given or _deployed(client, transport))
-    _show(terminal, plans, created="created")
-    created = sum(plan.action is PlanAction.CREATE for plan in plans)
+        plans = client.apply_topics(
+            given or _deployed(client, transport),
+            on_failure=lambda plan, error: failures.update({plan.spec.name: error}),
+        )
+    _show(terminal, plans, created="created", failures=failures)
+    created = sum(plan.action is PlanAction.CREATE for plan in plans) - len(failures)
     differ = sum(plan.action is PlanAction.DIFFERS for plan in plans)
-    terminal.remark(f"{created} created, {len(plans) - created - differ} as declared, {differ} differ")
-    return ExitCode.OK
+    as_declared = len(plans) - created - differ - len(failures)
+    failed = f", {len(failures)} not created" if failures else ""
+    terminal.remark(f"{created} created, {as_declared} as declared, {differ} differ{failed}")
+    if not failures:
+        return ExitCode.OK
+    if any(isinstance(error, NotAuthorized) for error in failures.values()):
+        script = invocation.command_line("topics", "plan", "--script", *files)
+        terminal.warn(f"Error: this user may not create topics; for somebody who may: {script}")
+    return ExitCode.UNAVAILABLE
 
 
 def deploy(invocation: Invocation, files: Sequence[str]) -> ExitCode:
@@ -92,13 +124,20 @@ def _planned(config: StreamConfig, transport: Transport, given: Sequence[Compile
 
 def _deployed(client: Client, transport: Transport) -> list[CompiledProgram]:
     """The programs that workflows' names point to now."""
-    if client.topology.definitions() not in transport.admin().topics():
+    if client.topology.definitions() not in transport.admin().topic_names():
         return []
     by_fingerprint = {fingerprint: name for name, fingerprint in client.definitions.workflows().items()}
     return [client.definitions.find(name, fingerprint)[0] for fingerprint, name in by_fingerprint.items()]
 
 
-def _show(terminal: Terminal, plans: Sequence[TopicPlan], *, created: str) -> None:
+def _show(
+    terminal: Terminal,
+    plans: Sequence[TopicPlan],
+    *,
+    created: str,
+    failures: Mapping[str, TransportError] | None = None,
+) -> None:
+    failures = failures or {}
     if terminal.as_json:
         terminal.document([
             {
@@ -108,12 +147,16 @@ def _show(terminal: Terminal, plans: Sequence[TopicPlan], *, created: str) -> No
                 "replication": plan.spec.replication,
                 "settings": dict(plan.spec.settings),
                 "differences": list(plan.differences),
+                **({"error": str(failures[plan.spec.name])} if plan.spec.name in failures else {}),
             }
             for plan in plans
         ])  # fmt: skip
         return
     words = {PlanAction.CREATE: created, PlanAction.OK: "as declared", PlanAction.DIFFERS: "differs"}
-    rows = [
-        (plan.spec.name, str(plan.spec.partitions), words[plan.action], "; ".join(plan.differences)) for plan in plans
-    ]
+    rows = []
+    for plan in plans:
+        failure = failures.get(plan.spec.name)
+        state = words[plan.action] if failure is None else "not created"
+        told = "; ".join(plan.differences) if failure is None else str(failure)
+        rows.append((plan.spec.name, str(plan.spec.partitions), state, told))
     terminal.table(("topic", "partitions", "state", ""), rows, right=("partitions",))

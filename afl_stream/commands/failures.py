@@ -20,20 +20,24 @@ from afl.runtime.errors import ReferenceError as UnresolvedReference
 from afl_stream.client import NotInTime
 from afl_stream.commands.invocation import Invocation, NothingThere
 from afl_stream.commands.refusals import CommandRefused, NotFound
-from afl_stream.control import PositionOutsideLog
 from afl_stream.definitions import UnknownProgram
 from afl_stream.errors import (
+    PartitionsDiffer,
     SchemaUnavailable,
     SchemaUnknown,
     StreamError,
+    TooFewPartitions,
     TopicMissing,
     TopicTooSmall,
 )
 from afl_stream.exit_codes import ExitCode
+from afl_stream.positions import RecordsLost
 from afl_stream.runs import AlreadyStarted, ServiceEnded
-from afl_stream.transport import TransportError
+from afl_stream.transport import TransportError, UnknownTopic
 
 _log = logging.getLogger(__name__)
+
+_NO_OPTIONS = Invocation()
 
 #: The first row that an error is an instance of decides.
 _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitCode], ...] = (
@@ -41,8 +45,9 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     (ServiceEnded, ExitCode.WORK_LEFT),
     # Not there, or not to be reached.
     ((NotFound, NothingThere, UnknownProgram, UnknownName, UnknownWorkflow, StepNotFoundError), ExitCode.UNAVAILABLE),
-    ((TopicMissing, TopicTooSmall, SchemaUnavailable, SchemaUnknown, TransportError), ExitCode.UNAVAILABLE),
-    ((StoreCorrupt, StoreUnavailable, ForeignStore, VersionMismatchError, PositionOutsideLog), ExitCode.UNAVAILABLE),
+    ((TopicMissing, TopicTooSmall, TooFewPartitions, PartitionsDiffer), ExitCode.UNAVAILABLE),
+    ((SchemaUnavailable, SchemaUnknown, TransportError), ExitCode.UNAVAILABLE),
+    ((StoreCorrupt, StoreUnavailable, ForeignStore, VersionMismatchError, RecordsLost), ExitCode.UNAVAILABLE),
     # Wrong as it was given.
     ((CommandRefused, AlreadyStarted, InputError, CompileError, SourceUnreadable), ExitCode.BAD_INPUT),
     ((AmbiguousName, ProgramError, UnknownFacet, UnresolvedReference), ExitCode.BAD_INPUT),
@@ -60,12 +65,17 @@ def exit_code_of(error: BaseException) -> ExitCode:
     return next((code for kinds, code in _CODES if isinstance(error, kinds)), ExitCode.INTERNAL)
 
 
-def message_of(error: BaseException) -> str:
+def message_of(error: BaseException, invocation: Invocation = _NO_OPTIONS) -> str:
     """What to tell about it."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if exit_code_of(error) is ExitCode.INTERNAL:
         return f"this is a mistake of afl-stream itself: {type(error).__name__}: {error} (-v shows where)"
+    if isinstance(error, TopicMissing | UnknownTopic):
+        # With the options of this call, or it would look elsewhere.
+        needed = f" and is needed for {error.needed_for}" if isinstance(error, TopicMissing) else ""
+        remedy = invocation.command_line("topics", "apply")
+        return f"topic {error.topic} does not exist{needed}; create it with: {remedy}"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error)
@@ -75,7 +85,7 @@ def report(error: BaseException, invocation: Invocation) -> ExitCode:
     """Tell what ended a command, and return its exit code."""
     code = exit_code_of(error)
     terminal = invocation.terminal()
-    message = message_of(error)
+    message = message_of(error, invocation)
     if invocation.verbosity or code is ExitCode.INTERNAL:
         level = logging.ERROR if invocation.verbosity else logging.DEBUG
         _log.log(level, "%s", type(error).__name__, exc_info=error)

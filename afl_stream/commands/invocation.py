@@ -7,7 +7,7 @@ import logging
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +39,7 @@ class Invocation:
     config_file: str | None = None
     prefix: str | None = None
     data_dir: str | None = None
+    bootstrap: str | None = None
     as_json: bool = False
     verbosity: int = 0
 
@@ -53,13 +54,28 @@ class Invocation:
             config = dataclasses.replace(config, prefix=self.prefix)
         if self.data_dir is not None:
             config = dataclasses.replace(config, embedded=dataclasses.replace(config.embedded, data_dir=self.data_dir))
+        if self.bootstrap is not None:
+            kafka = dataclasses.replace(config.kafka, bootstrap=self.bootstrap)
+            config = dataclasses.replace(config, kafka=kafka, transport="kafka")
         return config
 
     def command_line(self, *words: str) -> str:
         """A command to type that means the same deployment as this one."""
-        options = (("--config", self.config_file), ("--prefix", self.prefix), ("--data-dir", self.data_dir))
+        options = (
+            ("--config", self.config_file),
+            ("--bootstrap", self.bootstrap),
+            ("--prefix", self.prefix),
+            ("--data-dir", self.data_dir),
+        )
         given = [word for option, value in options if value is not None for word in (option, value)]
         return shlex.join(["afl-stream", *words, *given])
+
+    def who_applies_it(self, verb: str) -> str:
+        """What is to happen next with a command or an answer that was sent: a running evaluator takes it at once."""
+        runner = self.command_line("evaluator", "--until-idle")
+        if self.settings().is_kafka:
+            return f"an evaluator {verb} it as soon as one runs ({self.command_line('evaluator')})"
+        return f"an evaluator {verb} it: {runner}"
 
     def terminal(self) -> Terminal:
         """Where the command's output goes."""
@@ -78,19 +94,30 @@ def open_transport(
 ) -> Iterator[Transport]:
     """The deployment's transport, closed at the end. `remedy` is the command that makes what is missing.
 
-    Raises FileInUse, FileUnusable, and NothingThere unless a log that is missing is to be created.
+    On Kafka raises BrokerUnavailable, AuthenticationFailed, BrokerTooOld and WrongCluster; on the embedded log
+    FileInUse, FileUnusable, and NothingThere unless a log that is missing is to be created.
     """
+    transport = _kafka(config) if config.is_kafka else _embedded(config, create=create, remedy=remedy)
+    try:
+        yield transport
+    finally:
+        transport.close()
+
+
+def _kafka(config: StreamConfig) -> Transport:
+    from afl_stream.kafka import KafkaTransport
+
+    return KafkaTransport(config)
+
+
+def _embedded(config: StreamConfig, *, create: bool, remedy: str) -> Transport:
     from afl_stream.embedded import EmbeddedTransport
 
     if create:
         config.data_dir.mkdir(parents=True, exist_ok=True)
     elif not config.log_path.exists():
         raise NothingThere(config.log_path, "embedded log", f"create it with: {remedy}")
-    transport = EmbeddedTransport(config.log_path)
-    try:
-        yield transport
-    finally:
-        transport.close()
+    return EmbeddedTransport(config.log_path)
 
 
 @contextmanager
@@ -98,12 +125,43 @@ def open_store(config: StreamConfig, *, create: bool = False) -> Iterator[Sqlite
     """The deployment's store, closed at the end. Raises NothingThere and the store's own errors."""
     from afl.runtime.sqlite_store import SqliteStore
 
-    if not create and not config.store_path.exists():
-        raise NothingThere(
-            config.store_path, "store", "no evaluator has run here yet: afl-stream evaluator --until-idle"
-        )
+    if create:
+        config.store_path.parent.mkdir(parents=True, exist_ok=True)
+    elif not config.store_path.exists():
+        raise NothingThere(config.store_path, "store", _where_the_store_is(config))
     store = SqliteStore(config.store_path, prefix=config.prefix)
     try:
         yield store
     finally:
         store.close()
+
+
+@contextmanager
+def store_here(config: StreamConfig, transport: Transport) -> Iterator[SqliteStore | None]:
+    """The deployment's store, where it is on this machine; None where it is not.
+
+    On Kafka most commands run where no evaluator does. A store that is there all the same counts only when it has read
+    from this cluster, under this prefix. Raises the store's own errors.
+    """
+    from afl.runtime.errors import ForeignStore
+    from afl.runtime.sqlite_store import SqliteStore
+
+    if not config.store_path.exists():
+        yield None
+        return
+    try:
+        store = SqliteStore(config.store_path, prefix=config.prefix)
+    except ForeignStore:
+        if not config.is_kafka:
+            raise
+        yield None
+        return
+    with closing(store):
+        clusters = {place.cluster_id for place in store.positions()} if config.is_kafka else set()
+        yield store if not config.is_kafka or transport.admin().cluster_id() in clusters else None
+
+
+def _where_the_store_is(config: StreamConfig) -> str:
+    if config.is_kafka:
+        return "runs are kept in the store of the evaluators: ask on their machine, or name the file (store.path)"
+    return "no evaluator has run here yet: afl-stream evaluator --until-idle"

@@ -36,7 +36,7 @@ def compile_program(files: Sequence[str], terminal: Terminal) -> CompiledProgram
 def deployed_program(client: Client, transport: Transport, workflow: str) -> tuple[CompiledProgram, str]:
     """The program that a workflow's name means now, and its qualified name. Raises TopicMissing, UnknownProgram."""
     topic = client.topology.definitions()
-    if topic not in transport.admin().topics():
+    if topic not in transport.admin().topic_names():
         raise TopicMissing(topic, "programs")
     return client.definitions.find(workflow)
 

@@ -62,8 +62,8 @@ def show_ending(invocation: Invocation, terminal: Terminal, ending: Ending, plan
     elif ending.waiting:
         show_waiting(invocation, terminal, ending.waiting, plan)
     else:
-        took = duration_text(max(row.ended_at_ms - row.created_at_ms, 0))
-        terminal.line(f"{row.name} {_WORDS.get(row.status, row.status)} after {took}")
+        took = f" after {duration_text(max(row.ended_at_ms - row.created_at_ms, 0))}" if row.ended_at_ms else ""
+        terminal.line(f"{row.name} {_WORDS.get(row.status, row.status)}{took}")
         show_result(terminal, row)
 
 

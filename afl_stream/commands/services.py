@@ -10,16 +10,12 @@ from pathlib import Path
 
 from afl_stream.agent import Agent, AgentConfig
 from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
+from afl_stream.commands.idleness import Idleness
 from afl_stream.commands.interrupts import draining
 from afl_stream.commands.invocation import Invocation, open_store, open_transport
-from afl_stream.dev import follow
 from afl_stream.exit_codes import ExitCode
 from afl_stream.service import EvaluatorService, tune_collector
 
-#: Reads in a row that bring nothing, after which a service that stops when idle has read everything.
-_EMPTY_READS = 3
-#: The same while it has no partitions: joining a group may take seconds.
-_EMPTY_READS_UNASSIGNED = 50
 _READ_TIMEOUT_S = 0.1
 
 
@@ -31,20 +27,13 @@ def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
         tune_collector()
         service = EvaluatorService(config, transport, store)
         terminal.remark(f"evaluator of group {config.evaluator_group}; {_until(until_idle)}")
-        empty = 0
+        idleness = Idleness(config)
 
         def on_idle() -> None:
-            nonlocal empty
-            empty += 1
-            limit = _EMPTY_READS if service.loop.stats().owned else _EMPTY_READS_UNASSIGNED
-            if until_idle and empty >= limit:
+            if until_idle and idleness.is_over(() if service.loop.stats().owned else [config.evaluator_group]):
                 stop.set()
 
-        def on_batch(_: object) -> None:
-            nonlocal empty
-            empty = 0
-
-        service.run(stop, on_batch, on_idle)
+        service.run(stop, lambda _: idleness.busy(), on_idle)
         stats = service.loop.stats()
     outcomes = {outcome.value: count for outcome, count in stats.outcomes.items()}
     if terminal.as_json:
@@ -67,7 +56,7 @@ def run_agent(
         stop = threading.Event()
         with draining(stop.set if until_idle else agent.stop):
             terminal.remark(f"agent for {', '.join(agent.registered_names())}; {_until(until_idle)}")
-            code = _run_until_idle(agent, stop) if until_idle else agent.run()
+            code = _run_until_idle(agent, stop, Idleness(config)) if until_idle else agent.run()
         counts = agent.counts
     if terminal.as_json:
         terminal.document(asdict(counts))
@@ -76,33 +65,55 @@ def run_agent(
     return ExitCode.WORK_LEFT if code else ExitCode.OK
 
 
-def _run_until_idle(agent: Agent, stop: threading.Event) -> int:
-    empty = 0
-    while empty < _EMPTY_READS and not stop.is_set():
-        read = agent.turn(_READ_TIMEOUT_S)
-        empty = 0 if read or agent.has_work else empty + 1
+def _run_until_idle(agent: Agent, stop: threading.Event, idleness: Idleness) -> int:
+    try:
+        while not stop.is_set():
+            if agent.turn(_READ_TIMEOUT_S) or agent.has_work:
+                idleness.busy()
+            elif idleness.is_over(agent.groups_without_partitions):
+                break
+    except BaseException:
+        agent.close()
+        raise
     return agent.close()
 
 
 def run_audit(invocation: Invocation, *, file: str, from_beginning: bool, until_idle: bool) -> ExitCode:
     """Run an audit."""
     config, terminal = invocation.settings(), invocation.terminal()
-    stop = threading.Event()
-    with open_transport(config) as transport, draining(stop.set):
+    with open_transport(config) as transport:
         sink = AuditStream(sys.stdout.buffer) if file == "-" else AuditFile(Path(file))
         audit = Audit(
             AuditConfig(stream=config, from_beginning=from_beginning, commands=True, external=True, lifecycle=True),
             transport,
             sink,
         )
-        terminal.remark(f"audit of group {audit.group} to {'stdout' if file == '-' else file}; {_until(until_idle)}")
-        follow(audit, stop.is_set, until_idle=until_idle)
+        with draining(audit.stop):
+            terminal.remark(
+                f"audit of group {audit.group} to {'stdout' if file == '-' else file}; {_until(until_idle)}"
+            )
+            if until_idle:
+                _read_to_the_end(audit, Idleness(config))
+            else:
+                audit.run()
         counts = audit.counts
     if terminal.as_json and file != "-":
         terminal.document(asdict(counts))
     else:
         terminal.remark(f"{counts.written} records written, {counts.unreadable} of them unreadable")
     return ExitCode.OK
+
+
+def _read_to_the_end(audit: Audit, idleness: Idleness) -> None:
+    try:
+        while not audit.is_stopping:
+            before = audit.counts
+            if audit.turn(audit.config.poll_timeout_s) or audit.counts.repeated != before.repeated:
+                idleness.busy()
+            elif idleness.is_over(() if audit.has_partitions else [audit.group]):
+                break
+    finally:
+        audit.close()
 
 
 def _until(until_idle: bool) -> str:

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
-from afl_stream.client import Client, NotInTime
+from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, ErrorRecord, WorkflowRow
+from afl.runtime.types import workflow_id_v7
+from afl_stream.client import REJECTED, Client, Milestones, NotInTime
 from afl_stream.commands.interrupts import draining
-from afl_stream.commands.invocation import Invocation, open_store, open_transport
+from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.programs import checked_inputs, deployed_program
+from afl_stream.commands.refusals import CommandRefused
 from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
+from afl_stream.config import StreamConfig
 from afl_stream.exit_codes import ExitCode
-from afl_stream.messages import check_workflow_id
-from afl_stream.runs import check_same_start
+from afl_stream.messages import Lifecycle, check_workflow_id
+from afl_stream.outage import Outage
+from afl_stream.runs import Ending, check_same_start
 from afl_stream.service import tune_collector
+from afl_stream.transport import BrokerUnavailable, Transport
+
+_READ_TIMEOUT_S = 0.5
+_STARTED = "workflow.started"
+#: The status of a run by the milestone of its end.
+_ENDINGS = {f"workflow.{status.lower()}": status for status in (COMPLETED, ERROR, CANCELLED)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +48,14 @@ def start(invocation: Invocation, options: StartOptions) -> ExitCode:
     """Start a run once its inputs are known to fit; wait for its end if told to."""
     if options.workflow_id is not None:
         check_workflow_id(options.workflow_id)
-    return _start_and_wait(invocation, options) if options.wait else _start(invocation, options)
+    if not options.wait:
+        return _start(invocation, options)
+    if not invocation.settings().is_kafka:
+        return _start_and_run(invocation, options)
+    if options.handlers:
+        agent = invocation.command_line("agent", *(word for name in options.handlers for word in ("--handlers", name)))
+        raise CommandRefused(f"--handlers: on Kafka an agent is a process of its own; start it with: {agent}")
+    return _start_and_follow(invocation, options)
 
 
 def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
@@ -41,21 +63,20 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
         _, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
-        if options.workflow_id is not None and config.store_path.exists():
-            with open_store(config) as store:
-                check_same_start(store.load_workflow(options.workflow_id), name, program.fingerprint, inputs)
+        same = partial(check_same_start, name=name, fingerprint=program.fingerprint, inputs=inputs)
+        _check_id(config, transport, options.workflow_id, same)
         workflow_id = client.start(name, inputs, workflow_id=options.workflow_id, program=program.fingerprint)
     if terminal.as_json:
         document = {"workflow_id": workflow_id, "workflow": name, "program": program.fingerprint}
         terminal.document(document)
     else:
         terminal.line(workflow_id)
-        runner = invocation.command_line("evaluator", "--until-idle")
-        terminal.remark(f"{name} is asked for; an evaluator starts it: {runner}")
+        terminal.remark(f"{name} is asked for; {invocation.who_applies_it('starts')}")
     return ExitCode.OK
 
 
-def _start_and_wait(invocation: Invocation, options: StartOptions) -> ExitCode:
+def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
+    """On the embedded log: with an evaluator, and an agent if there are handlers, in this process."""
     from afl_stream.dev import LocalDeployment
 
     config, terminal = invocation.settings(), invocation.terminal()
@@ -79,3 +100,100 @@ def _start_and_wait(invocation: Invocation, options: StartOptions) -> ExitCode:
     else:
         show_ending(invocation, terminal, ending, plan)
     return exit_code_of_run(ending)
+
+
+def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode:
+    """On Kafka: evaluators and agents are other processes, and the lifecycle topic tells how the run ends."""
+    config, terminal = invocation.settings(), invocation.terminal()
+    workflow_id = options.workflow_id or workflow_id_v7(time.time_ns() // 1_000_000)
+    stop = threading.Event()
+    with open_transport(config) as transport, Client(config, transport) as client:
+        program, name = deployed_program(client, transport, options.workflow)
+        plan, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
+        same = partial(check_same_start, name=name, fingerprint=program.fingerprint, inputs=inputs)
+        _check_id(config, transport, options.workflow_id, same)
+        # A run whose id was chosen may be there already, and be over.
+        with closing(client.milestones(workflow_id, from_beginning=options.workflow_id is not None)) as milestones:
+            client.start(name, inputs, workflow_id=workflow_id, program=program.fingerprint)
+            if not terminal.as_json:
+                terminal.line(workflow_id)
+            with draining(stop.set):
+                ending = _followed(config, milestones, workflow_id, options.timeout_s, stop)
+        ending = _told_by_the_store(config, transport, ending)
+    if terminal.as_json:
+        terminal.document(run_document(ending))
+    else:
+        show_ending(invocation, terminal, ending, plan)
+    return exit_code_of_run(ending)
+
+
+def _followed(
+    config: StreamConfig, milestones: Milestones, workflow_id: str, timeout_s: float | None, stop: threading.Event
+) -> Ending:
+    """How the run ended, or that the wait was interrupted. Raises NotInTime, and BrokerUnavailable after an outage."""
+    began_s = time.monotonic()
+    outage = Outage(config.kafka.outage_timeout_s)
+    started_at_ms = 0
+    while not stop.is_set():
+        now_s = time.monotonic()
+        if timeout_s is not None and now_s - began_s >= timeout_s:
+            raise NotInTime(f"the end of workflow {workflow_id}", timeout_s)
+        left_s = _READ_TIMEOUT_S if timeout_s is None else min(_READ_TIMEOUT_S, timeout_s - (now_s - began_s))
+        try:
+            found = milestones.read(left_s)
+        except BrokerUnavailable as error:
+            # The command is acknowledged: the run goes on without us, and the broker may come back.
+            stop.wait(min(outage.failed(error), left_s))
+            continue
+        outage.over()
+        for milestone in found:
+            if milestone.kind == _STARTED:
+                started_at_ms = milestone.at
+            elif milestone.kind == REJECTED:
+                return Ending(workflow_id=workflow_id, rejected=milestone.error)
+            elif milestone.kind in _ENDINGS:
+                return Ending(workflow_id=workflow_id, row=_row_of(milestone, started_at_ms))
+    return Ending(workflow_id=workflow_id)
+
+
+def _row_of(milestone: Lifecycle, started_at_ms: int) -> WorkflowRow:
+    """A run as far as the milestone of its end tells of it."""
+    error = None
+    if milestone.error is not None:
+        reason = milestone.error
+        error = ErrorRecord(
+            type=reason.type,
+            message=reason.message,
+            step_id=milestone.step_id or "",
+            facet=milestone.facet or "",
+        )
+    return WorkflowRow(
+        id=milestone.workflow_id,
+        revision=0,
+        program="",
+        name=milestone.workflow or "",
+        status=_ENDINGS[milestone.kind],
+        outputs=milestone.outputs,  # type: ignore[arg-type]  # decoded values
+        error=error,
+        created_at_ms=started_at_ms,
+        ended_at_ms=milestone.at if started_at_ms else 0,
+    )
+
+
+def _check_id(
+    config: StreamConfig, transport: Transport, workflow_id: str | None, check: Callable[[WorkflowRow | None], None]
+) -> None:
+    """Have the run of an id that was chosen looked at, where the store is on this machine."""
+    if workflow_id is not None:
+        with store_here(config, transport) as store:
+            check(None if store is None else store.load_workflow(workflow_id))
+
+
+def _told_by_the_store(config: StreamConfig, transport: Transport, ending: Ending) -> Ending:
+    """The same ending with all that the store knows of the run, where it is on this machine: path and line, say."""
+    if ending.row is not None:
+        with store_here(config, transport) as store:
+            row = None if store is None else store.load_workflow(ending.workflow_id)
+        if row is not None:
+            return Ending(workflow_id=ending.workflow_id, row=row)
+    return ending

@@ -14,29 +14,35 @@ from afl_stream.runs import Ending
 from afl_stream.service import tune_collector
 from examples.licence_audit.presentation import progress_bar, totals_table
 
-_WORKFLOW = "licences.LicenceAudit"
-_FOLDER = Path(".afl") / "licence_audit"
+WORKFLOW = "licences.LicenceAudit"
+HANDLERS = "examples.licence_audit.handlers"
+FOLDER = Path(".afl") / "licence_audit"
 #: Far more than the audit takes: an end for a demo that hangs.
 _TIMEOUT_S = 120.0
 
 
-def main(console: Console, folder: Path = _FOLDER) -> int:
+def compiled() -> CompiledProgram:
+    """The program of this folder."""
+    return CompiledProgram(compile_files([Path(__file__).with_name("licence_audit.afl")]).program_json)
+
+
+def main(console: Console, folder: Path = FOLDER) -> int:
     """Run the audit, show what it found, and return the exit code."""
     config = StreamConfig(embedded=EmbeddedSettings(data_dir=str(folder)))
-    program = CompiledProgram(compile_files([Path(__file__).with_name("licence_audit.afl")]).program_json)
+    program = compiled()
     audit_path = folder / "audit.jsonl"
     with LocalDeployment(
-        config, handlers=["examples.licence_audit.handlers"], audit_path=audit_path
+        config, handlers=[HANDLERS], audit_path=audit_path
     ) as deployment, progress_bar(console) as bar:  # fmt: skip
         tune_collector()
         deployment.deploy(program)
         deployment.run()
-        task = bar.add_task(_WORKFLOW, total=None)
+        task = bar.add_task(WORKFLOW, total=None)
 
         def on_progress(now: Progress) -> None:
             bar.update(task, completed=now.answered, total=now.asked or None)
 
-        ending = deployment.wait(deployment.start(_WORKFLOW, {}), timeout_s=_TIMEOUT_S, on_progress=on_progress)
+        ending = deployment.wait(deployment.start(WORKFLOW, {}), timeout_s=_TIMEOUT_S, on_progress=on_progress)
         done = deployment.progress()
     outputs = _outputs_of(ending, console)
     if outputs is None:

@@ -78,6 +78,19 @@ def test_the_readme_starts_with_the_demo_and_the_tests() -> None:
     assert commands[:2] == ["make demo", "make test"]
 
 
+def test_every_target_that_the_readme_has_people_make_is_made_by_ci_or_run_by_a_test() -> None:
+    makefile = (_ROOT / "Makefile").read_text()
+    in_ci = set(re.findall(r"^run make ([a-z-]+)$", (_ROOT / ".ci" / "run").read_text(), re.MULTILINE))
+    tests = "\n".join(path.read_text() for path in (_ROOT / "tests" / "integration").glob("test_*.py"))
+    named = {word for command in _commands((_ROOT / "README.md").read_text()) for word in _made_by(command)}
+    # What a target runs stands in a test as the words of a process: "-m", "tools.kafka", "up".
+    recipes = dict(re.findall(r"^([a-z-]+): .*\n\t@?\S+ -m ([\w. ]+?)(?: \$\(\w+\))?$", makefile, re.MULTILINE))
+    run = {target for target, words in recipes.items() if ", ".join(f'"{word}"' for word in words.split()) in tests}
+
+    assert named - in_ci - run == set()
+    assert {"demo", "test", "demo-kafka", "kafka-up", "kafka-down"} <= named
+
+
 def test_the_readme_has_every_command() -> None:
     readme = (_ROOT / "README.md").read_text()
     named = {f"{name} {word}" for name, group in _COMMAND_LINES.items() for word in _words_of(group)}
@@ -103,6 +116,12 @@ def test_the_makefile_targets_that_people_are_told_of_are_phony() -> None:
     phony = set(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[0].split())
 
     assert phony == set(_TARGET.findall(makefile))
+
+
+def _made_by(command: str) -> list[str]:
+    """The targets of a make command."""
+    words = shlex.split(command)
+    return words[1:] if words[0] == "make" else []
 
 
 def _words_of(group: click.Group) -> Iterator[str]:

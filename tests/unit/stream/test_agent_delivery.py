@@ -160,6 +160,40 @@ def test_no_more_handlers_run_than_the_agent_may_run_and_reading_pauses_when_its
     assert len(deployment.results()) == 400
 
 
+def test_quick_handlers_run_in_lots_and_one_that_turns_slow_holds_up_none_of_the_others(gates: type[Gates]) -> None:
+    deployment, handler = Deployment(max_concurrent=2, window=1_000), gates(30)
+    deployment.publish(*(event(step=n) for n in range(1, 101)))
+    agent = agent_with(deployment, handler)
+
+    turn_until(agent, lambda: agent.counts.answered == 99)
+    agent.turn(0)
+    assert committed_offset(deployment) == 29
+
+    handler.let_through(30)
+    turn_until(agent, lambda: committed_offset(deployment) == 100)
+    assert sorted(handler.started) == list(range(1, 101))
+    assert agent.close() == 0
+
+
+def test_events_that_wait_behind_another_in_its_lot_are_left_to_the_next_agent_when_this_one_stops(
+    gates: type[Gates],
+) -> None:
+    deployment, handler = Deployment(max_concurrent=1, window=1_000, grace_s=0), gates(30)
+    deployment.publish(*(event(step=n) for n in range(1, 101)))
+    first = agent_with(deployment, handler)
+    turn_until(first, lambda: 30 in handler.started and first.counts.answered == 29)
+
+    assert first.close() == ExitCode.WORK_LEFT
+    handler.let_through(30)
+
+    second_handler = gates()
+    second = agent_with(deployment, second_handler)
+    turn_until(second, lambda: committed_offset(deployment) == 100)
+    assert sorted(second_handler.started) == list(range(30, 101))
+    assert second.counts.crashes_seen == 0
+    assert second.close() == 0
+
+
 def test_the_window_past_the_oldest_unfinished_record_is_bounded(gates: type[Gates]) -> None:
     deployment, handler = Deployment(max_concurrent=4, window=10), gates(1)
     deployment.publish(*(event(step=n) for n in range(1, 41)))

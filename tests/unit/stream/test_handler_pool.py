@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from afl_stream.agent_handlers import Outcome, Raised, Returned, TimedOut, is_async, takes_context
+from afl_stream.agent_handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut, is_async, takes_context
 from afl_stream.embedded import Crash
 from afl_stream.handler_modules import Handler
 from afl_stream.handler_pool import Call, HandlerPool, Lot
@@ -25,16 +25,25 @@ class Bench:
         self.release = Event()
 
     def start(self, handler: Handler, timeout_s: float | None = None) -> Call:
+        return self.start_lot(handler, timeout_s=timeout_s)[0]
+
+    def start_lot(self, *handlers: Handler, timeout_s: float | None = None) -> list[Call]:
         assert self.pool.reserve()
-        call = Call(
-            handler,
-            ({},),
-            is_async=is_async(handler),
-            timeout_s=timeout_s,
-            on_outcome=self.outcomes.put,
-        )
-        self.pool.run(Lot(call))
-        return call
+        calls = [
+            Call(handler, ({},), is_async=is_async(handler), timeout_s=timeout_s, on_outcome=self.outcomes.put)
+            for handler in handlers
+        ]
+        self.pool.run(Lot(*calls))
+        return calls
+
+    def holding(self, began: Event) -> Handler:
+        """A handler that says when it has begun, and waits to be let through."""
+
+        def hold(payload: object) -> bool:
+            began.set()
+            return self.release.wait()
+
+        return hold
 
     def outcome(self) -> Outcome:
         return self.outcomes.get(timeout=10)
@@ -166,6 +175,80 @@ def test_stuck_handlers_do_not_use_up_the_pool(bench: Bench) -> None:
 
     bench.start(lambda payload: {"still": "here"})
     assert bench.outcome() == Returned({"still": "here"})
+
+
+def _numbered(number: int) -> Handler:
+    return lambda payload: {"number": number}
+
+
+def test_the_calls_of_a_lot_run_in_order_in_one_slot(bench: Bench) -> None:
+    bench.start_lot(lambda payload: bench.release.wait(), _numbered(1), _numbered(2))
+    assert bench.pool.in_use == 1
+
+    bench.release.set()
+
+    assert [bench.outcome() for _ in range(3)] == [
+        Returned(True),
+        Returned({"number": 1}),
+        Returned({"number": 2}),
+    ]
+    eventually(lambda: bench.pool.in_use == 0)
+
+
+def test_calls_behind_a_slow_one_go_on_where_there_is_room(bench: Bench) -> None:
+    began = Event()
+    bench.start_lot(bench.holding(began), _numbered(1), _numbered(2))
+    assert began.wait(10)
+
+    bench.now_s = 1.0
+    for number in (1, 2):
+        eventually(bench.pool.reserve)
+        bench.pool.release()
+        bench.pool.expire()
+        assert bench.outcome() == Returned({"number": number})
+
+    bench.release.set()
+    assert bench.outcome() == Returned(True)
+    eventually(lambda: bench.pool.in_use == 0)
+
+
+def test_calls_behind_one_whose_time_is_up_have_their_own_time(bench: Bench) -> None:
+    began = Event()
+    bench.start_lot(bench.holding(began), _numbered(1), timeout_s=5)
+    assert began.wait(10)
+
+    bench.now_s = 5
+    bench.pool.expire()
+
+    assert bench.outcome() == TimedOut(5)
+    assert bench.outcome() == Returned({"number": 1})
+    eventually(lambda: bench.pool.in_use == 0)
+    bench.release.set()
+    bench.start(_numbered(2))
+    assert bench.outcome() == Returned({"number": 2})
+
+
+def test_calls_that_have_not_begun_can_be_taken_back(bench: Bench) -> None:
+    began = Event()
+    bench.start_lot(bench.holding(began), _numbered(1), _numbered(2))
+    assert began.wait(10)
+
+    bench.pool.recall()
+
+    assert [bench.outcome(), bench.outcome()] == [NotRun(), NotRun()]
+    bench.release.set()
+    assert bench.outcome() == Returned(True)
+    eventually(lambda: bench.pool.in_use == 0)
+
+
+def test_the_pace_of_a_handler_is_known_after_its_first_run_and_follows_the_latest() -> None:
+    pace = Pace()
+    assert pace.mean_s == float("inf")
+
+    pace.note(0.008)
+    assert pace.mean_s == 0.008
+    pace.note(0.016)
+    assert pace.mean_s == pytest.approx(0.009)
 
 
 def test_of_those_that_must_run_alone_one_runs_at_a_time(bench: Bench) -> None:

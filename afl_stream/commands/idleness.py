@@ -1,0 +1,67 @@
+"""When a service that was told to end when it is idle has read everything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from afl_stream.config import StreamConfig
+from afl_stream.transport import TransportError
+
+#: Reads in a row that bring nothing, after which everything is read.
+_EMPTY_READS = 3
+#: On Kafka a first read comes back while the fetch behind it is still under way: quiet means quiet for so long.
+_QUIET_S = 1.0
+#: How long a member may be without partitions. On Kafka one that died keeps its own until its session is over, by
+#: default 45 s.
+_JOIN_TIMEOUT_S = 10.0
+_JOIN_TIMEOUT_ON_KAFKA_S = 60.0
+
+
+class NoPartitions(TransportError):
+    """A group gives this member nothing to read: others have all of it."""
+
+    def __init__(self, groups: Sequence[str], waited_s: float) -> None:
+        super().__init__(
+            f"{', '.join(groups)} gave this process no partitions within {waited_s:g} s: other members have them all, "
+            "or one that died is still counted; nothing was read"
+        )
+        self.groups = tuple(groups)
+
+
+class Idleness:
+    """Watches the reads of one service, and says when it is idle. Joining the groups comes first."""
+
+    def __init__(self, config: StreamConfig, *, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._is_kafka = config.is_kafka
+        self._quiet_s = _QUIET_S if config.is_kafka else 0.0
+        self._join_timeout_s = _JOIN_TIMEOUT_ON_KAFKA_S if config.is_kafka else _JOIN_TIMEOUT_S
+        self._joining_since_s = clock_s()
+        self._quiet_since_s = 0.0
+        self._empty = 0
+
+    def busy(self) -> None:
+        """Something was read, or is under way."""
+        self._empty = 0
+
+    def is_over(self, without_partitions: Sequence[str] = ()) -> bool:
+        """Note a read that brought nothing, and say whether that was enough of them.
+
+        `without_partitions`: the groups that have given this process none yet. Raises NoPartitions, on Kafka, when
+        they do not in time.
+        """
+        now_s = self._clock_s()
+        if without_partitions:
+            self._empty = 0
+            waited_s = now_s - self._joining_since_s
+            if waited_s < self._join_timeout_s:
+                return False
+            if self._is_kafka:
+                raise NoPartitions(without_partitions, self._join_timeout_s)
+            return True
+        self._joining_since_s = now_s
+        if self._empty == 0:
+            self._quiet_since_s = now_s
+        self._empty += 1
+        return self._empty >= _EMPTY_READS and now_s - self._quiet_since_s >= self._quiet_s
