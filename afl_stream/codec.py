@@ -13,7 +13,7 @@ from afl_stream.avro_schema import WriterSchema, parse_schema_text
 from afl_stream.control_json import decode_json, looks_like_json
 from afl_stream.errors import EventTooLarge, Reason, SchemaUnknown, Unreadable
 from afl_stream.framing import Framing, SingleObjectFraming
-from afl_stream.limits import MAX_CACHED_SCHEMAS, MAX_EVENT_BYTES
+from afl_stream.limits import MAX_CACHED_SCHEMAS, MAX_EVENT_BYTES, STEP_SCHEMA_VERSION
 from afl_stream.message_reader import BodyReader, compile_body_reader
 from afl_stream.message_shapes import refuse_newer, shape_of
 from afl_stream.message_writer import BodyWriter, compile_body_writer, compile_event_writer
@@ -25,6 +25,9 @@ from afl_stream.schema_source import SchemaLog, SchemaSource, SchemasTopicSource
 VERSION_HEADER: Final = "afl_step_schema_version"
 CONTENT_TYPE_HEADER: Final = "content-type"
 _JSON_CONTENT: Final = b"application/json"
+_TELLING_HEADERS: Final = frozenset({VERSION_HEADER, CONTENT_TYPE_HEADER})
+#: What says nothing new in either of them: nearly every record has just these.
+_USUAL_CONTENTS: Final = frozenset({STEP_SCHEMA_VERSION.encode(), b"application/avro"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,10 +120,11 @@ class Codec:
             raise Unreadable(Reason.EMPTY_VALUE, "the record's value has no bytes")
         declared_json = False
         for name, content in headers:
-            if name == VERSION_HEADER and content is not None:
-                refuse_newer(content.decode("utf-8", "replace"))
-            elif name == CONTENT_TYPE_HEADER and content is not None:
-                declared_json = content.partition(b";")[0].strip().lower() == _JSON_CONTENT
+            if name in _TELLING_HEADERS and content is not None and content not in _USUAL_CONTENTS:
+                if name == VERSION_HEADER:
+                    refuse_newer(content.decode("utf-8", "replace"))
+                else:
+                    declared_json = content.partition(b";")[0].strip().lower() == _JSON_CONTENT
         if json_allowed and (declared_json or looks_like_json(value)):
             return decode_json(value)
         for index, wire in enumerate(self._wires):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from afl_stream.afl_types import Fitting, TypeCompiler, TypeScope, write_fields
@@ -38,21 +37,51 @@ def compile_event_writer(params: Sequence[Mapping[str, Any]], scope: TypeScope) 
 
 
 def _body_writer(name: str, write_payload: Write) -> BodyWriter:
+    """One function for the whole record, its strings inline: a call a field costs more than writing the field."""
     fields = shape_of(name).fields
-    values_of = attrgetter(*(field.name for field in fields))
     writers = [write_payload if field.name == "payload" else _field_writer(field) for field in fields]
     # An event's own fields need no prefix in errors: "payload.items[2].price" is what its author can look for.
     prefix = "" if name == "Event" else f"{name}."
 
-    def write(out: bytearray, message: Message) -> None:
-        index = 0
-        try:
-            for index, value in enumerate(values_of(message)):
-                writers[index](out, value, 0)
-        except (Refused, AttributeError, UnicodeEncodeError) as error:
-            raise _explained(error, values_of(message)[index]).at(f"{prefix}{fields[index].name}") from None
+    def explain(error: Exception, message: Message, index: int) -> Exception:
+        field = fields[index].name
+        return _explained(error, getattr(message, field)).at(f"{prefix}{field}")
 
-    return write
+    lines: list[str] = []
+    for index, field in enumerate(fields):
+        lines += [f"index = {index}", f"v = message.{field.name}", *_field_code(field, index)]
+    body = "".join(f"        {line}\n" for line in lines)
+    source = (
+        f"def write(out, message):\n    index = 0\n    try:\n{body}"
+        "    except (Refused, AttributeError, UnicodeEncodeError) as error:\n"
+        "        raise explain(error, message, index) from None\n"
+    )
+    names: dict[str, Any] = {"write_long": write_long, "Refused": Refused, "explain": explain, "coded": _Coded()}
+    names |= {f"write{index}": write for index, write in enumerate(writers)}
+    exec(compile(source, "<record writer>", "exec"), names)
+    write_record: BodyWriter = names["write"]
+    return write_record
+
+
+def _field_code(field: FieldShape, index: int) -> list[str]:
+    """The lines that append `v`. Only names of our own schemas go into the source."""
+    if field.kind != "string":
+        return [f"write{index}(out, v, 0)"]
+    code = ["out += coded[v]"] if field.name in _REPEATED else _STRING.splitlines()
+    if not field.nullable:
+        return code
+    return ["if v is None:", "    out.append(0)", "else:", "    out.append(2)", *(f"    {line}" for line in code)]
+
+
+class _Coded(dict[str, bytes]):
+    """Strings as they are written, remembered: for fields that say the same in most records."""
+
+    def __missing__(self, value: str) -> bytes:
+        out = bytearray()
+        write_string(out, value)
+        if len(self) < _MAX_REMEMBERED and len(out) < _MAX_REMEMBERED:
+            self[value] = bytes(out)
+        return bytes(out)
 
 
 def _explained(error: Exception, value: object) -> Refused:
@@ -107,6 +136,24 @@ def _write_failure(out: bytearray, value: Any, depth: int) -> None:
     write_string(out, check_string(value.type))
     write_string(out, check_string(value.message))
 
+
+_STRING: Final = """\
+v = v.encode()
+n = len(v)
+if n < 64:
+    out.append(n << 1)
+elif n < 8192:
+    out.append(n << 1 & 127 | 128)
+    out.append(n >> 6)
+else:
+    write_long(out, n)
+out += v"""
+
+#: Fields with few values; how many are remembered, and of how many bytes each.
+_REPEATED: Final = frozenset({
+    "event_type", "state", "workflow_version", "step_schema_version", "runtime_version", "agent", "group",
+})  # fmt: skip
+_MAX_REMEMBERED: Final = 1_000
 
 _write_untyped: Final = _payload_writer({})
 _WRITERS: Final[Mapping[str, Write]] = {

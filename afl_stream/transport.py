@@ -20,8 +20,7 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(NamedTuple):
     """One record as it was read: `offset` is its place in the partition, `timestamp_ms` since the epoch."""
 
     topic: str
