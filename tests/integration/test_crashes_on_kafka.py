@@ -1,0 +1,144 @@
+"""SIGKILL at any step of an evaluator or an agent on a real broker: after a restart all is done, and each step once."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import afl.runtime
+import afl_stream
+from afl_stream.embedded import FAULT_POINTS
+from tests.integration.kafka_deployment import Deployments, KafkaDeployment
+from tests.scenarios.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
+from tests.scenarios.shop import SHOP, assert_one_answer_each, start_orders
+
+ORDERS = 2
+
+#: Points that are reached only by who finds something: this crash before leaves it behind.
+LEFT_BEHIND_BY = {"outbox.lanes_published": "control.persisted"}
+#: Points that a short run passes once: taking partitions over happens when one joins.
+PASSED_ONCE = {"outbox.lanes_published", "control.lanes_published", "control.positions_read"}
+
+
+def probed() -> set[str]:
+    """Every point of the sources at which a process can be made to die."""
+    return {
+        name
+        for package in (afl_stream, afl.runtime)
+        for source in Path(package.__path__[0]).rglob("*.py")
+        for name in re.findall(r'probe\(\s*"([a-z_.]+)"', source.read_text())
+    }
+
+
+def points_of(*families: str) -> list[str]:
+    return sorted(name for name in probed() if name.partition(".")[0] in families)
+
+
+EVALUATOR_POINTS = points_of("control", "outbox", "store")
+AGENT_POINTS = points_of("agent")
+AUDIT_POINTS = points_of("audit")
+
+
+def test_every_point_of_the_sources_belongs_to_a_party_here_or_to_the_embedded_transport() -> None:
+    assert probed() == {*EVALUATOR_POINTS, *AGENT_POINTS, *AUDIT_POINTS, *FAULT_POINTS}
+
+
+def assert_done(deployment: KafkaDeployment, orders: list[str]) -> None:
+    deployment.finish(orders)
+    assert_delivered(deployment, orders)
+    for order in orders:
+        assert_one_answer_each(deployment, order)
+    assert_no_offset_past_its_effect(deployment)
+
+
+def kill_an_evaluator(deployment: KafkaDeployment, point: str, passes: int) -> None:
+    """Have evaluators work until one dies at the point; agents are at work."""
+    if point in LEFT_BEHIND_BY:
+        deployment.evaluator(LEFT_BEHIND_BY[point]).when_dead()
+    deployment.evaluator(point, passes).when_dead()
+
+
+def quick_first(points: list[str]) -> list[object]:
+    """All of them, those inside the store's own transaction in the long run only."""
+    inside = {"store.compared", "store.written"}
+    return [pytest.param(point, marks=pytest.mark.long) if point in inside else point for point in points]
+
+
+@pytest.mark.parametrize("point", quick_first(EVALUATOR_POINTS))
+def test_an_evaluator_killed_at_any_step_is_followed_by_one_that_loses_nothing(
+    point: str, deployments: Deployments
+) -> None:
+    deployment = deployments(SHOP)
+    orders = start_orders(deployment, ORDERS)
+    deployment.agent()
+
+    kill_an_evaluator(deployment, point, passes=1)
+    assert_no_offset_past_its_effect(deployment)
+    deployment.evaluator()
+
+    assert_done(deployment, orders)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("passes", [2, 3])
+@pytest.mark.parametrize("point", [point for point in EVALUATOR_POINTS if point not in PASSED_ONCE])
+def test_an_evaluator_killed_at_a_later_pass_is_followed_by_one_that_loses_nothing(
+    point: str, passes: int, deployments: Deployments
+) -> None:
+    deployment = deployments(SHOP)
+    orders = start_orders(deployment, ORDERS)
+    deployment.agent()
+
+    kill_an_evaluator(deployment, point, passes)
+    assert_no_offset_past_its_effect(deployment)
+    deployment.evaluator()
+
+    assert_done(deployment, orders)
+
+
+def kill_an_agent(deployment: KafkaDeployment, point: str, passes: int) -> None:
+    deployment.evaluator()
+    deployment.agent(point, passes).when_dead()
+
+
+@pytest.mark.parametrize("point", AGENT_POINTS)
+def test_an_agent_killed_at_any_step_is_followed_by_one_that_answers_every_event(
+    point: str, deployments: Deployments
+) -> None:
+    deployment = deployments(SHOP)
+    orders = start_orders(deployment, ORDERS)
+
+    kill_an_agent(deployment, point, passes=1)
+    assert_no_offset_past_its_effect(deployment)
+    deployment.agent()
+
+    assert_done(deployment, orders)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("passes", [2, 4])
+@pytest.mark.parametrize("point", ["agent.handled", "agent.produced", "agent.acknowledged"])
+def test_an_agent_killed_at_a_later_event_is_followed_by_one_that_answers_every_event(
+    point: str, passes: int, deployments: Deployments
+) -> None:
+    deployment = deployments(SHOP)
+    orders = start_orders(deployment, ORDERS)
+
+    kill_an_agent(deployment, point, passes)
+    assert_no_offset_past_its_effect(deployment)
+    deployment.agent()
+
+    assert_done(deployment, orders)
+
+
+def test_evaluator_and_agent_killed_under_the_consumer_protocol_lose_nothing(deployments: Deployments) -> None:
+    deployment = deployments(SHOP, protocol="consumer")
+    orders = start_orders(deployment, ORDERS)
+
+    deployment.evaluator("control.persisted").when_dead()
+    deployment.evaluator()
+    deployment.agent("agent.produced").when_dead()
+    assert_no_offset_past_its_effect(deployment)
+    deployment.agent()
+
+    assert_done(deployment, orders)

@@ -1,0 +1,97 @@
+"""A store that was put back from an earlier copy, and a log that is no longer the one that the store has read."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # its own __init__ imports it, unlisted
+
+from afl.runtime.persistence import COMPLETED
+from afl_stream.client import Client
+from tests.eventually import eventually
+from tests.integration.kafka_deployment import Deployments, KafkaDeployment
+from tests.integration.processes import DEADLINE_S
+from tests.scenarios.delivery_checks import assert_no_offset_past_its_effect
+from tests.scenarios.shop import ITEMS, ORDER, SHOP, assert_one_answer_each, start_orders
+
+ORDERS = 3
+
+
+def event_ids(deployment: KafkaDeployment) -> set[str]:
+    return {event.id for facet in ("shop.Price", "shop.Ship") for event in deployment.events(facet)}
+
+
+def copy_store(deployment: KafkaDeployment, target: Path) -> None:
+    """Copy the file as it is after the last commit, as a backup does."""
+    copy = sqlite3.connect(target)
+    with deployment.file() as file:
+        file.backup(copy)
+    copy.close()
+
+
+def test_a_store_put_back_from_an_earlier_copy_reads_on_from_its_positions_to_the_same_result(
+    deployments: Deployments, tmp_path: Path
+) -> None:
+    deployment = deployments(SHOP)
+    orders = start_orders(deployment, ORDERS)
+    agent = deployment.agent()
+    # In the middle: some answers are in, others are on their way.
+    deployment.evaluator("control.published", passes=3).when_dead()
+    copy_store(deployment, tmp_path / "copy.sqlite3")
+    evaluator = deployment.evaluator()
+    deployment.finish(orders)
+    outputs = [deployment.workflow(order).outputs for order in orders]
+    evaluator.stop()
+    asked = event_ids(deployment)
+    later = deployment.store.positions()
+
+    deployment.restore_store(tmp_path / "copy.sqlite3")
+    earlier = deployment.store.positions()
+    assert sum(earlier.values()) < sum(later.values())
+    deployment.evaluator()
+    deployment.finish(orders)
+
+    assert [deployment.workflow(order).status for order in orders] == [COMPLETED] * ORDERS
+    assert [deployment.workflow(order).outputs for order in orders] == outputs
+    for order in orders:
+        assert_one_answer_each(deployment, order)
+    agent.check_alive()
+    eventually(deployment.has_read_all, DEADLINE_S, interval_s=0.1)
+    assert_no_offset_past_its_effect(deployment)
+    # What was done after the copy is done again, under the ids that it had.
+    assert event_ids(deployment) == asked
+
+
+def make_again(deployment: KafkaDeployment, topic: str) -> None:
+    """Delete a topic and create one of the same name and size."""
+    partitions = len(deployment.admin.list_topics(topic, 20).topics[topic].partitions)
+    settings = dict(deployment.transport.admin().topics()[topic].settings)
+    deployment.admin.delete_topics([topic])[topic].result(30)
+    eventually(lambda: topic not in deployment.admin.list_topics(timeout=20).topics, DEADLINE_S)
+    made = NewTopic(topic, partitions, 1, config=settings)
+    eventually(lambda: deployment.admin.create_topics([made])[topic].result(30) is None, DEADLINE_S)
+
+
+@pytest.mark.parametrize("kind", ["control", "commands"])
+def test_a_topic_deleted_and_made_again_is_an_error_that_names_it_and_skips_nothing(
+    kind: str, deployments: Deployments
+) -> None:
+    deployment = deployments(SHOP)
+    orders = start_orders(deployment, ORDERS)
+    evaluator, agent = deployment.evaluator(), deployment.agent()
+    deployment.finish(orders)
+    evaluator.stop()
+    agent.stop()
+    topic = getattr(deployment.topology, kind)()
+    make_again(deployment, topic)
+    # A client of its own: the other one still knows the topic that is gone.
+    with Client(deployment.config, deployment.transport) as client:
+        client.start(ORDER, {"items": ITEMS}, workflow_id="later")
+    rows = deployment.rows_of_work()
+
+    refused = deployment.command("evaluator")
+
+    assert refused.exit_code() == 3
+    assert topic in refused.log
+    assert "Traceback" not in refused.log
+    assert deployment.rows_of_work() == rows
