@@ -276,6 +276,11 @@ class Agent:
         return [member.duty.group for member in self._members]
 
     @property
+    def groups_without_partitions(self) -> list[str]:
+        """Those of them that have given this agent nothing to read. For the thread that calls `turn`."""
+        return [member.duty.group for member in self._members if not member.has_partitions]
+
+    @property
     def has_work(self) -> bool:
         """Whether a record that was read is unfinished, be it that it waits for its next try."""
         return any(member.has_work for member in self._members)
@@ -304,7 +309,7 @@ class Agent:
         if not self._routes.routes:
             raise NoHandlers
         topology = self._topology
-        existing = self._transport.admin().topics()
+        existing = self._transport.admin().topic_names()
         known = [facet for topic in existing for facet in topology.facets_of(topic)]
         facets = self._routes.resolve(known)
         needed = {topology.control(): "answers"}

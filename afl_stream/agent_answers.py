@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from queue import Empty, SimpleQueue
+from functools import partial
 from threading import Event as Flag
 from typing import Final
 
 from afl_stream.agent_handlers import (
     Deferred,
     HandlerContext,
+    NotRun,
     Outcome,
     Raised,
     Returned,
@@ -19,10 +21,10 @@ from afl_stream.agent_handlers import (
     call_shape,
 )
 from afl_stream.agent_runtime import Shared
-from afl_stream.agent_work import Work
+from afl_stream.agent_work import Work, WorkLot
 from afl_stream.errors import EventTooLarge, StreamError, Unreadable, ValueRefused
 from afl_stream.handler_modules import Handler, HandlerModuleError
-from afl_stream.handler_pool import Call
+from afl_stream.handler_pool import Call, Lot
 from afl_stream.messages import Event
 from afl_stream.transport import RecordTooLarge, TopicPartition, TransportError
 
@@ -48,6 +50,7 @@ class After(Enum):
 
     FINISH = auto()
     RETRY = auto()
+    START_AGAIN = auto()
     SEND_NEXT = auto()
     SEND_AGAIN = auto()
 
@@ -68,21 +71,21 @@ class Answering:
     def __init__(self, shared: Shared, group: str) -> None:
         self._shared = shared
         self._group = group
-        self._settled: SimpleQueue[Settled] = SimpleQueue()
+        self._settled: deque[Settled] = deque()
         #: Set whenever the member has something to do.
         self.wake = Flag()
 
     def take_settled(self) -> list[Settled]:
         """What has come in since the last call."""
         self.wake.clear()
-        news: list[Settled] = []
-        while True:
-            try:
-                news.append(self._settled.get_nowait())
-            except Empty:
-                return news
+        settled = self._settled
+        return [settled.popleft() for _ in range(len(settled))]
 
-    def call(self, work: Work, *, alone: bool) -> Call:
+    def lot(self, lot: WorkLot) -> Lot:
+        """The calls that run the handlers of these works."""
+        return Lot(*(self._call(work) for work in lot.works), alone=lot.is_alone)
+
+    def _call(self, work: Work) -> Call:
         """The call that runs this work's handler, or that says why it cannot be run."""
         event, route = work.event, work.route
         assert event is not None
@@ -94,7 +97,21 @@ class Answering:
             handler = _raising(error)
         shape = call_shape(handler)
         payload = route.payload(event.event_type, event.payload)
-        context = HandlerContext(
+        call = Call(
+            handler,
+            (payload,),
+            is_async=shape.is_async,
+            timeout_s=route.timeout_s,
+            on_outcome=partial(self._on_outcome, work, event),
+            # Coroutines share a thread anyway.
+            pace=None if shape.is_async else route.pace,
+        )
+        if shape.takes_context:
+            call.arguments = (payload, self._context(work, event, call))
+        return call
+
+    def _context(self, work: Work, event: Event, call: Call) -> HandlerContext:
+        return HandlerContext(
             facet=event.event_type,
             event_id=event.id,
             step_id=event.step_id,
@@ -104,19 +121,10 @@ class Answering:
             deadline_ms=event.deadline,
             answer_token=event.answer_token,
             headers=dict(work.record.headers),
-            send_update=lambda partial: self._update(work, event, partial),
+            send_update=partial(self._update, work, event),
             is_stopping=lambda: self._shared.conduct.is_stopping or not work.partition.held,
             is_over=lambda: call.is_over,
         )
-        call = Call(
-            handler,
-            (payload, context) if shape.takes_context else (payload,),
-            is_async=shape.is_async,
-            timeout_s=route.timeout_s,
-            alone=alone,
-            on_outcome=lambda outcome: self._on_outcome(work, event, outcome),
-        )
-        return call
 
     def fail(self, work: Work, error_type: str, message: str) -> None:
         """Answer StepFailed without running anything."""
@@ -151,7 +159,7 @@ class Answering:
                 outgoing.value,
                 key=outgoing.key,
                 headers=outgoing.headers,
-                on_delivery=lambda error, where, offset: self._on_delivery(work, error, where),
+                on_delivery=partial(self._on_delivery, work),
             )
         except RecordTooLarge as error:
             self._too_large(work, error)
@@ -162,6 +170,9 @@ class Answering:
 
     def _on_outcome(self, work: Work, event: Event, outcome: Outcome) -> None:
         self._shared.conduct.check()
+        if isinstance(outcome, NotRun):
+            self._tell(Settled(work, After.START_AGAIN))
+            return
         self._shared.probe("agent.handled")
         counters = self._shared.counters
         if isinstance(outcome, Returned):
@@ -225,7 +236,7 @@ class Answering:
         self._shared.producer.produce(update.topic, update.value, key=update.key, headers=update.headers)
         self._shared.counters.add("updates")
 
-    def _on_delivery(self, work: Work, error: Exception | None, where: TopicPartition) -> None:
+    def _on_delivery(self, work: Work, error: Exception | None, _where: TopicPartition, _offset: int) -> None:
         if self._shared.conduct.is_dead:
             return
         self._shared.probe("agent.acknowledged")
@@ -235,8 +246,9 @@ class Answering:
             self._tell(Settled(work, After.SEND_AGAIN, error=error))
 
     def _tell(self, news: Settled) -> None:
-        self._settled.put(news)
-        self.wake.set()
+        self._settled.append(news)
+        if not self.wake.is_set():
+            self.wake.set()
 
 
 def _raising(error: Exception) -> Handler:

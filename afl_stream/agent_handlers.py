@@ -112,6 +112,20 @@ class HandlerContext:
         self._send_update(partial)
 
 
+class Pace:
+    """How long the runs of one handler take, by the latest of them. Unknown before the first."""
+
+    __slots__ = ("mean_s",)
+
+    def __init__(self) -> None:
+        self.mean_s = float("inf")
+
+    def note(self, duration_s: float) -> None:
+        """Take in the duration of another run."""
+        mean_s = self.mean_s
+        self.mean_s = duration_s if mean_s == float("inf") else mean_s + (duration_s - mean_s) / 8
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """One registered handler. `find` returns the function to call, looked up at each call."""
@@ -121,6 +135,7 @@ class Route:
     timeout_s: float | None = None
     retry: RetryPolicy | None = None
     metadata: Mapping[str, object] | None = None
+    pace: Pace = field(default_factory=Pace)
 
     def payload(self, facet: str, payload: Mapping[str, object]) -> dict[str, object]:
         """The payload as the handler gets it: its own copy, with the facet's name and the registered metadata."""
@@ -189,7 +204,12 @@ class TimedOut:
     timeout_s: float
 
 
-Outcome: TypeAlias = Returned | Raised | TimedOut
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """The handler was not called, and will not be."""
+
+
+Outcome: TypeAlias = Returned | Raised | TimedOut | NotRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from afl_stream.agent_answers import NO_HANDLER, After, Answering, PoisonEvent, 
 from afl_stream.agent_handlers import RouteTable
 from afl_stream.agent_partitions import FIRST_BACKOFF_S, HeldPartitions
 from afl_stream.agent_runtime import Shared
-from afl_stream.agent_work import PartitionWork, Work
+from afl_stream.agent_work import PartitionWork, Work, WorkLot
 from afl_stream.errors import NewerFormat, SchemaUnavailable, Unreadable
 from afl_stream.messages import Event
 from afl_stream.transport import Consumer, Record, TopicPartition
@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 #: How long reading blocks while something is in hand whose end asks for the next step.
 BUSY_POLL_S: Final = 0.01
+#: How long reading waits for lots of quick handlers: two threads that both compute get less done than one at a time.
+LOT_WAIT_S: Final = 0.01
 #: How long partitions that are taken away wait for answers that are on their way.
 REVOKE_FLUSH_S: Final = 1.0
 #: Event ids remembered to count duplicates.
@@ -42,7 +44,8 @@ class GroupMember:
 
     A record goes this way; a probe is called at the end of each step:
       1. it is read                                                                        (agent.polled)
-      2. its start is noted; if an earlier process may have run it, the note is committed  (agent.started)
+      2. its start is noted; the note is committed if it is the partition's first here, or
+         if an earlier process may have run the record                                     (agent.started)
       3. its handler runs                                                                  (agent.handled)
       4. its answer is produced                                                            (agent.produced)
       5. the broker acknowledges the answer                                                (agent.acknowledged)
@@ -52,7 +55,8 @@ class GroupMember:
     second time; the first answer has won by then. A crash in 3 is counted by whoever runs the record next; records so
     marked run one at a time, so that those beside the culprit are not taken for it. After 6 nothing is done again.
 
-    All of it happens on the thread that calls `turn`, but for 3 and 4, which happen where the handler runs.
+    All of it happens on the thread that calls `turn`, but for 3 and 4, which happen where the handler runs. Records
+    whose handlers are quick start in lots, each lot on one thread; a slow one among them does not hold up the others.
     """
 
     def __init__(self, shared: Shared, consumer: Consumer, duty: Duty, routes: RouteTable) -> None:
@@ -104,6 +108,11 @@ class GroupMember:
         return bool(self._in_flight or self._ready)
 
     @property
+    def has_partitions(self) -> bool:
+        """Whether the group has given this member any."""
+        return any(True for _ in self._held)
+
+    @property
     def in_flight(self) -> int:
         """Records whose handler runs, or whose answer is on its way."""
         return len(self._in_flight)
@@ -115,6 +124,7 @@ class GroupMember:
 
     def drain(self, deadline_s: float) -> bool:
         """Finish what runs, answer, commit, leave. False: something was still running at the deadline."""
+        self._shared.pool.recall()
         while self._in_flight and self._shared.clock_s() < deadline_s:
             self.turn(BUSY_POLL_S, reading=False, starting=False)
         self._shared.conduct.check()
@@ -131,6 +141,7 @@ class GroupMember:
 
     def _before_revoke(self, partitions: Sequence[TopicPartition]) -> None:
         """Hear of the answers that are on their way. What runs goes on: its answer counts, its offset does not."""
+        self._shared.pool.recall()
         if any(work.outgoing and work.partition.where in partitions for work in self._in_flight):
             self._shared.producer.flush(REVOKE_FLUSH_S)
         self._settle()
@@ -221,32 +232,44 @@ class GroupMember:
 
     def _start(self) -> None:
         """Start what is ready while there are slots."""
-        starting: list[Work] = []
+        if not self._ready:
+            return
+        lots: list[WorkLot] = []
         waiting: deque[Work] = deque()
         now_s = self._shared.clock_s()
         while self._ready:
             work = self._ready.popleft()
             if work.not_before_s > now_s:
                 waiting.append(work)
-            elif self._ends_unstarted(work):
                 continue
-            elif self._shared.pool.reserve(alone=work.crashes > 0):
-                starting.append(work)
+            crashes = work.crashes
+            if self._ends_unstarted(work, crashes) or (lots and not crashes and lots[-1].take(work)):
+                continue
+            if self._shared.pool.reserve(alone=crashes > 0):
+                lots.append(WorkLot(work, is_alone=crashes > 0))
             else:
                 waiting.append(work)
-                if not work.crashes:
+                if not crashes:
                     break
         self._ready.extendleft(reversed(waiting))
-        if starting and self._note_starts(starting):
-            self._shared.probe("agent.started")
-            for work in starting:
-                work.tries += 1
-                self._in_flight.add(work)
-                self._shared.pool.run(self._answering.call(work, alone=work.crashes > 0))
+        if lots and self._note_starts(lots):
+            self._run(lots)
 
-    def _ends_unstarted(self, work: Work) -> bool:
+    def _run(self, lots: Sequence[WorkLot]) -> None:
+        answering, pool = self._answering, self._shared.pool
+        self._shared.probe("agent.started")
+        answering.wake.clear()
+        for lot in lots:
+            for work in lot.works:
+                work.tries += 1
+            self._in_flight.update(lot.works)
+            pool.run(answering.lot(lot))
+        if any(len(lot.works) > 1 for lot in lots):
+            answering.wake.wait(LOT_WAIT_S)
+
+    def _ends_unstarted(self, work: Work, crashes: int) -> bool:
         """Deal with events that must not be run: of facets that are not ours, and those that kill their process."""
-        event, crashes = work.event, work.crashes
+        event = work.event
         assert event is not None
         if event.event_type not in self.duty.facets or work.route is None:
             if self.duty.topics.get(work.record.topic, False):
@@ -261,24 +284,34 @@ class GroupMember:
             return True
         return False
 
-    def _note_starts(self, starting: Sequence[Work]) -> bool:
-        """Note what starts. Where an earlier process may have run it too, the note is made durable first: a record
-        that kills at once must not stay uncounted. False: that cannot be done now, and nothing may start."""
+    def _note_starts(self, lots: Sequence[WorkLot]) -> bool:
+        """Note what starts. Where an earlier process may have run it too, or nothing says yet that this one is at work,
+        the note is made durable first: a record that kills at once must not stay uncounted. False: that cannot be done
+        now, and nothing may start."""
+        starting = [work for lot in lots for work in lot.works]
+        doubtful: dict[TopicPartition, PartitionWork] = {}
         for work in starting:
-            work.partition.progress.start(work.record.offset)
-            work.partition.dirty = True
-            if work.tries == 0 and work.crashes:
-                self._shared.counters.add("crashes_seen", work.crashes)
-        doubtful = {work.partition.where: work.partition for work in starting if work.is_doubtful or work.crashes}
+            partition = work.partition
+            partition.progress.start(work.record.offset)
+            partition.dirty = True
+            crashes = work.crashes
+            if crashes and work.tries == 0:
+                self._shared.counters.add("crashes_seen", crashes)
+            if crashes or work.is_doubtful:
+                doubtful[partition.where] = partition
+            if work.crashes:
+                # Marked records of other partitions that have finished since must not be taken for running beside it.
+                doubtful.update({other.where: other for other in self._held if other.dirty})
         if not doubtful or self._held.commit(doubtful.values(), wait=True):
             return True
         retry_at_s = self._shared.clock_s() + FIRST_BACKOFF_S
         for work in reversed(starting):
             work.partition.progress.pause(work.record.offset)
-            self._shared.pool.release(alone=work.crashes > 0)
             if work.partition.held:
                 work.not_before_s = retry_at_s
                 self._ready.appendleft(work)
+        for lot in lots:
+            self._shared.pool.release(alone=lot.is_alone)
         return False
 
     def _give_up(self, work: Work, error: Unreadable | PoisonEvent) -> None:
@@ -306,6 +339,10 @@ class GroupMember:
         if news.after is After.RETRY:
             self._in_flight.discard(work)
             self._retry(work, news.wait_s)
+        elif news.after is After.START_AGAIN:
+            self._in_flight.discard(work)
+            work.tries -= 1
+            self._retry(work, 0.0)
         elif news.after is After.SEND_AGAIN:
             self._shared.counters.add("resent")
             log.warning("an answer of group %s was not taken: %s", self.duty.group, news.error)

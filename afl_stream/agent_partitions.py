@@ -13,7 +13,6 @@ from afl_stream.transport import (
     BrokerUnavailable,
     CommittedOffset,
     Consumer,
-    Fenced,
     OffsetOutOfRange,
     TopicPartition,
     TransportError,
@@ -176,7 +175,7 @@ class HeldPartitions:
         self.commit([partition for partition in self._partitions.values() if partition.dirty], wait=True)
 
     def commit(self, partitions: Iterable[PartitionWork], *, wait: bool = False, clean: bool = False) -> bool:
-        """Commit these. False: it could not be done now, or some are lost; those are dropped."""
+        """Commit these. False: it could not be done now, or some are lost."""
         offsets: dict[TopicPartition, CommittedOffset] = {}
         for partition in partitions:
             checkpoint = partition.progress.checkpoint(clean=clean)
@@ -187,16 +186,15 @@ class HeldPartitions:
         self._last_commit_s = self._shared.clock_s()
         try:
             self._consumer.commit(offsets, wait=wait)
-        except Fenced as error:
-            self._commit_failed(error)
-            self._drop(error.partitions)
-            return False
         except TransportError as error:
+            # Fenced too drops nothing by itself: a commit that a rebalance overtakes is refused although the member
+            # keeps the partition, and the group would never give it a second time. A real loss is told by on_lost.
             self._commit_failed(error)
             return False
         for where in offsets:
             if where in self._partitions:
                 self._partitions[where].dirty = False
+                self._partitions[where].progress.is_announced |= wait and not clean
         self._shared.counters.add("commits")
         self._shared.probe("agent.committed")
         return True

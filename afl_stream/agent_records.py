@@ -10,7 +10,7 @@ from urllib.parse import quote
 from afl_stream.agent_work import Outgoing
 from afl_stream.codec import Codec, decode_key
 from afl_stream.errors import IdRefused, Reason, StreamError, Unreadable
-from afl_stream.headers import DLQ_PREFIX, dead_letter_headers, header, headers_for
+from afl_stream.headers import DLQ_PREFIX, ContinueHeaders, dead_letter_headers, header, headers_for
 from afl_stream.messages import (
     Answer,
     Event,
@@ -42,6 +42,7 @@ class AgentRecords:
         self._codec = codec
         self._agent = agent
         self._source = f"/agents/{quote(agent)}"
+        self._continue_headers = ContinueHeaders(source=self._source)
         self._now_ms = now_ms
 
     def announce(self) -> None:
@@ -64,18 +65,21 @@ class AgentRecords:
 
     def continued(self, event: Event, result: Mapping[str, object], group: str, caused_by: Headers = ()) -> Outgoing:
         """StepContinue for this event. Raises ValueRefused, EventTooLarge, SchemaUnavailable."""
-        return self._answer(
-            StepContinue(
-                step_id=event.step_id,
-                result=result,
-                workflow_id=event.workflow_id,
-                event_id=event.id,
-                attempt=event.attempt,
-                answer_token=event.answer_token,
-                agent=self._agent,
-                group=group,
-            ),
-            caused_by,
+        answer = StepContinue(
+            step_id=event.step_id,
+            result=result,
+            workflow_id=event.workflow_id,
+            event_id=event.id,
+            attempt=event.attempt,
+            answer_token=event.answer_token,
+            agent=self._agent,
+            group=group,
+        )
+        return Outgoing(
+            topic=self.control_topic,
+            key=event.workflow_id.encode(),
+            value=self._codec.encode(answer, self.control_topic),
+            headers=self._continue_headers.of(event=event, at_ms=self._now_ms(), caused_by=caused_by),
         )
 
     def failed(self, event: Event, error_type: str, message: str, group: str, caused_by: Headers = ()) -> Outgoing:

@@ -57,7 +57,7 @@ class AgentConfig:
     @property
     def queue_records(self) -> int:
         """Records that wait for a slot before reading pauses: enough to refill every slot, not a memory's worth."""
-        return max(2 * self.stream.agent.max_concurrent, 64)
+        return max(8 * self.stream.agent.max_concurrent, 256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Final
 
 from afl_stream.agent_handlers import Route
 from afl_stream.messages import Event
 from afl_stream.offset_tracker import PartitionProgress
 from afl_stream.transport import Headers, Record, TopicPartition
+
+#: A handler that takes longer than this is worth a thread's turn of its own.
+_QUICK_S: Final = 0.000_5
+#: What the handlers of one lot may take together, and how many they may be.
+_LOT_S: Final = 0.005
+_LOT_WORKS: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +74,34 @@ class Work:
     def is_doubtful(self) -> bool:
         return self.partition.progress.is_doubtful(self.record.offset)
 
+    @property
+    def expected_s(self) -> float:
+        """How long its handler takes, as far as is known; infinite when it is not."""
+        return float("inf") if self.route is None else self.route.pace.mean_s
+
     def is_copy_of(self, other: Work) -> bool:
         """Say whether both are the same record, read twice."""
         return (self.partition.where, self.record.offset) == (other.partition.where, other.record.offset)
+
+
+class WorkLot:
+    """Works that start together, in one slot: one alone, or several whose handlers are known to be quick."""
+
+    __slots__ = ("_expected_s", "is_alone", "works")
+
+    def __init__(self, first: Work, *, is_alone: bool) -> None:
+        """`is_alone`: the work may have killed a process, and such run one at a time."""
+        self.works = [first]
+        self.is_alone = is_alone
+        self._expected_s = first.expected_s
+
+    def take(self, work: Work) -> bool:
+        """Take in another work, which is under no suspicion, if there is a place for it."""
+        expected_s = work.expected_s
+        if self.is_alone or expected_s > _QUICK_S or self._expected_s + expected_s > _LOT_S:
+            return False
+        if len(self.works) >= _LOT_WORKS:
+            return False
+        self.works.append(work)
+        self._expected_s += expected_s
+        return True

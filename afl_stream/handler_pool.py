@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
 from threading import Lock, Thread
+from typing import Final
 
-from afl_stream.agent_handlers import Outcome, Raised, Returned, TimedOut
+from afl_stream.agent_handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut
 from afl_stream.handler_modules import Handler
+
+#: A lot that has begun this long ago has met a slow call, and its others go where there is room.
+_OVERDUE_S: Final = 0.05
 
 
 class Call:
     """One run of a handler. Whoever claims it first - its end or its time - says what became of it."""
 
-    __slots__ = ("_claimed", "_lock", "_on_outcome", "alone", "arguments", "cancel", "deadline", "handler",
-                 "is_async", "timeout_s")  # fmt: skip
+    __slots__ = ("_claimed", "_lock", "_on_outcome", "arguments", "cancel", "deadline", "handler",
+                 "is_async", "lot", "pace", "timeout_s")  # fmt: skip
 
     def __init__(
         self,
@@ -27,14 +32,15 @@ class Call:
         *,
         is_async: bool,
         timeout_s: float | None,
-        alone: bool,
         on_outcome: Callable[[Outcome], None],
+        pace: Pace | None = None,
     ) -> None:
         self.handler = handler
         self.arguments = arguments
         self.is_async = is_async
         self.timeout_s = timeout_s
-        self.alone = alone
+        self.pace = pace
+        self.lot: Lot | None = None
         self.deadline = float("inf")
         self.cancel: Callable[[], object] | None = None
         self._on_outcome = on_outcome
@@ -55,11 +61,32 @@ class Call:
         self._on_outcome(outcome)
 
 
+class Lot:
+    """Calls that run one after the other in one slot: handing each quick one to a thread costs more than it does."""
+
+    __slots__ = ("alone", "began_s", "calls", "is_forsaken")
+
+    def __init__(self, *calls: Call, alone: bool = False) -> None:
+        self.calls = deque(calls)
+        self.alone = alone
+        self.began_s = float("inf")
+        #: Its thread was replaced: what is left of the calls is another lot's.
+        self.is_forsaken = False
+
+    def next(self) -> Call | None:
+        """Take the next call out. Any thread may; each call goes to one."""
+        try:
+            return self.calls.popleft()
+        except IndexError:
+            return None
+
+
 class HandlerPool:
     """Slots for handlers, and what runs them. Any thread may use it.
 
-    A slot is taken by `reserve` and is free again when the call that was run in it has its outcome, also when that is
-    that its time was up: the thread of a handler that does not come back is replaced, and ends when the handler does.
+    A slot is taken by `reserve` and is free again when all calls of the lot that was run in it have their outcome, also
+    when that is that a time was up: the thread of a handler that does not come back is replaced, and ends when the
+    handler does. Calls that are stuck behind a slow one go on in other slots as soon as some are free.
     Threads are daemons: a handler that never ends does not keep the process.
     """
 
@@ -76,8 +103,11 @@ class HandlerPool:
         self._lock = Lock()
         self._reserved = 0
         self._one_alone = False
-        self._calls: set[Call] = set()
-        self._queue: SimpleQueue[Call | None] = SimpleQueue()
+        #: Calls that run and may run out of time.
+        self._timed: set[Call] = set()
+        #: Lots of several calls that are not through.
+        self._lots: set[Lot] = set()
+        self._queue: SimpleQueue[Lot | None] = SimpleQueue()
         self._workers = 0
         self._busy = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -111,35 +141,37 @@ class HandlerPool:
         for listener in self._listeners:
             listener()
 
-    def run(self, call: Call) -> None:
-        """Run the call in the slot that was reserved for it."""
+    def run(self, lot: Lot) -> None:
+        """Run the calls in the slot that was reserved for them. A coroutine function's call is a lot of its own."""
+        first = lot.calls[0]
+        self._begin(first, lot)
+        if first.is_async:
+            lot.calls.clear()
+            self._run_async(first)
+            return
         with self._lock:
-            if call.timeout_s is not None:
-                call.deadline = self._clock_s() + call.timeout_s
-            self._calls.add(call)
-            if not call.is_async:
-                self._busy += 1
-                if self._busy > self._workers:
-                    self._workers += 1
-                    Thread(target=self._work, name=f"handler-{self._workers}", daemon=True).start()
-        if call.is_async:
-            self._run_async(call)
-        else:
-            self._queue.put(call)
+            if len(lot.calls) > 1:
+                self._lots.add(lot)
+            self._need_worker()
+        self._queue.put(lot)
 
     def expire(self) -> None:
-        """End the calls whose time is up."""
+        """End the calls whose time is up, and let those go on elsewhere that are behind a slow one."""
         now_s = self._clock_s()
-        for call in [call for call in tuple(self._calls) if call.deadline <= now_s]:
-            if not call.claim():
-                continue
-            with self._lock:
-                if not call.is_async:
-                    self._workers -= 1
-                    self._busy -= 1
-            if call.cancel is not None:
-                call.cancel()
-            self._settle(call, TimedOut(call.timeout_s or 0.0))
+        if self._timed:
+            for call in [call for call in tuple(self._timed) if call.deadline <= now_s]:
+                if call.claim():
+                    self._time_is_up(call)
+        if self._lots:
+            for lot in [lot for lot in tuple(self._lots) if now_s - lot.began_s > _OVERDUE_S]:
+                self._spread(lot)
+
+    def recall(self) -> None:
+        """Take back the calls that have not begun: their outcome is NotRun."""
+        for lot in tuple(self._lots):
+            while (call := lot.next()) is not None:
+                if call.claim():
+                    self._tell(call, NotRun())
 
     def close(self) -> None:
         """Let the idle threads end. Handlers that still run are left to themselves."""
@@ -151,15 +183,75 @@ class HandlerPool:
         if loop is not None:
             loop.call_soon_threadsafe(loop.stop)
 
+    def _need_worker(self) -> None:
+        self._busy += 1
+        if self._busy > self._workers:
+            self._workers += 1
+            Thread(target=self._work, name=f"handler-{self._workers}", daemon=True).start()
+
     def _work(self) -> None:
-        while (call := self._queue.get()) is not None:
-            outcome = self._outcome_of(call)
-            if outcome is None or not call.claim():
-                # Its time was up and its slot is free again; another thread has taken this one's place.
+        while (lot := self._queue.get()) is not None:
+            lot.began_s = self._clock_s()
+            while (call := lot.next()) is not None:
+                if call.lot is None:
+                    self._begin(call, lot)
+                began_s = time.perf_counter()
+                outcome = self._outcome_of(call)
+                if call.pace is not None:
+                    call.pace.note(time.perf_counter() - began_s)
+                if outcome is None or not call.claim():
+                    # Its time was up and its slot is another's; another thread has taken this one's place.
+                    return
+                self._settle(call, outcome)
+            if lot.is_forsaken:
                 return
             with self._lock:
                 self._busy -= 1
-            self._settle(call, outcome)
+            self._end(lot)
+
+    def _begin(self, call: Call, lot: Lot) -> None:
+        """The call's time begins: for the first of a lot when it is queued, for the others when it is their turn."""
+        call.lot = lot
+        if call.timeout_s is not None:
+            with self._lock:
+                call.deadline = self._clock_s() + call.timeout_s
+                self._timed.add(call)
+
+    def _time_is_up(self, call: Call) -> None:
+        lot = call.lot
+        assert lot is not None
+        if not call.is_async:
+            with self._lock:
+                self._workers -= 1
+                self._busy -= 1
+        if call.cancel is not None:
+            call.cancel()
+        self._settle(call, TimedOut(call.timeout_s or 0.0))
+        lot.is_forsaken = True
+        rest = Lot(alone=lot.alone)
+        while (left := lot.next()) is not None:
+            if left is not call:
+                rest.calls.append(left)
+        if not rest.calls:
+            self._end(lot)
+            return
+        # They keep the slot.
+        with self._lock:
+            self._lots.discard(lot)
+        self.run(rest)
+
+    def _spread(self, lot: Lot) -> None:
+        while lot.calls and self.reserve():
+            call = lot.next()
+            if call is None:
+                self.release()
+            else:
+                self.run(Lot(call))
+
+    def _end(self, lot: Lot) -> None:
+        with self._lock:
+            self._lots.discard(lot)
+        self.release(alone=lot.alone)
 
     def _outcome_of(self, call: Call) -> Outcome | None:
         try:
@@ -184,18 +276,22 @@ class HandlerPool:
         error = None if done.cancelled() else done.exception()
         if error is not None:
             self._on_fatal(error)
-        else:
-            self._settle(call, Raised(asyncio.CancelledError()) if done.cancelled() else done.result())
+            return
+        self._settle(call, Raised(asyncio.CancelledError()) if done.cancelled() else done.result())
+        assert call.lot is not None
+        self._end(call.lot)
 
     def _settle(self, call: Call, outcome: Outcome) -> None:
+        self._tell(call, outcome)
+        if call.timeout_s is not None:
+            with self._lock:
+                self._timed.discard(call)
+
+    def _tell(self, call: Call, outcome: Outcome) -> None:
         try:
             call.tell(outcome)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the agent cannot go on: it decides how to end
             self._on_fatal(error)
-        finally:
-            with self._lock:
-                self._calls.discard(call)
-            self.release(alone=call.alone)
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:

@@ -16,7 +16,7 @@ MAX_WINDOW: Final = 16_000
 #: Brokers refuse commit metadata over offset.metadata.max.bytes, 4,096 by default.
 MAX_METADATA_CHARS: Final = 4_000
 
-_FORM: Final = re.compile(r"afl1(?: f([A-Za-z0-9_-]+))?(?: c((?:[0-9]{1,9}:[0-9]{1,9},?)+))?\Z")
+_FORM: Final = re.compile(r"afl1( o)?(?: f([A-Za-z0-9_-]+))?(?: c((?:[0-9]{1,9}:[0-9]{1,9},?)+))?\Z")
 
 
 class PartitionProgress:
@@ -35,10 +35,14 @@ class PartitionProgress:
         self._running: set[int] = set()
         self._finished: set[int] = set()
         self._crashes: dict[int, int] = {}
-        if committed is not None:
-            self._finished, self._crashes = _decode(committed)
+        #: Whether it is committed that this process is at work.
+        self.is_announced = False
         #: Offsets below this may have been started by a process that died before it could say so.
-        self.doubtful_below = None if committed is None else committed.offset + self._window
+        self._doubtful_below = 0
+        if committed is not None:
+            self._finished, self._crashes, was_at_work = _decode(committed)
+            if was_at_work or self._crashes:
+                self._doubtful_below = committed.offset + self._window
 
     @property
     def position(self) -> int | None:
@@ -53,16 +57,15 @@ class PartitionProgress:
         return not self._taken or offset - self._taken[0] < self._window
 
     def is_doubtful(self, offset: int) -> bool:
-        """Say whether an earlier process may have started this record without a trace."""
-        return self.doubtful_below is not None and offset < self.doubtful_below
+        """Say whether an earlier process may have started this record without a trace, or the next one could not see
+        that this one has."""
+        return not self.is_announced or offset < self._doubtful_below
 
     def take(self, offset: int) -> bool:
         """Note that the record was read; False: it is finished already, or in hand, and must not be run.
 
         Offsets come in rising order; one below the last that was taken is never new.
         """
-        if self.doubtful_below is None:
-            self.doubtful_below = offset + self._window
         if self._next is not None and offset < self._next:
             return False
         self._next = offset + 1
@@ -111,7 +114,7 @@ class PartitionProgress:
         if not clean:
             for offset in self._running:
                 counts[offset] = counts.get(offset, 0) + 1
-        text = "afl1"
+        text = "afl1" if clean else "afl1 o"
         if finished:
             text += " f" + _bitmap(position, finished)
         # The bitmap goes first, at its full length: a lost count costs one crash more, a lost bit costs work twice.
@@ -135,18 +138,19 @@ def _bitmap(position: int, finished: set[int]) -> str:
     return base64.urlsafe_b64encode(bits.to_bytes((bits.bit_length() + 7) // 8, "little")).rstrip(b"=").decode()
 
 
-def _decode(committed: CommittedOffset) -> tuple[set[int], dict[int, int]]:
-    """Read the metadata. What another program or a newer release wrote says nothing: the work is done again."""
+def _decode(committed: CommittedOffset) -> tuple[set[int], dict[int, int], bool]:
+    """Read the metadata: what is finished, the crash counts, and whether its writer was at work. What another program
+    or a newer release wrote says nothing: the work is done again."""
     match = _FORM.match(committed.metadata)
     if match is None:
-        return set(), {}
+        return set(), {}, False
     finished: set[int] = set()
-    bitmap, counts = match.groups()
+    at_work, bitmap, counts = match.groups()
     if bitmap is not None and len(bitmap) <= MAX_METADATA_CHARS:
         try:
             packed = base64.urlsafe_b64decode(bitmap + "=" * (-len(bitmap) % 4))
         except binascii.Error:
-            return set(), {}
+            return set(), {}, False
         bits = int.from_bytes(packed, "little")
         finished = {committed.offset + i for i in range(bits.bit_length()) if bits >> i & 1}
     crashes: dict[int, int] = {}
@@ -154,4 +158,4 @@ def _decode(committed: CommittedOffset) -> tuple[set[int], dict[int, int]]:
         if entry:
             delta, _, count = entry.partition(":")
             crashes[committed.offset + int(delta)] = int(count)
-    return finished, crashes
+    return finished, crashes, at_work is not None

@@ -53,6 +53,7 @@ def run_agent(
         agent = Agent(AgentConfig(stream=config, group=group, facets=tuple(facets)), transport)
         for argument in handlers:
             agent.load_handlers(argument)
+        tune_collector()
         stop = threading.Event()
         with draining(stop.set if until_idle else agent.stop):
             terminal.remark(f"agent for {', '.join(agent.registered_names())}; {_until(until_idle)}")

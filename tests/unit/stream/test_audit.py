@@ -1,8 +1,10 @@
 """The audit writes one line for each record, from the first of each topic, and once across a restart."""
 
+import errno
 import io
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from afl_stream.agent import LostRecords
 from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
 from afl_stream.audit_lines import encode_line
-from afl_stream.embedded import Crash, EmbeddedTransport, Faults
+from afl_stream.embedded import Crash, EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport, Faults
 from afl_stream.errors import NewerFormat, SchemaUnavailable, TopicMissing
 from afl_stream.messages import (
     FailureReason,
@@ -24,6 +26,7 @@ from afl_stream.messages import (
 )
 from afl_stream.transport import OffsetOutOfRange, TopicPartition
 from tests.eventually import eventually
+from tests.scenarios.loop_harness import Interruptions
 from tests.unit.stream.agent_bench import PAY, Deployment, MoodyCodec, event
 
 TOPIC = "afl.events.billing.Pay"
@@ -48,6 +51,11 @@ class AuditBench:
         while self.audit.turn(0):
             pass
         self.audit.turn(0)
+
+    def own_consumer(self) -> EmbeddedConsumer:
+        """Its membership of the group."""
+        (found,) = [consumer for consumer in self.transport._consumers if consumer.group is not None]
+        return found
 
     def kill(self) -> None:
         self.transport.abandon()
@@ -194,6 +202,39 @@ def test_a_crash_at_any_step_leaves_each_line_once(tmp_path: Path, step: str, pa
     assert [line["offset"] for line in lines_of(path)] == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("step", ["polled", "written", "synced", "committed"])
+def test_an_audit_that_lost_its_partitions_at_any_step_and_got_them_back_writes_each_line_once(
+    tmp_path: Path, step: str
+) -> None:
+    deployment, path, halfway = Deployment(), tmp_path / "audit.jsonl", Interruptions()
+    deployment.publish(*(event(step=n) for n in range(1, 5)))
+    bench = AuditBench(deployment, path, halfway, batch_records=2)
+    halfway.happens_at(f"audit.{step}", lambda: deployment.broker.expire(bench.own_consumer()))
+
+    for _ in range(12):
+        bench.audit.turn(0)
+    bench.audit.close()
+
+    assert [line["offset"] for line in lines_of(path)] == [0, 1, 2, 3]
+
+
+class FullDisk(AuditFile):
+    """A file for which there is no room."""
+
+    def write(self, lines: Iterable[bytes]) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+
+def test_nothing_is_committed_for_lines_that_could_not_be_written(tmp_path: Path) -> None:
+    deployment, path = Deployment(), tmp_path / "audit.jsonl"
+    deployment.publish(event(step=1), event(step=2))
+    full = Audit(AuditConfig(stream=deployment.stream), EmbeddedTransport(deployment.broker), FullDisk(path))
+    with pytest.raises(OSError, match="no space left"):
+        full.run()
+
+    assert [line["offset"] for line in audited(deployment, path)] == [0, 1]
+
+
 def test_a_line_that_a_crash_has_torn_is_written_anew(tmp_path: Path) -> None:
     deployment, path = Deployment(), tmp_path / "audit.jsonl"
     deployment.publish(event(step=1))
@@ -243,6 +284,25 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_what_was_written_before(tmp
     deployment.publish(event(step=2))
 
     assert [line["step"] for line in audited(deployment, path)] == ["wf-1:1", "wf-2:2"]
+
+
+def test_a_shorter_topic_that_was_made_anew_is_followed_through_a_restart_whatever_its_records_times(
+    tmp_path: Path,
+) -> None:
+    now_ms = [1_000]
+    deployment, path = Deployment(broker=EmbeddedBroker(now_ms=lambda: now_ms[0])), tmp_path / "audit.jsonl"
+    deployment.publish(*(event(step=n) for n in range(1, 4)))
+    audited(deployment, path)
+    deployment.admin.delete_topic(TOPIC)
+    deployment.create_topics([PAY])
+    now_ms[0] = 2_000
+    deployment.publish(event(step=4))
+    audited(deployment, path)
+    # As told by another producer's clock, which is behind.
+    now_ms[0] = 1_500
+    deployment.publish(event(step=5))
+
+    assert [line["step"] for line in audited(deployment, path)] == [f"wf-{n}:{n}" for n in range(1, 6)]
 
 
 def test_a_schema_that_cannot_be_looked_up_now_is_waited_for(tmp_path: Path) -> None:
