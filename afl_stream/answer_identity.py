@@ -9,11 +9,8 @@ from afl_stream.messages import Answer, StartWorkflow, step_and_attempt_of, work
 
 
 def workflow_of_answer(answer: Answer) -> str:
-    """The workflow that an answer is for. Raises IdRefused, and Unreadable when it names another than its step's."""
-    workflow_id = workflow_of(answer.step_id)
-    if answer.workflow_id not in (None, workflow_id):
-        raise Unreadable(Reason.BAD_ID, f"step {answer.step_id} is not of workflow {answer.workflow_id}")
-    return workflow_id
+    """The workflow that an answer is for: its step's, which the one that it may name is, or it had not been read."""
+    return workflow_of(answer.step_id) if answer.workflow_id is None else answer.workflow_id
 
 
 def attempt_of_answer(answer: Answer) -> int | None:

@@ -136,12 +136,22 @@ def _array_reader(items: Reader) -> Reader:
 def _map_reader(values: Reader) -> Reader:
     def read(data: bytes, pos: int, depth: int) -> tuple[dict[str, Any], int]:
         depth = go_deeper(depth)
+        size = len(data)
         entries: dict[str, Any] = {}
         count, pos = read_block_count(data, pos)
         while count:
             for _ in range(count):
-                key, pos = read_string(data, pos, depth)
+                length = data[pos]
+                if length < 128 and not length & 1 and pos + (length >> 1) < size:
+                    # A short key, as nearly all are: read_string without the call.
+                    start = pos + 1
+                    pos = start + (length >> 1)
+                    key = data[start:pos].decode()
+                else:
+                    key, pos = read_string(data, pos, depth)
                 entries[key], pos = values(data, pos, depth)
+            if data[pos] == 0:
+                return entries, pos + 1
             count, pos = read_block_count(data, pos)
         return entries, pos
 

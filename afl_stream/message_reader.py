@@ -197,6 +197,10 @@ def read_value(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
     branch = data[pos]
     pos += 1
     if branch == 8:
+        length = data[pos]
+        if length < 128 and not length & 1 and pos + (length >> 1) < len(data):
+            end = pos + 1 + (length >> 1)
+            return data[pos + 1 : end].decode(), end
         return read_string(data, pos, depth)
     if branch == 0:
         return None, pos

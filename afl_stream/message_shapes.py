@@ -44,6 +44,9 @@ RECORD_TYPES: Final[Mapping[str, tuple[type[Message], str]]] = {
     "ProgramPointer": (ProgramPointer, "program_pointer"),
 }
 
+# Tuples made once: `A | B` in an isinstance makes a new object for each record.
+_ANSWERS: Final = (StepContinue, StepFailed, StepUpdate)
+_OF_WORKFLOWS: Final = (StartWorkflow, CancelWorkflow, ExternalEvent)
 _SUPPORTED_MAJOR: Final = int(STEP_SCHEMA_VERSION.partition(".")[0])
 
 
@@ -115,11 +118,11 @@ def check_ids(message: Message) -> Message:
     try:
         if isinstance(message, Event):
             refuse_newer(message.step_schema_version)
-        elif isinstance(message, StepContinue | StepFailed | StepUpdate):
+        elif isinstance(message, _ANSWERS):
             workflow_id = workflow_of(message.step_id)
             if message.workflow_id is not None and message.workflow_id != workflow_id:
                 raise IdRefused("workflow id of this step", message.workflow_id, f"it is {workflow_id}")
-        elif isinstance(message, StartWorkflow | CancelWorkflow | ExternalEvent):
+        elif isinstance(message, _OF_WORKFLOWS):
             check_workflow_id(message.workflow_id)
         elif isinstance(message, ProgramDefinition):
             refuse_newer(message.step_schema_version)

@@ -112,7 +112,7 @@ def _field_writer(field: FieldShape) -> Write:
 
 def _payload_writer(fields: Mapping[str, Fitting]) -> Write:
     def write(out: bytearray, value: Any, depth: int) -> None:
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):
             raise Refused("map of parameters", describe_value(value))
         refuse_depth(depth, "map of parameters")
         write_fields(fields, out, value, depth, extras=True)

@@ -20,13 +20,12 @@ from afl.runtime.execution import Execution
 from afl.runtime.persistence import Batch, OutboxRecord, Store, StoredOutboxRecord
 from afl.runtime.plan import FacetPlan, WorkflowPlan
 from afl.runtime.records import StepRecord
-from afl.runtime.states import EventState
 from afl_stream.afl_types import TypeScope
 from afl_stream.answer_tokens import AnswerTokens
-from afl_stream.codec import Codec, EventWriter
+from afl_stream.codec import Codec, EventWriter, NewEvent
 from afl_stream.errors import EventTooLarge, ValueRefused
 from afl_stream.headers import EventHeaders, headers_for
-from afl_stream.messages import Event, FailureReason, Lifecycle
+from afl_stream.messages import FailureReason, Lifecycle
 from afl_stream.partitioner import partition_for
 from afl_stream.topics import Topology
 from afl_stream.transport import (
@@ -119,18 +118,17 @@ class OutboxDispatch:
         """Encode the event. Raises ValueRefused and EventTooLarge, which fail the step."""
         assert step.facet is not None
         writer, topic, headers = self._writers[step.facet]
-        event = Event(
-            id=event_id,
-            workflow_id=execution.id,
-            execution_id=f"{execution.id}/{execution.execution}",
-            step_id=step.id,
-            event_type=step.facet.name,
-            state=EventState.CREATED,
-            payload=step.params,
-            attempt=step.attempt,
-            created_at=execution.now_ms,
-            deadline=step.deadline_ms,
-            answer_token=self._tokens.token_for(event_id, step.attempt) if self._tokens is not None else None,
+        event = NewEvent(
+            event_id,
+            execution.id,
+            f"{execution.id}/{execution.execution}",
+            step.id,
+            step.facet.name,
+            step.params,
+            step.attempt,
+            execution.now_ms,
+            step.deadline_ms,
+            self._tokens.token_for(event_id, step.attempt) if self._tokens is not None else None,
         )
         value = writer.encode(event)
         lane = execution.lane = self._lanes.lane_of(execution.id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from afl.runtime.execution import Execution
 from afl.runtime.records import StepRecord
@@ -40,8 +41,7 @@ PARKED = frozenset({Outcome.EARLY, Outcome.UNKNOWN})
 RECORDED = frozenset({Outcome.SUPERSEDED, Outcome.LATE})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(NamedTuple):
     """An answer, and what is known of its workflow and step."""
 
     execution: Execution | None

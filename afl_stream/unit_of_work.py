@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 
 from afl.compiled import ProgramError
 from afl.runtime.changers import run_iteration
@@ -35,6 +34,7 @@ from afl_stream.messages import (
     Answer,
     CancelWorkflow,
     Command,
+    Message,
     StartWorkflow,
     StepFailed,
     StepUpdate,
@@ -77,6 +77,8 @@ class UnitOfWork:
         #: Workflows over their budget: committed as runnable, they go on in a later batch.
         self.over_budget: list[str] = []
         self._effects = SideEffects(deployment, self.batch)
+        #: Records that were decoded, or why not, by where they stand.
+        self._read: dict[tuple[str, int, int], Message | Exception] = {}
         #: Facets that two groups answer: facet, the group that was first, and the other.
         self.doubled: set[tuple[str, str, str]] = set()
         self._executions: dict[str, Execution | None] = {}
@@ -86,19 +88,34 @@ class UnitOfWork:
 
     # --- records ------------------------------------------------------------------------------------------------
 
+    def read(self, records: Iterable[Record]) -> None:
+        """Decode records that are about to be applied; what is wrong with one is raised when its turn comes.
+
+        Decoding them in one go takes half of the time that it takes between applying them: the same code runs again
+        and again. It ends at a schema that cannot be looked up now, which ends the batch.
+        """
+        for record in records:
+            try:
+                found: Message | Exception = self._decoded(record)
+            except (Unreadable, NewerFormat, SchemaUnavailable) as error:
+                found = error
+            self._read[record.topic, record.partition, record.offset] = found
+            if isinstance(found, SchemaUnavailable):
+                return
+
     def apply(self, record: Record) -> Outcome:
         """Apply one record of control or commands.
 
         Raises SchemaUnavailable (wait, skip nothing) and NewerFormat (pause the partition); what is wrong with the
         record itself becomes a dead letter.
         """
-        outcome = self._guarded(record, partial(self._apply, record))
+        outcome = self._guarded(record, self._apply)
         self.outcomes[outcome] += 1
         return outcome
 
-    def _guarded(self, record: Record, judge_it: Callable[[], Outcome]) -> Outcome:
+    def _guarded(self, record: Record, judge_it: Callable[[Record], Outcome]) -> Outcome:
         try:
-            return judge_it()
+            return judge_it(record)
         except VersionMismatchError as error:
             # The workflow, not the record, is of another release: that waits for the upgrade, too.
             raise NewerFormat(f"{error.component} {error.actual_version}", error.expected_version) from error
@@ -109,11 +126,17 @@ class UnitOfWork:
             self._effects.dead_letter(record, error)
             return Outcome.REJECTED
 
-    def _apply(self, record: Record) -> Outcome:
+    def _decoded(self, record: Record) -> Message:
         message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
         if record.key:
             # Only its place depends on the key, so any text will do. What is no text comes from no writer of ours.
             decode_key(record.key)
+        return message
+
+    def _apply(self, record: Record) -> Outcome:
+        message = self._read.pop((record.topic, record.partition, record.offset), None) or self._decoded(record)
+        if isinstance(message, Exception):
+            raise message
         if record.topic == self._control and isinstance(message, Answer):
             return self._answer(record, message)
         if record.topic == self._commands and isinstance(message, Command):
@@ -312,7 +335,7 @@ class UnitOfWork:
         for row in rows:
             record = record_of(row)
             try:
-                outcome = self._guarded(record, partial(self._parked_answer, record))
+                outcome = self._guarded(record, self._parked_answer)
             except NewerFormat as error:
                 _log.error("a parked answer to step %s waits for an upgrade: %s", row.step_id, error)
                 continue

@@ -37,9 +37,9 @@ INSERT_WORKFLOW: Final = (
     "INSERT OR IGNORE INTO workflow(revision, name, status, runnable, created_at_ms, document, id)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
+#: Name and time of creation stay: an index whose columns are set is written, whether they change or not.
 UPDATE_WORKFLOW: Final = (
-    "UPDATE workflow SET revision = ?, name = ?, status = ?, runnable = ?, created_at_ms = ?, document = ?"
-    " WHERE id = ? AND revision = ?"
+    "UPDATE workflow SET revision = ?, status = ?, runnable = ?, document = ? WHERE id = ? AND revision = ?"
 )
 UPSERT_INPUTS: Final = "INSERT OR REPLACE INTO workflow_inputs VALUES (?, ?)"
 
@@ -111,7 +111,7 @@ class ChangeRows:
             if change.expected_revision == 0:
                 self.new.append(workflow_row(row))
             else:
-                self.changed.append((*workflow_row(row), change.expected_revision))
+                self.changed.append(workflow_update(row, change.expected_revision))
             # Inputs stay the same for the whole of an execution, and may be large: the first one writes them once.
             if change.expected_revision == 0 or row.execution > 1:
                 self.inputs.append((key_of(row.id), encode_value(row.inputs)))
@@ -123,7 +123,7 @@ class ChangeRows:
 
 
 def workflow_row(row: WorkflowRow) -> Row:
-    """Return the values of INSERT_WORKFLOW, which UPDATE_WORKFLOW follows with the expected revision."""
+    """Return the values of INSERT_WORKFLOW."""
     return (
         row.revision,
         key_of(row.name),
@@ -133,6 +133,11 @@ def workflow_row(row: WorkflowRow) -> Row:
         encode_workflow(row),
         key_of(row.id),
     )
+
+
+def workflow_update(row: WorkflowRow, expected_revision: int) -> Row:
+    """Return the values of UPDATE_WORKFLOW."""
+    return row.revision, row.status, row.runnable, encode_workflow(row), key_of(row.id), expected_revision
 
 
 def step_row(document: StepDocument) -> Row:

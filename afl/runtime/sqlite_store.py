@@ -52,7 +52,7 @@ from afl.runtime.sqlite_rows import (
     public_step_row,
     step_row,
     steps_of,
-    workflow_row,
+    workflow_update,
 )
 from afl.runtime.sqlite_schema import open_store_file
 from afl.runtime.store_checks import check_changes
@@ -321,7 +321,7 @@ class SqliteStore(PublicStore):
 
     def _apply(self, rows: PublicRows) -> None:
         with self._file.writing() as db:
-            db.executemany(UPDATE_WORKFLOW, [(*workflow_row(row), row.revision - 1) for row in rows.workflows.values()])
+            db.executemany(UPDATE_WORKFLOW, [workflow_update(row, row.revision - 1) for row in rows.workflows.values()])
             db.executemany(UPSERT_STEP, [step_row(kept.document) for kept in rows.steps.values()])
             db.executemany(
                 UPSERT_PUBLIC_STEP,
