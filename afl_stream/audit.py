@@ -10,7 +10,16 @@ from threading import Lock
 from typing import Final
 
 from afl_stream.agent_runtime import Clock, LostRecords, monotonic_s, no_probe
-from afl_stream.audit_lines import AuditFile, AuditSink, AuditStream, encode_line, line_of, lost_line, unreadable_line
+from afl_stream.audit_lines import (
+    AuditFile,
+    AuditSink,
+    AuditStream,
+    LastWritten,
+    encode_line,
+    line_of,
+    lost_line,
+    unreadable_line,
+)
 from afl_stream.codec import Codec, single_object_codec
 from afl_stream.config import StreamConfig
 from afl_stream.errors import NewerFormat, SchemaUnavailable, TopicMissing, Unreadable
@@ -78,9 +87,9 @@ class Audit:
       4. the offsets move past them        (audit.committed)
 
     A crash before 3 loses lines that are written after the restart; a torn line is removed then. A crash between 3 and
-    4 delivers the records again: those that the end of the file has are not written twice. Where the file does not say
-    (another member has the partition now, or the sink is a stream), a line may be there twice: topic, partition and
-    offset tell.
+    4 delivers the records again: those that the end of the file has are not written twice, nor those that this process
+    wrote before it lost and regained a partition. Where neither says (another member has the partition now, or the sink
+    is a stream and the process another), a line may be there twice: topic, partition and offset tell.
 
     A new facet's topic is followed from its first record on. `turn` and `run` belong to one thread.
     """
@@ -212,26 +221,28 @@ class Audit:
             consumer.resume(sorted(self._paused - full))
         self._paused = full
         lines: list[bytes] = []
+        reached: dict[TopicPartition, LastWritten] = {}
         try:
             for record in consumer.consume(self.config.batch_records, timeout_s):
                 self._unopened.setdefault(record.topic_partition, deque()).append(record)
         except OffsetOutOfRange as error:
             if self.config.lost_records is LostRecords.STOP:
                 raise
-            lines.append(self._lost(consumer, error))
+            lines.append(self._lost(consumer, error, reached))
         self._probe("audit.polled")
         if self._clock_s() >= self._retry_at_s:
             for where in list(self._unopened):
-                lines.extend(self._open(where))
+                lines.extend(self._open(where, reached))
         if lines:
             self._sink.write(lines)
             self._probe("audit.written")
             self._sink.sync()
             self._probe("audit.synced")
+        self._note(reached)
         self._commit(self._positions, wait=False)
         return len(lines)
 
-    def _open(self, where: TopicPartition) -> list[bytes]:
+    def _open(self, where: TopicPartition, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
         """The lines of what was read of a partition, up to a record that has to wait."""
         lines: list[bytes] = []
         queue = self._unopened[where]
@@ -239,7 +250,7 @@ class Audit:
             record = queue[0]
             if not self._is_followed(where.topic):
                 pass
-            elif self._is_written(where, record):
+            elif self._is_written(where, LastWritten(record.offset, record.timestamp_ms)):
                 self._count(repeated=1)
             else:
                 try:
@@ -256,15 +267,25 @@ class Audit:
                 self._backoff_s = FIRST_BACKOFF_S
                 self._count(written=1)
             queue.popleft()
-            self._positions[where] = record.offset + 1
+            before = reached.get(where)
+            latest_ms = record.timestamp_ms if before is None else max(before.time_ms, record.timestamp_ms)
+            reached[where] = LastWritten(record.offset, latest_ms)
         return lines
 
-    def _lost(self, consumer: Consumer, error: OffsetOutOfRange) -> bytes:
+    def _note(self, reached: Mapping[TopicPartition, LastWritten]) -> None:
+        """Remember how far the lines on disk go. Not sooner: what is noted is committed, also on the way out."""
+        for where, last in reached.items():
+            self._positions[where] = last.offset + 1
+            if not self._is_written(where, last):
+                before = self._written.get(where, last)
+                self._written[where] = LastWritten(last.offset, max(before.time_ms, last.time_ms))
+
+    def _lost(self, consumer: Consumer, error: OffsetOutOfRange, reached: dict[TopicPartition, LastWritten]) -> bytes:
         """Go on where the log begins, and say in a line what is missing."""
         where, low = error.partition, error.bounds.low
         log.error("%s; the audit goes on at %d", error, low)
         consumer.seek(where, low)
-        self._positions[where] = low
+        reached[where] = LastWritten(low - 1, -1)
         return encode_line(lost_line(where, error.offset, low))
 
     def _is_followed(self, topic: str) -> bool:
@@ -273,10 +294,10 @@ class Audit:
             self._followed[topic] = self._topology.is_facet_topic(topic)
         return self._followed[topic]
 
-    def _is_written(self, where: TopicPartition, record: Record) -> bool:
-        """Whether the file has the record. A topic that was made anew counts from 0 again, at a later time."""
+    def _is_written(self, where: TopicPartition, record: LastWritten) -> bool:
+        """Whether this record was written. A topic that was made anew counts from 0 again, at a later time."""
         last = self._written.get(where)
-        return last is not None and record.offset <= last.offset and record.timestamp_ms <= last.time_ms
+        return last is not None and record.offset <= last.offset and record.time_ms <= last.time_ms
 
     def _line(self, record: Record) -> bytes:
         assert self._codec is not None

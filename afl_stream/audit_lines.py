@@ -161,7 +161,7 @@ def _finite(value: object) -> object:
 
 
 class LastWritten(NamedTuple):
-    """How far a partition is written: the highest offset, and the latest time of its records."""
+    """How far a partition is written: the offset of the last record, and the latest time of any."""
 
     offset: int
     time_ms: int
@@ -237,7 +237,8 @@ class AuditFile:
                 where = TopicPartition(str(entry["topic"]), int(entry["partition"]))
                 before = written.get(where, LastWritten(-1, -1))
                 offset, time_ms = int(entry["offset"]), int(entry["time_ms"])
-                written[where] = LastWritten(max(offset, before.offset), max(time_ms, before.time_ms))
+                # The last offset, not the highest: a topic that was made anew counts from 0 again.
+                written[where] = LastWritten(offset, max(time_ms, before.time_ms))
             except (ValueError, KeyError, TypeError):
                 continue  # a line of someone else
         return written

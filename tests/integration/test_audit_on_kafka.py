@@ -1,0 +1,222 @@
+"""The audit on a real broker: a group of its own that sees everything once, unnoticed by the workflow path."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from afl_stream.messages import StepContinue
+from afl_stream.transport import CommittedOffset, TopicPartition
+from tests.eventually import eventually
+from tests.integration.kafka_deployment import Deployments, KafkaDeployment
+from tests.integration.processes import DEADLINE_S, Processes
+from tests.integration.test_audit_crashes_on_kafka import in_the_log, written
+from tests.integration.test_crashes_on_kafka import AUDIT_POINTS
+from tests.scenarios.delivery_checks import assert_delivered
+from tests.scenarios.loop_harness import program_of
+from tests.scenarios.shop import SHOP, start_orders
+
+ORDERS: Final = 4
+FACETS: Final = ("shop.Price", "shop.Ship")
+#: How soon a facet that is deployed later is followed, with default settings (its first record included).
+FOLLOWED_WITHIN_S: Final = 15
+LATER_FACET: Final = "later.Ask"
+LATER_RUNS: Final = 6
+LATER = """
+namespace later {
+  event facet Ask(about: String) => (reply: String)
+  workflow Enquiry(about: String) => (reply: String) andThen {
+    asked = Ask(about = $.about)
+    yield Enquiry(reply = asked.reply)
+  }
+}
+"""
+
+
+def lines(file: Path, kind: str) -> list[dict[str, Any]]:
+    entries = [json.loads(line) for line in file.read_text().splitlines()]
+    return [entry for entry in entries if entry["kind"] == kind]
+
+
+def await_all_written(deployment: KafkaDeployment, file: Path) -> None:
+    """Wait until the file has everything, and see that it has nothing twice."""
+    expected = in_the_log(deployment)
+    eventually(lambda: not expected - written(file), DEADLINE_S, interval_s=0.1)
+    assert written(file) == expected
+
+
+def assert_told(deployment: KafkaDeployment, file: Path) -> None:
+    """The lines tell each event and each answer of the log."""
+    events = [event for facet in FACETS for event in deployment.events(facet)]
+    answers = [m for m in deployment.messages(deployment.topology.control()) if isinstance(m, StepContinue)]
+    told = [(line["event_id"], line["step"], line["payload"]) for line in lines(file, "event")]
+    assert ordered(told) == ordered((event.id, event.step_id, event.payload) for event in events)
+    replied = [(line["event_id"], line["step"], line["result"]) for line in lines(file, "answer")]
+    assert ordered(replied) == ordered((answer.event_id, answer.step_id, answer.result) for answer in answers)
+    assert len(told) == len(replied) == len({event.step_id for event in events})
+
+
+def ordered(entries: Iterable[tuple[object, ...]]) -> list[str]:
+    return sorted(map(str, entries))
+
+
+def membership(deployment: KafkaDeployment) -> dict[str, set[tuple[str, int]]]:
+    """Which partitions each member of the evaluators' and the agents' group has."""
+    groups = [deployment.config.evaluator_group, deployment.agent_group]
+    described = [done.result(20) for done in deployment.admin.describe_consumer_groups(groups).values()]
+    return {
+        str(member.member_id): {(at.topic, at.partition) for at in member.assignment.topic_partitions}
+        for group in described
+        for member in group.members
+        if member.assignment is not None
+    }
+
+
+def audit_group(deployment: KafkaDeployment) -> str:
+    return f"{deployment.config.prefix}audit"
+
+
+def committed_work(deployment: KafkaDeployment) -> dict[TopicPartition, CommittedOffset]:
+    """What evaluators and agents have committed."""
+    topology = deployment.topology
+    return {
+        **deployment.committed(deployment.config.evaluator_group, [topology.control(), topology.commands()]),
+        **deployment.committed(deployment.agent_group, [topology.facet(facet) for facet in FACETS]),
+    }
+
+
+def has_committed_all(deployment: KafkaDeployment) -> bool:
+    """Whether what evaluators and agents have committed is all that there is."""
+    ends: dict[TopicPartition, int] = {}
+    for topic, partition, offset in in_the_log(deployment):
+        place = TopicPartition(topic, partition)
+        ends[place] = max(ends.get(place, 0), offset + 1)
+    committed = committed_work(deployment)
+    return all(place in committed and committed[place].offset == end for place, end in ends.items())
+
+
+def test_an_audit_that_comes_after_the_runs_reads_all_from_the_beginning_and_once(
+    deployments: Deployments, tmp_path: Path
+) -> None:
+    deployment = deployments(SHOP)
+    orders = start_orders(deployment, ORDERS)
+    parties = [deployment.evaluator(), deployment.agent()]
+    deployment.finish(orders)
+    for party in parties:
+        party.stop()
+    before = committed_work(deployment)
+
+    file = tmp_path / "audit.jsonl"
+    audit = deployment.audit(file)
+    await_all_written(deployment, file)
+    counts = audit.stop()
+    # A second one of the group, with a file of its own, finds nothing left; one from the beginning finds all.
+    later, anew = tmp_path / "later.jsonl", tmp_path / "anew.jsonl"
+    for words in (["--file", str(later)], ["--file", str(anew), "--from-beginning"]):
+        # One after the other: two members of the group would share the partitions.
+        call = deployment.command("audit", "--until-idle", *words)
+        assert call.exit_code() == 0, call.log
+
+    assert_told(deployment, file)
+    assert (counts["written"], counts["repeated"], counts["unreadable"]) == (len(written(file)), 0, 0)
+    assert not written(later) & in_the_log(deployment)
+    assert in_the_log(deployment) <= written(anew)
+    assert max(written(anew).values()) == 1
+    assert committed_work(deployment) == before
+
+
+@pytest.mark.parametrize("fate", ["frozen", "killed"])
+def test_the_workflow_path_does_not_notice_an_audit_that_stands_still_or_dies(
+    fate: str, deployments: Deployments, tmp_path: Path
+) -> None:
+    deployment, file = deployments(SHOP), tmp_path / "audit.jsonl"
+    evaluator, agent, audit = deployment.evaluator(), deployment.agent(), deployment.audit(file)
+    deployment.await_members(deployment.config.evaluator_group, 1)
+    deployment.await_members(deployment.agent_group, 1)
+    deployment.await_members(audit_group(deployment), 1)
+    at_work = membership(deployment)
+    first = start_orders(deployment, ORDERS, "first")
+    deployment.finish(first)
+    await_all_written(deployment, file)
+
+    if fate == "frozen":
+        audit.freeze()
+    else:
+        audit.kill()
+    seen = written(file)
+    second = start_orders(deployment, ORDERS, "second")
+    deployment.finish(second)
+    eventually(lambda: has_committed_all(deployment), DEADLINE_S, interval_s=0.1)
+    deployment.await_members(audit_group(deployment), 0)
+    assert written(file) == seen
+
+    if fate == "frozen":
+        audit.go_on()
+    else:
+        deployment.audit(file)
+    await_all_written(deployment, file)
+    assert_told(deployment, file)
+    assert_delivered(deployment, [*first, *second])
+    assert membership(deployment) == at_work
+    assert evaluator.stop()["positions_lost"] == 0
+    assert agent.stop()["commit_failures"] == 0
+
+
+def quick_first(points: list[str]) -> list[object]:
+    """All of them, all but the one between writing and committing in the long run only."""
+    return [point if point == "audit.synced" else pytest.param(point, marks=pytest.mark.long) for point in points]
+
+
+@pytest.mark.parametrize("point", quick_first(AUDIT_POINTS))
+def test_an_audit_that_stood_still_at_any_step_past_its_session_writes_each_record_once(
+    point: str, deployments: Deployments, tmp_path: Path
+) -> None:
+    deployment, file = deployments(SHOP), tmp_path / "audit.jsonl"
+    orders = start_orders(deployment, ORDERS)
+    deployment.evaluator()
+    deployment.agent()
+    deployment.finish(orders)
+
+    audit = deployment.audit(file, point, act="freeze").when_frozen()
+    deployment.await_members(audit_group(deployment), 0)
+    audit.go_on()
+
+    await_all_written(deployment, file)
+    assert_told(deployment, file)
+
+
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
+def test_a_facet_deployed_later_is_followed_from_its_first_record_within_15_s(
+    protocol: str, deployments: Deployments, processes: Processes, tmp_path: Path
+) -> None:
+    deployment, file = deployments(SHOP, protocol=protocol), tmp_path / "audit.jsonl"
+    audit = processes.start(
+        "audit", "afl_stream", "audit", "--file", str(file), environment=without_tuning(deployment.environment)
+    )
+    deployment.evaluator()
+    deployment.await_members(audit_group(deployment), 1)
+
+    program = program_of(LATER)
+    deployment.programs.append(program)
+    deployment.client.apply_topics([program])
+    deployment.client.deploy(program)
+    for number in range(LATER_RUNS):
+        deployment.client.start("later.Enquiry", {"about": "tea"}, workflow_id=f"enquiry-{number}")
+    eventually(lambda: len(deployment.events(LATER_FACET)) == LATER_RUNS, DEADLINE_S, interval_s=0.1)
+
+    topic = deployment.topology.facet(LATER_FACET)
+    expected = Counter((r.topic, r.partition, r.offset) for r in deployment.records(topic))
+    eventually(lambda: audit.check_alive() and expected <= written(file), FOLLOWED_WITHIN_S, interval_s=0.1)
+    assert in_the_log(deployment) - written(file) == Counter()
+    assert max(written(file).values()) == 1
+
+
+def without_tuning(environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a deployment that says nothing of how its clients behave."""
+    said = ("AFL_KAFKA_BOOTSTRAP", "AFL_KAFKA_GROUP_PROTOCOL")
+    return {name: value for name, value in environment.items() if not name.startswith("AFL_KAFKA_") or name in said}
