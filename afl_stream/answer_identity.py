@@ -5,7 +5,7 @@ from __future__ import annotations
 from afl.runtime.operators import values_equal
 from afl.runtime.persistence import WorkflowRow
 from afl_stream.errors import Reason, Unreadable
-from afl_stream.messages import Answer, StartWorkflow, step_and_attempt_of, workflow_of
+from afl_stream.messages import Answer, StartWorkflow, event_id_of, step_and_attempt_of, workflow_of
 
 
 def workflow_of_answer(answer: Answer) -> str:
@@ -15,7 +15,9 @@ def workflow_of_answer(answer: Answer) -> str:
 
 def attempt_of_answer(answer: Answer) -> int | None:
     """The attempt that an answer is for; None: the current one. Raises Unreadable when its fields contradict."""
-    if answer.event_id is None:
+    if answer.event_id is None or (
+        answer.attempt is not None and answer.event_id == event_id_of(answer.step_id, answer.attempt)
+    ):
         return answer.attempt
     step_id, attempt = step_and_attempt_of(answer.event_id)
     if step_id != answer.step_id or answer.attempt not in (None, attempt):

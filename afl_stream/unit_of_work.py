@@ -313,11 +313,16 @@ class UnitOfWork:
     def evaluate(self, execution: Execution) -> None:
         """Run to the fixed point, or until the workflow's budget of this batch is used up."""
         settings, clock = self._d.config.evaluator, self._d.clock
+        if not execution.queue or execution.id in self.over_budget:
+            return
         steps, until_ms = 0, clock.now_ms() + settings.workflow_budget_ms
-        while execution.queue and execution.id not in self.over_budget:
+        while True:
             steps += self._iterate(execution)
-            if execution.queue and (steps >= settings.workflow_budget_steps or clock.now_ms() > until_ms):
+            if not execution.queue:
+                return
+            if steps >= settings.workflow_budget_steps or clock.now_ms() > until_ms:
                 self.over_budget.append(execution.id)
+                return
 
     def _iterate(self, execution: Execution) -> int:
         """Run one iteration, the same as the evaluator's but for the commit; how many steps ran."""
