@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 
 from afl_stream.config import StreamConfig
@@ -9,7 +10,7 @@ from afl_stream.kafka_admin import KafkaAdmin
 from afl_stream.kafka_consumer import KafkaConsumer
 from afl_stream.kafka_errors import Connection
 from afl_stream.kafka_producer import KafkaProducer
-from afl_stream.kafka_settings import admin_settings, consumer_settings, producer_settings
+from afl_stream.kafka_settings import admin_settings, consumer_settings, producer_settings, without_secrets
 from afl_stream.transport import Assignor, Start, TransportError, WrongCluster
 
 __all__ = ["KafkaTransport"]
@@ -29,17 +30,26 @@ class KafkaTransport:
         assert config.kafka.bootstrap is not None
         self._config = config
         self._address = config.kafka.bootstrap
-        self._clients: list[KafkaProducer | KafkaConsumer] = []
-        self._admin = KafkaAdmin(admin_settings(config), Connection(self._address))
+        #: In the order of their making; those that are not closed yet.
+        self._clients: dict[KafkaProducer | KafkaConsumer, None] = {}
+        self._admin = KafkaAdmin(admin_settings(config), self._connection())
         found = self._admin.connect(config.kafka.connect_timeout_s)
         expected = config.kafka.cluster_id
         if expected is not None and found != expected:
             raise WrongCluster(expected, found, f"the setting kafka.cluster_id (at {self._address})")
 
+    def _connection(self) -> Connection:
+        return Connection(self._address, functools.partial(without_secrets, config=self._config))
+
     def producer(self) -> KafkaProducer:
-        settings = producer_settings(self._config)
-        producer = KafkaProducer(settings, Connection(self._address), self._admin.limit_of, self._admin.forget)
-        self._clients.append(producer)
+        producer = KafkaProducer(
+            producer_settings(self._config),
+            self._connection(),
+            self._admin.limit_of,
+            self._admin.forget,
+            on_close=self._forget,
+        )
+        self._clients[producer] = None
         return producer
 
     def consumer(
@@ -53,20 +63,26 @@ class KafkaTransport:
         incremental = assignor is Assignor.COOPERATIVE_STICKY or self._config.kafka.group_protocol == "consumer"
         consumer = KafkaConsumer(
             consumer_settings(self._config, group=group, client_id=client_id, assignor=assignor),
-            Connection(self._address),
+            self._connection(),
             self._admin.watermarks,
+            self._admin.ask_ids,
             group=group,
             incremental=incremental,
             start=start,
+            on_close=self._forget,
         )
-        self._clients.append(consumer)
+        self._clients[consumer] = None
         return consumer
+
+    def _forget(self, client: KafkaProducer | KafkaConsumer) -> None:
+        self._clients.pop(client, None)
 
     def admin(self) -> KafkaAdmin:
         return self._admin
 
     def close(self) -> None:
-        for client in reversed(self._clients):
+        """Close what is still open, the last one first."""
+        for client in reversed(list(self._clients)):
             try:
                 client.close()
             except TransportError as error:

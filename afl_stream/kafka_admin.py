@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
@@ -22,7 +22,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its documen
 )
 
 from afl_stream.kafka_errors import ClientLog, Connection, error_of, settings_error, transport_error
+from afl_stream.kafka_topic_ids import NO_ID
 from afl_stream.transport import (
+    BrokerTooOld,
     BrokerUnavailable,
     NotAuthorized,
     TopicDescription,
@@ -43,7 +45,8 @@ _MISSING_FOR_S: Final = 1.0
 _ALWAYS_TOLD: Final = frozenset({"cleanup.policy", "max.message.bytes", "min.insync.replicas", "retention.ms"})
 #: What Kafka takes when nothing says otherwise (message.max.bytes).
 _DEFAULT_LIMIT: Final = 1_048_588
-_NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+#: How long a writer waits to learn what a topic takes: it can do without.
+_LIMIT_TIMEOUT_S: Final = 3.0
 
 T = TypeVar("T")
 
@@ -55,9 +58,9 @@ class KafkaAdmin:
         self._connection = connection
         try:
             callbacks: dict[str, Any] = {"error_cb": connection.on_error}
-            self._client = AdminClient({**settings, **callbacks}, logger=ClientLog())
+            self._client = AdminClient({**settings, **callbacks}, logger=ClientLog(connection))
         except KafkaException as error:
-            raise settings_error(error) from error
+            raise settings_error(error, connection) from error
         self._lock = threading.Lock()
         self._limits: dict[str, int] = {}
         self._missing_at_s: dict[str, float] = {}
@@ -74,6 +77,7 @@ class KafkaAdmin:
             remaining_s = deadline_s - time.monotonic()
             try:
                 found = self._metadata(timeout_s=max(0.1, min(wait_s, remaining_s)))
+                self._require_recent(found.orig_broker_id)
                 return str(found.cluster_id)
             except BrokerUnavailable as error:
                 if time.monotonic() >= deadline_s:
@@ -82,6 +86,20 @@ class KafkaAdmin:
                     _log.warning("%s; trying again for %.0f s", error, max(0.0, deadline_s - time.monotonic()))
                     told = True
                 wait_s = min(wait_s * 2, 5.0)
+
+    def _require_recent(self, broker_id: int) -> None:
+        """Raise BrokerTooOld for a broker that lacks what every part of the loop needs, before anything is done."""
+        resource = ConfigResource(ResourceType.BROKER, str(broker_id))
+        asked = self._client.describe_configs([resource], request_timeout=_LIMIT_TIMEOUT_S)[resource]
+        try:
+            asked.result(_LIMIT_TIMEOUT_S + 1.0)
+        except TimeoutError:
+            return
+        except KafkaException as error:
+            found = self._error(error_of(error))
+            if isinstance(found, BrokerTooOld):
+                raise found from error
+            # Most may not look at a broker's settings; that it understood the question is enough.
 
     def cluster_id(self) -> str:
         return str(self._metadata().cluster_id)
@@ -161,7 +179,7 @@ class KafkaAdmin:
             missing_at_s = self._missing_at_s.get(topic)
         if missing_at_s is not None and time.monotonic() - missing_at_s < _MISSING_FOR_S:
             raise UnknownTopic(topic)
-        found = self._metadata().topics.get(topic)
+        found = self._metadata(_LIMIT_TIMEOUT_S).topics.get(topic)
         if found is None or found.error is not None:
             with self._lock:
                 self._missing_at_s[topic] = time.monotonic()
@@ -193,18 +211,21 @@ class KafkaAdmin:
         self._connection.is_back()
         return found
 
+    def ask_ids(self, names: Sequence[str]) -> Mapping[str, Future[Any]]:
+        """The topics' descriptions, which know their ids, as soon as they come."""
+        return self._client.describe_topics(TopicCollection(list(names)), request_timeout=REQUEST_TIMEOUT_S)
+
     def _ids(self, names: list[str]) -> dict[str, str]:
         if not names:
             return {}
-        futures = self._client.describe_topics(TopicCollection(names), request_timeout=REQUEST_TIMEOUT_S)
         ids: dict[str, str] = {}
-        for name, future in futures.items():
+        for name, future in self.ask_ids(names).items():
             try:
                 found = str(self._result(future, name).topic_id)
             except (KafkaException, TransportError) as error:
                 _log.debug("%s has no id: %s", name, error)
                 continue
-            ids[name] = "" if found == _NO_ID else found
+            ids[name] = "" if found == NO_ID else found
         return ids
 
     def _settings_of(self, names: Iterable[str]) -> dict[str, dict[str, str]]:

@@ -12,11 +12,12 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaExcep
 from confluent_kafka import Consumer as Client
 from confluent_kafka import TopicPartition as Place
 
-from afl_stream.kafka_errors import FENCED, ClientLog, Connection, error_of, settings_error, transport_error
+from afl_stream.kafka_errors import ClientLog, Connection, error_of, settings_error, transport_error
+from afl_stream.kafka_offsets import REQUEST_TIMEOUT_S, GroupOffsets
+from afl_stream.kafka_partitions import Partitions
+from afl_stream.kafka_topic_ids import AskIds, TopicIds
 from afl_stream.transport import (
-    BrokerUnavailable,
     CommittedOffset,
-    Fenced,
     OffsetOutOfRange,
     RebalanceListener,
     Record,
@@ -29,8 +30,6 @@ from afl_stream.transport import (
 
 _log = logging.getLogger(__name__)
 
-#: How long one request may take.
-REQUEST_TIMEOUT_S: Final = 10.0
 #: How long a look at brokers that were all down may take, and how often one is taken.
 _LOOK_S: Final = 1.0
 
@@ -64,36 +63,45 @@ class KafkaConsumer:
         settings: Mapping[str, Any],
         connection: Connection,
         bounds_of: Callable[[TopicPartition], Watermarks],
+        ask_ids: AskIds,
         *,
         group: str | None,
         incremental: bool,
         start: Start,
+        on_close: Callable[[KafkaConsumer], None] = lambda consumer: None,
     ) -> None:
-        """`incremental`: the group moves single partitions (cooperative assignors, the consumer protocol)."""
+        """`incremental`: the group moves single partitions (cooperative assignors, the consumer protocol); `on_close`
+        hears that this consumer is closed."""
         self.group = group
         self._connection = connection
         self._bounds_of = bounds_of
-        self._incremental = incremental
         self._start = start
+        self._on_close = on_close
         self._listener: RebalanceListener | None = None
+        self._is_member = False
+        self._subscribed: frozenset[str] = frozenset()
         self._assigned: set[TopicPartition] = set()
         #: Assigned by the group, but the listener could not take them yet: silent, and offered again.
         self._unwelcome: list[TopicPartition] = []
-        self._paused: set[TopicPartition] = set()
+        #: Those of them that the listener knows of all the same, and must hear of when they go.
+        self._known_to_listener: set[TopicPartition] = set()
         #: Positions outside the log, until somebody moves them.
-        self._outside: dict[TopicPartition, OffsetOutOfRange] = {}
+        self._outside: dict[TopicPartition, int] = {}
         self._due: deque[Exception] = deque()
         self._failure: BaseException | None = None
         self._revoked: set[TopicPartition] = set()
         self._missing_told: set[str] = set()
         self._next_look_s = 0.0
-        self._places: dict[tuple[str, int], TopicPartition] = {}
         self._closed = False
-        callbacks = {"error_cb": connection.on_error, "on_commit": self._on_commit}
+        self._topic_ids = TopicIds(ask_ids)
+        self._offsets = GroupOffsets(group, connection)
+        callbacks = {"error_cb": connection.on_error, "on_commit": self._offsets.on_commit}
         try:
-            self._client = Client({**settings, **callbacks}, logger=ClientLog())
+            self._client = Client({**settings, **callbacks}, logger=ClientLog(connection))
         except KafkaException as error:
-            raise settings_error(error) from error
+            raise settings_error(error, connection) from error
+        self._offsets.use(self._client)
+        self._partitions = Partitions(self._client, incremental=incremental)
 
     # Joining
 
@@ -108,7 +116,8 @@ class KafkaConsumer:
             if not pattern.startswith("^"):
                 raise TransportError(f"Kafka takes a pattern that begins with ^, found {pattern}")
             wanted.append(pattern)
-        self._listener = listener
+        self._listener, self._is_member = listener, True
+        self._subscribed = frozenset(topics)
         self._missing_told.clear()
         self._tell_missing(topics)
         try:
@@ -134,11 +143,10 @@ class KafkaConsumer:
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Raises TransportError for a member of a group."""
-        if self._listener is not None:
+        if self._is_member:
             raise TransportError(f"a member of group {self.group} is given its partitions; it cannot assign")
         self._outside.clear()
-        self._paused.clear()
-        self._client.assign([Place(where.topic, where.partition, offset) for where, offset in positions.items()])
+        self._partitions.begin_all(positions)
         self._assigned = set(positions)
 
     # Reading
@@ -149,15 +157,26 @@ class KafkaConsumer:
 
     def consume(self, max_records: int, timeout_s: float) -> list[Record]:
         """Raises OffsetOutOfRange (again and again, until a seek, a pause or a rebalance), BrokerUnavailable,
-        NotAuthorized, AuthenticationFailed, BrokerTooOld, UnknownTopic once a topic, and what the listener raises."""
+        NotAuthorized, AuthenticationFailed, BrokerTooOld, UnknownTopic once a topic, TransportError again and again
+        when this member can never go on, and what the listener raises.
+
+        A topic that was made anew is another topic: its partitions are lost, and offered to the listener again.
+        """
+        if self._is_member:
+            self._offsets.commit_again()
+            if (news := self._topic_ids.look(self._topics)) is not None:
+                self._lose(news.made_anew)
+                for topic in sorted(news.gone):
+                    self._tell_unknown(topic)
         if self._unwelcome:
             self._welcome_again()
         if self._due:
             raise self._due.popleft()
-        if self._outside:
-            self._raise_outside(timeout_s)
-        messages = self._gather(max_records, timeout_s)
-        records = self._sort(messages)
+        if self._outside and not self._outside.keys() <= self._partitions.paused:
+            # Stay in the group, but go on with nothing else before somebody has decided.
+            self._stay_in_group()
+            self._tell_outside()
+        records = self._sort(self._gather(max_records, timeout_s))
         if self._failure is not None and not records:
             failure, self._failure = self._failure, None
             raise failure
@@ -165,18 +184,30 @@ class KafkaConsumer:
             return records
         if self._due:
             raise self._due.popleft()
+        if self._outside:
+            self._tell_outside()
         self._connection.check()
+        if self._connection.fatal is not None:
+            raise self._connection.fatal
         if self._connection.is_down:
             self._look()
         return records
 
+    def _topics(self) -> frozenset[str]:
+        return self._subscribed | {where.topic for where in self._assigned}
+
     def _gather(self, limit: int, timeout_s: float) -> list[Message[Any, Any]]:
         """Wait for the first, then take what is there: a call for many waits for them all, or its whole time."""
-        first = self._client.poll(timeout_s)
-        if first is None or limit <= 1 or self._failure is not None:
-            return [] if first is None else [first]
-        self._revoked.clear()
-        rest = self._client.consume(limit - 1, 0)
+        try:
+            first = self._client.poll(timeout_s)
+            if first is None or limit <= 1 or self._failure is not None:
+                return [] if first is None else [first]
+            self._revoked.clear()
+            rest = self._client.consume(limit - 1, 0)
+        except KafkaException as error:
+            # How the client tells that it will never work again.
+            self._connection.on_error(error_of(error))
+            raise self._connection.fatal or self._error(error_of(error)) from error
         if self._revoked and (first.topic(), first.partition()) in self._revoked:
             # It was taken away between the two calls, and comes again to whoever has it now.
             return rest
@@ -189,15 +220,16 @@ class KafkaConsumer:
             if error is not None:
                 self._take_error(error, message)
                 continue
+            headers = message.headers()
             records.append(
                 Record(
-                    topic=message.topic(),  # type: ignore[arg-type]
-                    partition=message.partition(),  # type: ignore[arg-type]
-                    offset=message.offset(),  # type: ignore[arg-type]
-                    key=message.key(),
-                    value=message.value(),
-                    headers=tuple(message.headers() or ()),  # type: ignore[arg-type]
-                    timestamp_ms=message.timestamp()[1],
+                    message.topic(),  # type: ignore[arg-type]
+                    message.partition(),  # type: ignore[arg-type]
+                    message.offset(),  # type: ignore[arg-type]
+                    message.key(),
+                    message.value(),
+                    tuple(headers) if headers else (),  # type: ignore[arg-type]
+                    message.timestamp()[1],
                 )
             )
         if self._unwelcome and records:
@@ -212,31 +244,35 @@ class KafkaConsumer:
         if code in _OUT_OF_RANGE:
             where = TopicPartition(topic, -1 if number is None else number)
             if where in self._assigned:
-                self._outside[where] = self._out_of_range(where, message.offset())
-                self._due.append(self._outside[where])
+                offset = message.offset()
+                self._outside[where] = -1 if offset is None else offset
+                self._topic_ids.soon()
             return
         if code == KafkaError._MAX_POLL_EXCEEDED:
             return  # on_lost follows.
+        if code == KafkaError._FATAL or error.fatal():
+            self._connection.on_error(error)
+            return
         found = transport_error(error, self._connection.address, topic, self.group)
         if isinstance(found, UnknownTopic):
             self._tell_unknown(topic)
         else:
             self._due.append(found)
 
-    def _out_of_range(self, where: TopicPartition, offset: int | None) -> OffsetOutOfRange:
-        try:
-            bounds = self.watermarks(where)
-        except TransportError:
-            bounds = Watermarks(low=-1, high=-1)
-        return OffsetOutOfRange(where, -1 if offset is None else offset, bounds)
+    def _tell_outside(self) -> None:
+        """Raises OffsetOutOfRange, or what keeps us from knowing the log's bounds: nobody may act on guessed ones."""
+        for where, offset in self._outside.items():
+            if where not in self._partitions.paused:
+                raise OffsetOutOfRange(where, offset, self.watermarks(where))
 
-    def _raise_outside(self, timeout_s: float) -> None:
-        """Stay in the group, but go on with nothing else before somebody has decided."""
-        records = self._sort(self._gather(1, 0.0))
-        if records:
-            self._client.seek(Place(records[0].topic, records[0].partition, records[0].offset))
-        for error in self._outside.values():
-            raise error
+    def _stay_in_group(self) -> None:
+        """Hear of rebalances without taking a record: one that comes along is read again later. Raises what the
+        listener raised."""
+        for record in self._sort(self._gather(1, 0.0)):
+            self._move(record.topic_partition, record.offset)
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
 
     def _look(self) -> None:
         """Ask whether a broker is back. Raises BrokerUnavailable."""
@@ -254,29 +290,30 @@ class KafkaConsumer:
 
     def _on_assign(self, client: Client, places: list[Place]) -> None:
         partitions = [TopicPartition(place.topic, place.partition) for place in places]
+        self._missing_told.difference_update(where.topic for where in partitions)
+        self._topic_ids.soon()
         try:
             starts = self._starts(partitions)
         except BaseException as error:  # noqa: BLE001 - raised to the caller as soon as librdkafka's call is through
             self._failure = error
             self._unwelcome.extend(partitions)
-            self._take(places, {})
-            if places:
-                client.pause(places)
+            self._partitions.begin(partitions, {})
+            self._partitions.pause(partitions)
             return
-        self._take(places, starts)
-        self._assigned.update(partitions)
-        self._speak_again(partitions)
+        self._partitions.begin(partitions, starts)
+        self._accept({where: starts[where] for where in partitions})
 
-    def _take(self, places: Sequence[Place], starts: Mapping[TopicPartition, int]) -> None:
-        begin = [Place(p.topic, p.partition, starts.get((p.topic, p.partition), OFFSET_BEGINNING)) for p in places]  # type: ignore[call-overload]
-        if self._incremental:
-            self._client.incremental_assign(begin)
-        else:
-            self._client.assign(begin)
+    def _accept(self, starts: Mapping[TopicPartition, int]) -> None:
+        self._assigned.update(starts)
+        self._known_to_listener.difference_update(starts)
+        self._partitions.speak(starts)
 
     def _starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Where each begins: as the listener says, as committed, or as a group without a commit does."""
-        given = self._listener.on_assigned(partitions) if self._listener is not None and partitions else None
+        given = None
+        if self._listener is not None and partitions:
+            given = self._listener.on_assigned(partitions)
+            self._known_to_listener.update(partitions)
         starts = dict(given or {})
         rest = [where for where in partitions if where not in starts]
         if rest:
@@ -285,30 +322,27 @@ class KafkaConsumer:
             starts.update({where: committed[where].offset if where in committed else begin for where in rest})
         return starts
 
-    def _speak_again(self, partitions: Sequence[TopicPartition]) -> None:
-        """Being given a partition anew forgets that it was paused."""
-        silent = [where for where in partitions if where in self._paused]
-        if silent:
-            self._client.resume([Place(where.topic, where.partition) for where in silent])
-            self._paused.difference_update(silent)
-
     def _welcome_again(self) -> None:
         """Offer the listener once more what it could not take. Raises what it raises."""
-        # A round of its own first: the group may have taken them away meanwhile.
-        messages = self._gather(1, 0.0)
-        for record in self._sort(messages):
-            self._client.seek(Place(record.topic, record.partition, record.offset))
+        # The group may have taken them away meanwhile, or given others.
+        self._stay_in_group()
         waiting = list(self._unwelcome)
         starts = self._starts(waiting)
+        for where in waiting:
+            self._move(where, starts[where])
         self._unwelcome.clear()
-        places = [Place(where.topic, where.partition, starts[where]) for where in waiting]
-        if self._incremental:
-            self._client.incremental_unassign([Place(where.topic, where.partition) for where in waiting])
-            self._client.incremental_assign(places)
-        else:
-            self._client.assign(places)
-        self._client.resume(places)
-        self._assigned.update(waiting)
+        self._accept({where: starts[where] for where in waiting})
+
+    def _lose(self, made_anew: frozenset[str]) -> None:
+        """These topics are others than those that were read: nothing of the old ones goes on."""
+        gone = [where for where in sorted(self._assigned) if where.topic in made_anew]
+        if not gone:
+            return
+        _log.warning("made anew while they were read: %s", ", ".join(sorted(made_anew)))
+        self._partitions.pause(gone)
+        self._offsets.made_anew(gone)
+        self._tell_gone(gone, None if self._listener is None else self._listener.on_lost)
+        self._unwelcome.extend(gone)
 
     def _on_revoke(self, client: Client, places: list[Place]) -> None:
         self._leave(places, None if self._listener is None else self._listener.on_revoked)
@@ -317,24 +351,27 @@ class KafkaConsumer:
         self._leave(places, None if self._listener is None else self._listener.on_lost)
 
     def _leave(self, places: Sequence[Place], tell: Callable[[Sequence[TopicPartition]], None] | None) -> None:
-        partitions = [TopicPartition(place.topic, place.partition) for place in places]
-        held = [where for where in partitions if where in self._assigned]
+        gone = [TopicPartition(place.topic, place.partition) for place in places]
+        self._tell_gone(gone, tell)
+        self._revoked.update(gone)
+        taken = set(gone)
+        self._unwelcome = [where for where in self._unwelcome if where not in taken]
+
+    def _tell_gone(
+        self, gone: Sequence[TopicPartition], tell: Callable[[Sequence[TopicPartition]], None] | None
+    ) -> None:
+        held = [where for where in gone if where in self._assigned or where in self._known_to_listener]
         try:
             if held and tell is not None:
                 tell(held)
         except BaseException as error:  # noqa: BLE001 - raised to the caller as soon as librdkafka's call is through
             self._failure = error
-        gone = set(partitions)
-        self._revoked |= gone
-        self._assigned -= gone
-        self._unwelcome = [where for where in self._unwelcome if where not in gone]
+        self._assigned.difference_update(gone)
+        self._known_to_listener.difference_update(gone)
+        self._offsets.forget(gone)
+        self._partitions.forget(gone)
         for where in gone:
             self._outside.pop(where, None)
-
-    def _on_commit(self, error: KafkaError | None, places: list[Place]) -> None:
-        refused = error if error is not None else next((p.error for p in places if p.error is not None), None)
-        if refused is not None and refused.code() != KafkaError._NO_OFFSET:
-            _log.warning("group %s: a commit failed: %s", self.group, refused.str())
 
     # Positions
 
@@ -342,69 +379,32 @@ class KafkaConsumer:
         return frozenset(self._assigned)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
+        self._move(partition, offset)
         self._outside.pop(partition, None)
-        self._due = deque(e for e in self._due if not (isinstance(e, OffsetOutOfRange) and e.partition == partition))
-        place = Place(partition.topic, partition.partition, offset)
+
+    def _move(self, partition: TopicPartition, offset: int) -> None:
         try:
-            self._client.seek(place)
+            self._partitions.move(partition, offset)
         except KafkaException as error:
-            if error_of(error).code() != KafkaError._STATE:
-                raise self._error(error_of(error), partition.topic) from error
-            # Not being read yet: give it a new beginning.
-            self._client.incremental_unassign([Place(partition.topic, partition.partition)])
-            self._client.incremental_assign([place])
+            raise self._error(error_of(error), partition.topic) from error
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        if partitions:
-            self._client.pause([Place(where.topic, where.partition) for where in partitions])
-            self._paused.update(partitions)
-            for where in partitions:
-                self._outside.pop(where, None)
+        self._partitions.pause(partitions)
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        if partitions:
-            self._client.resume([Place(where.topic, where.partition) for where in partitions])
-            self._paused.difference_update(partitions)
+        self._partitions.resume(partitions)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool = False) -> None:
-        """Raises Fenced, BrokerUnavailable, NotAuthorized."""
-        if self.group is None:
-            raise TransportError("a consumer without a group cannot commit")
-        places = [Place(w.topic, w.partition, at.offset, metadata=at.metadata) for w, at in offsets.items()]
-        try:
-            done = self._client.commit(offsets=places, asynchronous=False) if wait else None
-            if not wait:
-                self._client.commit(offsets=places, asynchronous=True)
-        except KafkaException as error:
-            raise self._commit_error(error_of(error), list(offsets)) from error
-        for place in done or ():
-            if place.error is not None:
-                raise self._commit_error(place.error, list(offsets))
-
-    def _commit_error(self, error: KafkaError, partitions: Sequence[TopicPartition]) -> Exception:
-        if error.code() in FENCED:
-            return Fenced(partitions)
-        if error.code() == KafkaError.REBALANCE_IN_PROGRESS:
-            return BrokerUnavailable(f"{self._connection.address}: group {self.group} is rebalancing")
-        return self._error(error)
+        """Raises Fenced, BrokerUnavailable, NotAuthorized, UnknownTopic. One that is not waited for and is refused in
+        passing is handed over again while the partition is held."""
+        if wait and self._connection.is_down:
+            # librdkafka would wait for a coordinator as long as a session lasts, for each commit.
+            self._look()
+        self._offsets.commit(offsets, wait=wait)
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         """Raises BrokerUnavailable, NotAuthorized."""
-        if self.group is None or not partitions:
-            return {}
-        places = [Place(where.topic, where.partition) for where in partitions]
-        try:
-            found = self._client.committed(places, timeout=REQUEST_TIMEOUT_S)
-        except KafkaException as error:
-            raise self._error(error_of(error)) from error
-        offsets: dict[TopicPartition, CommittedOffset] = {}
-        for place in found:
-            if place.error is not None:
-                raise self._error(place.error, place.topic)
-            if place.offset >= 0:
-                where = TopicPartition(place.topic, place.partition)
-                offsets[where] = CommittedOffset(offset=place.offset, metadata=place.metadata or "")
-        return offsets
+        return self._offsets.committed(partitions)
 
     def watermarks(self, partition: TopicPartition) -> Watermarks:
         """Raises UnknownTopic, BrokerUnavailable, NotAuthorized."""
@@ -424,6 +424,8 @@ class KafkaConsumer:
             self._client.close()
         except KafkaException as error:
             _log.warning("leaving group %s: %s", self.group, error)
+        finally:
+            self._on_close(self)
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure

@@ -228,8 +228,10 @@ class TopicExists(TransportError):
 
 
 class RecordTooLarge(TransportError):
-    def __init__(self, topic: str, size: int, limit: int) -> None:
-        super().__init__(f"a record of {size:,} bytes for {topic} is over the topic's limit of {limit:,} bytes")
+    def __init__(self, topic: str, size: int, limit: int | None = None) -> None:
+        """`limit` None: the broker says no more than that the record is too large."""
+        over = "over what the topic takes" if limit is None else f"over the topic's limit of {limit:,} bytes"
+        super().__init__(f"a record of {size:,} bytes for {topic} is {over}")
         self.topic, self.size, self.limit = topic, size, limit
 
 

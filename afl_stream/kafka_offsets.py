@@ -1,0 +1,133 @@
+"""What a group has committed: writing it, reading it, and writing again what was refused in passing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from confluent_kafka import Consumer as Client
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Place
+
+from afl_stream.kafka_errors import FENCED, Connection, error_of, transport_error
+from afl_stream.transport import BrokerUnavailable, CommittedOffset, Fenced, TopicPartition, TransportError
+
+_log = logging.getLogger(__name__)
+
+#: How long one request may take.
+REQUEST_TIMEOUT_S: Final = 10.0
+#: Wait before a commit that was refused is tried again.
+_AGAIN_S: Final = 1.0
+
+
+class GroupOffsets:
+    """The committed offsets of one member's group. Belongs to the thread of its consumer."""
+
+    def __init__(self, group: str | None, connection: Connection, monotonic_s: Callable[[], float] = time.monotonic):
+        self._group = group
+        self._connection = connection
+        self._monotonic_s = monotonic_s
+        self._client: Client
+        #: What was handed over last for each partition held, and what of it was refused.
+        self._last: dict[TopicPartition, CommittedOffset] = {}
+        self._refused: dict[TopicPartition, CommittedOffset] = {}
+        self._again_at_s = 0.0
+        #: Of topics that were made anew: what stands there for them was committed for the topic before.
+        self._of_another_topic: set[TopicPartition] = set()
+
+    def use(self, client: Client) -> None:
+        """Commit through this client, whose `on_commit` is ours."""
+        self._client = client
+
+    def on_commit(self, error: KafkaError | None, places: Sequence[Place]) -> None:
+        """librdkafka's report of a commit that nobody waited for."""
+        for place in places:
+            refused = error if error is not None else place.error
+            if refused is None or refused.code() == KafkaError._NO_OFFSET:
+                continue
+            _log.warning("group %s: a commit for %s[%d] failed: %s", self._group, place.topic, place.partition, refused)
+            where = TopicPartition(place.topic, place.partition)
+            last = self._last.get(where)
+            if last is not None and last.offset == place.offset:
+                self._refused[where] = last
+                self._again_at_s = self._monotonic_s() + _AGAIN_S
+
+    def commit_again(self) -> None:
+        """Hand over once more what was refused, of partitions that are still held: a rebalance or an outage is over
+        some time. To be called with every read."""
+        if self._refused and self._monotonic_s() >= self._again_at_s:
+            try:
+                self.commit(dict(self._refused), wait=False)
+            except TransportError as error:
+                self._again_at_s = self._monotonic_s() + _AGAIN_S
+                _log.debug("group %s: not committed yet: %s", self._group, error)
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """They are no longer held."""
+        for where in partitions:
+            self._last.pop(where, None)
+            self._refused.pop(where, None)
+
+    def made_anew(self, partitions: Iterable[TopicPartition]) -> None:
+        """Their topic is another one now: nothing is committed for it yet."""
+        self._of_another_topic.update(partitions)
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool) -> None:
+        """Raises Fenced, BrokerUnavailable, NotAuthorized, UnknownTopic."""
+        if self._group is None:
+            raise TransportError("a consumer without a group cannot commit")
+        places = [Place(w.topic, w.partition, at.offset, metadata=at.metadata) for w, at in offsets.items()]
+        done: list[Place] | None = None
+        try:
+            if wait:
+                done = self._client.commit(offsets=places, asynchronous=False)
+            else:
+                self._client.commit(offsets=places, asynchronous=True)
+        except KafkaException as error:
+            raise self._commit_error(error_of(error), list(offsets)) from error
+        for place in done or ():
+            if place.error is not None:
+                raise self._commit_error(place.error, list(offsets), place.topic)
+        self._last.update(offsets)
+        for where in offsets:
+            self._refused.pop(where, None)
+        self._of_another_topic.difference_update(offsets)
+
+    def _commit_error(
+        self, error: KafkaError, partitions: Sequence[TopicPartition], topic: str | None = None
+    ) -> Exception:
+        if error.code() in FENCED:
+            return Fenced(partitions)
+        if error.code() == KafkaError.REBALANCE_IN_PROGRESS:
+            return self._rebalancing()
+        return transport_error(error, self._connection.address, topic, self._group)
+
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        """Raises BrokerUnavailable, NotAuthorized."""
+        asked = [where for where in partitions if where not in self._of_another_topic]
+        if self._group is None or not asked:
+            return {}
+        places = [Place(where.topic, where.partition) for where in asked]
+        try:
+            found = self._client.committed(places, timeout=REQUEST_TIMEOUT_S)
+        except KafkaException as error:
+            raise self._reading_error(error_of(error)) from error
+        offsets: dict[TopicPartition, CommittedOffset] = {}
+        for place in found:
+            if place.error is not None:
+                raise self._reading_error(place.error, place.topic)
+            if place.offset >= 0:
+                where = TopicPartition(place.topic, place.partition)
+                offsets[where] = CommittedOffset(offset=place.offset, metadata=place.metadata or "")
+        return offsets
+
+    def _reading_error(self, error: KafkaError, topic: str | None = None) -> Exception:
+        # Asked between two generations: the next answer is the right one.
+        if error.code() in FENCED or error.code() == KafkaError.REBALANCE_IN_PROGRESS:
+            return self._rebalancing()
+        return transport_error(error, self._connection.address, topic, self._group)
+
+    def _rebalancing(self) -> BrokerUnavailable:
+        return BrokerUnavailable(f"{self._connection.address}: group {self._group} is rebalancing")

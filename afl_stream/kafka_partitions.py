@@ -1,0 +1,90 @@
+"""The partitions that one client reads: where reading begins, moves to, and is silent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
+from confluent_kafka import Consumer as Client
+from confluent_kafka import TopicPartition as Place
+
+from afl_stream.kafka_errors import error_of
+from afl_stream.transport import TopicPartition
+
+
+def places_of(partitions: Iterable[TopicPartition]) -> list[Place]:
+    return [Place(where.topic, where.partition) for where in partitions]
+
+
+class Partitions:
+    """Tells a client what to read. Belongs to the thread of its consumer; raises what the client raises."""
+
+    def __init__(self, client: Client, *, incremental: bool) -> None:
+        """`incremental`: partitions come and go one by one; else only all of them at once."""
+        self._client = client
+        self._incremental = incremental
+        self.paused: set[TopicPartition] = set()
+        #: Where reading of each began, or went on after the last move.
+        self._begun: dict[TopicPartition, int] = {}
+
+    def begin_all(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read these and no others, outside any group."""
+        self._incremental = True
+        self._client.assign([Place(where.topic, where.partition, offset) for where, offset in starts.items()])
+        self._begun = {}
+        self.speak(starts)
+
+    def begin(self, partitions: Iterable[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
+        """Read what the group has given, from the beginning where nothing else is said."""
+        begin = [Place(w.topic, w.partition, starts.get(w, OFFSET_BEGINNING)) for w in partitions]
+        if self._incremental:
+            self._client.incremental_assign(begin)
+        else:
+            self._client.assign(begin)
+
+    def speak(self, starts: Mapping[TopicPartition, int]) -> None:
+        """These have begun anew, which forgets that they were paused; the client would remember it."""
+        self._begun.update(starts)
+        self.resume([where for where in starts if where in self.paused])
+
+    def move(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at another offset."""
+        try:
+            self._client.seek(Place(partition.topic, partition.partition, offset))
+        except KafkaException as error:
+            if error_of(error).code() != KafkaError._STATE:
+                raise
+            self._restart(partition, offset)
+        self._begun[partition] = offset
+
+    def _restart(self, partition: TopicPartition, offset: int) -> None:
+        """Give one that is not being read a new beginning: not yet begun, or ended by its error."""
+        begin = [Place(partition.topic, partition.partition, offset)]
+        if self._incremental:
+            self._client.incremental_unassign(places_of([partition]))
+            self._client.incremental_assign(begin)
+            return
+        # The group takes an assignment as a whole only; the others go on where they are.
+        others = [place for place in self._client.assignment() if (place.topic, place.partition) != partition]
+        for other in self._client.position(others) if others else ():
+            where = TopicPartition(other.topic, other.partition)
+            # Without a position nothing was read since it began, or since it was moved.
+            next_offset = other.offset if other.offset >= 0 else self._begun.get(where, OFFSET_BEGINNING)
+            begin.append(Place(where.topic, where.partition, next_offset))
+        self._client.assign(begin)
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """Be silent about these until `resume`."""
+        if partitions:
+            self._client.pause(places_of(partitions))
+            self.paused.update(partitions)
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        if partitions:
+            self._client.resume(places_of(partitions))
+            self.paused.difference_update(partitions)
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """They are no longer read."""
+        for where in partitions:
+            self._begun.pop(where, None)
