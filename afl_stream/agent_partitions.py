@@ -9,6 +9,7 @@ from typing import Final
 from afl_stream.agent_runtime import LostRecords, Shared
 from afl_stream.agent_work import PartitionWork
 from afl_stream.offset_tracker import PartitionProgress
+from afl_stream.outage import Outage
 from afl_stream.transport import (
     BrokerUnavailable,
     CommittedOffset,
@@ -49,6 +50,7 @@ class HeldPartitions:
         self._next_lag_s = shared.clock_s()
         self._backoff_s = FIRST_BACKOFF_S
         self._unreachable: str | None = None
+        self._outage = Outage(shared.config.stream.kafka.outage_timeout_s, shared.clock_s)
         self._lag = 0
 
     def join(self, topics: Sequence[str]) -> None:
@@ -74,16 +76,21 @@ class HeldPartitions:
     # Reading
 
     def read(self, max_records: int, timeout_s: float) -> int:
-        """Read into the partitions' queues, and say how many. Raises OffsetOutOfRange, UnknownTopic."""
+        """Read into the partitions' queues, and say how many.
+
+        Raises OffsetOutOfRange, UnknownTopic, and BrokerUnavailable when an outage has lasted too long.
+        """
         try:
             records = self._consumer.consume(max_records, timeout_s)
         except BrokerUnavailable as error:
             self._unreachable = str(error)
+            self._outage.failed(error)
             return 0
         except OffsetOutOfRange as error:
             self._lost_records(error)
             return 0
         self._backoff_s, self._unreachable = FIRST_BACKOFF_S, None
+        self._outage.over()
         for record in records:
             partition = self._partitions.get(record.topic_partition)
             if partition is not None:

@@ -23,6 +23,7 @@ from afl_stream.audit_lines import (
 from afl_stream.codec import Codec, single_object_codec
 from afl_stream.config import StreamConfig
 from afl_stream.errors import NewerFormat, SchemaUnavailable, TopicMissing, Unreadable
+from afl_stream.outage import Outage
 from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
 from afl_stream.transport import (
@@ -123,6 +124,7 @@ class Audit:
         self._followed: dict[str, bool] = {}
         self._retry_at_s = 0.0
         self._backoff_s = FIRST_BACKOFF_S
+        self._outage = Outage(config.stream.kafka.outage_timeout_s, clock_s)
         self._counts = AuditCounts()
         self._counts_lock = Lock()
         self._is_stopping = False
@@ -187,13 +189,18 @@ class Audit:
         self._consumer.subscribe(topics, pattern=topology.facet_pattern(), listener=self)
 
     def turn(self, timeout_s: float) -> int:
-        """Read a batch and write it; return the number of lines written."""
+        """Read a batch and write it; return the number of lines written.
+
+        Raises BrokerUnavailable when an outage has lasted too long, and what `start` raises.
+        """
         self.start()
         assert self._consumer is not None
         try:
-            return self._turn(self._consumer, timeout_s)
+            lines = self._turn(self._consumer, timeout_s)
+            self._outage.over()
+            return lines
         except BrokerUnavailable as error:
-            log.warning("the broker is away: %s", error)
+            self._outage.failed(error)
             return 0
         except Exception:
             raise

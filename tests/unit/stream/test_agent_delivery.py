@@ -458,6 +458,23 @@ def test_an_agent_that_gets_nowhere_is_not_ready(gates: type[Gates]) -> None:
     assert any("1 records wait and none was handled for 100 s" in reason for reason in health.reasons)
 
 
+def test_an_agent_gives_up_when_an_outage_has_lasted_too_long(gates: type[Gates]) -> None:
+    now_s = [0.0]
+    deployment, faults = Deployment(), Faults()
+    agent = deployment.agent(transport_probe=faults.probe, clock_s=lambda: now_s[0])
+    agent.register(PAY, gates())
+    agent.run_once(0)
+    deployment.publish(event(step=1))
+    faults.fail_at("poll.before_deliver", 1_000, error=BrokerUnavailable("no broker answers at 127.0.0.1:9092"))
+    agent.turn(0)
+
+    now_s[0] = 599
+    agent.turn(0)
+    now_s[0] = 601
+    with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:9092; gave up after 600 s"):
+        agent.turn(0)
+
+
 def test_run_works_until_it_is_stopped_then_drains_and_returns_zero(gates: type[Gates]) -> None:
     deployment, handler = Deployment(["billing.Pay", "billing.Void"]), gates(2)
     agent, codes = deployment.agent(), []

@@ -24,7 +24,7 @@ from afl_stream.messages import (
     StepFailed,
     StepUpdate,
 )
-from afl_stream.transport import OffsetOutOfRange, TopicPartition
+from afl_stream.transport import BrokerUnavailable, OffsetOutOfRange, TopicPartition
 from tests.eventually import eventually
 from tests.scenarios.loop_harness import Interruptions
 from tests.unit.stream.agent_bench import PAY, Deployment, MoodyCodec, event
@@ -360,3 +360,20 @@ def test_a_missing_topic_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TopicMissing, match=r"afl\.control"):
         bench.audit.start()
     bench.audit.close()
+
+
+def test_an_audit_gives_up_when_an_outage_has_lasted_too_long(tmp_path: Path) -> None:
+    now_s, deployment, faults = [0.0], Deployment(), Faults()
+    transport = EmbeddedTransport(deployment.broker, probe=faults.probe)
+    audit = Audit(
+        AuditConfig(stream=deployment.stream), transport, AuditFile(tmp_path / "audit"), clock_s=lambda: now_s[0]
+    )
+    audit.turn(0)
+    deployment.publish(event(step=1))
+    faults.fail_at("poll.before_deliver", 1_000, error=BrokerUnavailable("no broker answers at 127.0.0.1:9092"))
+    audit.turn(0)
+
+    now_s[0] = 601
+    with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:9092; gave up after 600 s"):
+        audit.turn(0)
+    audit.close()
