@@ -64,12 +64,10 @@ class Call:
 class Lot:
     """Calls that run one after the other in one slot: handing each quick one to a thread costs more than it does."""
 
-    __slots__ = ("alone", "began_s", "calls", "finished", "is_forsaken")
+    __slots__ = ("alone", "began_s", "calls", "is_forsaken")
 
     def __init__(self, *calls: Call, alone: bool = False) -> None:
         self.calls = deque(calls)
-        #: Calls that are through, and what came of each: told when the lot is through, or when one takes long.
-        self.finished: deque[tuple[Call, Outcome]] = deque()
         self.alone = alone
         self.began_s = float("inf")
         #: Its thread was replaced: what is left of the calls is another lot's.
@@ -166,7 +164,6 @@ class HandlerPool:
                     self._time_is_up(call)
         if self._lots:
             for lot in [lot for lot in tuple(self._lots) if now_s - lot.began_s > _OVERDUE_S]:
-                self._settle_finished(lot)
                 self._spread(lot)
 
     def recall(self) -> None:
@@ -204,10 +201,8 @@ class HandlerPool:
                     call.pace.note(time.perf_counter() - began_s)
                 if outcome is None or not call.claim():
                     # Its time was up and its slot is another's; another thread has taken this one's place.
-                    self._settle_finished(lot)
                     return
-                lot.finished.append((call, outcome))
-            self._settle_finished(lot)
+                self._settle(call, outcome)
             if lot.is_forsaken:
                 return
             with self._lock:
@@ -285,16 +280,6 @@ class HandlerPool:
         self._settle(call, Raised(asyncio.CancelledError()) if done.cancelled() else done.result())
         assert call.lot is not None
         self._end(call.lot)
-
-    def _settle_finished(self, lot: Lot) -> None:
-        """Tell what came of the calls that are through, together: answers that are made and sent one after the other
-        cost less, and travel in one request. Each is told by one thread."""
-        while True:
-            try:
-                call, outcome = lot.finished.popleft()
-            except IndexError:
-                return
-            self._settle(call, outcome)
 
     def _settle(self, call: Call, outcome: Outcome) -> None:
         self._tell(call, outcome)
