@@ -245,6 +245,11 @@ class GroupMember:
             crashes = work.crashes
             if self._ends_unstarted(work, crashes) or (lots and not crashes and lots[-1].take(work)):
                 continue
+            if crashes and any(other.crashes for other in self._in_flight):
+                # The one before is through when its answer is acknowledged: until then the death of this one would
+                # count against it, too.
+                waiting.append(work)
+                continue
             if self._shared.pool.reserve(alone=crashes > 0):
                 lots.append(WorkLot(work, is_alone=crashes > 0))
             else:
