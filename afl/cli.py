@@ -1,7 +1,8 @@
-"""The `afl` command: compiles and checks AFL files."""
+"""The `afl` command: compiles, checks, formats and shows AFL files."""
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import sys
@@ -11,8 +12,8 @@ from pathlib import Path
 import click
 
 from afl import __version__
-from afl.diagnostics import Diagnostic, render
-from afl.errors import AFLError, SourceUnreadable
+from afl.diagnostics import Diagnostic, display_name, render
+from afl.errors import AFLError, ParseError, SourceUnreadable
 
 #: The name that stands for standard input.
 STDIN = "-"
@@ -83,24 +84,109 @@ def compile_command(
 @afl.command("check")
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option("--json", "as_json", is_flag=True, help="Write the findings to standard output as JSON.")
+@click.option("--sarif", "as_sarif", is_flag=True, help="Write the findings to standard output as SARIF 2.1.0, for CI.")
 @click.pass_context
-def check_command(ctx: click.Context, files: tuple[str, ...], as_json: bool) -> None:
+def check_command(ctx: click.Context, files: tuple[str, ...], as_json: bool, as_sarif: bool) -> None:
     """Look for mistakes in FILEs, taken together."""
     from afl.compiler import check_texts, collector_paused
+    from afl.sarif import sarif_log
 
+    if as_json and as_sarif:
+        raise click.UsageError("--json and --sarif exclude each other")
     ctx.with_resource(collector_paused())
     texts = _read(ctx, files)
     checked = check_texts(texts)
     if as_json:
         findings = [diagnostic.to_json() for diagnostic in checked.diagnostics]
-        document = {"valid": not checked.has_errors, "diagnostics": findings}
-        sys.stdout.buffer.write((json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode())
+        _write_json({"valid": not checked.has_errors, "diagnostics": findings})
+    elif as_sarif:
+        _write_json(sarif_log(checked.diagnostics, __version__))
     else:
         _report(checked.diagnostics, texts)
         if not checked.has_errors:
             click.echo(f"OK: {len(texts)} source(s) checked", err=True)
     if checked.has_errors:
         ctx.exit(1)
+
+
+@afl.command("fmt")
+@click.argument("files", nargs=-1, metavar="FILE...")
+@click.option("--check", is_flag=True, help="Change nothing; name the files that would change, and end with 1 if any.")
+@click.option("--diff", is_flag=True, help="Change nothing; show what would change.")
+@click.pass_context
+def fmt_command(ctx: click.Context, files: tuple[str, ...], check: bool, diff: bool) -> None:
+    """Bring FILEs into the one layout of the language. Standard input goes to standard output."""
+    from afl.formatting import FormatRefused, format_text
+    from afl.parser import AFLParser
+
+    failed = stale = False
+    for text, source_id in _read(ctx, files):
+        name = display_name(source_id)
+        try:
+            AFLParser().parse(text, source_id=source_id)
+            formatted = format_text(text)
+        except ParseError as error:
+            _report([error.finding()], [(text, source_id)])
+            failed = True
+            continue
+        except FormatRefused as error:
+            click.echo(f"Error: {name} {error}", err=True)
+            failed = True
+            continue
+        changed = formatted != text
+        stale |= changed
+        if diff:
+            before, after = text.splitlines(keepends=True), formatted.splitlines(keepends=True)
+            lines = difflib.unified_diff(before, after, name, f"{name} (formatted)")
+            sys.stdout.buffer.write("".join(lines).encode())
+        if check and changed:
+            click.echo(f"would change: {name}", err=True)
+        if check or diff:
+            continue
+        if source_id == "<stdin>":
+            sys.stdout.buffer.write(formatted.encode())
+        elif changed:
+            failed |= not _replace(Path(name), formatted)
+    if failed or (check and stale):
+        ctx.exit(1)
+
+
+@afl.command("ast")
+@click.argument("files", nargs=-1, metavar="FILE...")
+@click.option("--no-locations", is_flag=True, help="Leave source locations out of the tree.")
+@click.pass_context
+def ast_command(ctx: click.Context, files: tuple[str, ...], no_locations: bool) -> None:
+    """Show the syntax tree of FILEs, together, as JSON. The syntax has to be right, nothing else."""
+    from afl.compiler import check_texts
+    from afl.tree_json import tree_json
+
+    texts = _read(ctx, files)
+    checked = check_texts(texts, validate=False)
+    _report(checked.diagnostics, texts)
+    if checked.has_errors:
+        ctx.exit(1)
+    _write_json(tree_json(checked.program, locations=not no_locations))
+
+
+@afl.command("doc")
+@click.argument("files", nargs=-1, metavar="FILE...")
+@click.pass_context
+def doc_command(ctx: click.Context, files: tuple[str, ...]) -> None:
+    """Write Markdown about the declarations of FILEs, from their doc comments, to standard output."""
+    from afl.documentation import markdown
+
+    texts = _read(ctx, files)
+    failed = False
+    pages: list[str] = []
+    for text, source_id in texts:
+        try:
+            pages.append(markdown(text, source_id))
+        except ParseError as error:
+            _report([error.finding()], texts)
+            failed = True
+    if failed:
+        ctx.exit(1)
+    sys.stdout.buffer.write("\n".join(page for page in pages if page).encode())
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -143,6 +229,24 @@ def _read(ctx: click.Context, files: Sequence[str]) -> list[tuple[str, str]]:
     if unreadable:
         ctx.exit(1)
     return texts
+
+
+def _replace(path: Path, text: str) -> bool:
+    """Give a file a new text, all of it or nothing: a crash while writing must not cost anybody a source file."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        beside.write_bytes(text.encode())
+        beside.chmod(path.stat().st_mode & 0o7777)
+        beside.replace(path.resolve())
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        click.echo(f"Error writing {path}: {error.strerror or error}", err=True)
+        return False
+    return True
+
+
+def _write_json(document: object) -> None:
+    sys.stdout.buffer.write((json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode())
 
 
 def _report(diagnostics: Sequence[Diagnostic], texts: Sequence[tuple[str, str]]) -> None:

@@ -77,6 +77,31 @@ SYNTAX_HELP: list[tuple[str, list[str]]] = [
     ("yield names what it gives to: yield Pay(total = s.total)", ["facet F() andThen { yield (a = 1) }"]),
     ("yield names what it gives to: yield Pay(total = s.total)", ["facet F() andThen { yield }"]),
     ("a bare $ means nothing; write $.name", ["facet F(a: Int = $)", "facet F() andThen { a = G(x = $ + 1) }"]),
+    (
+        "comparisons do not chain; join two of them: a < b && b < c",
+        [
+            "facet F(x: Boolean = 1 < 2 < 3)",
+            "facet F(x: Boolean = 1 == 2 == 3)",
+            "facet F(x: Boolean = 1 < 2 == true)",
+            "facet F(x: Boolean = $.a in $.b == true)",
+            "facet F(x: Boolean = 1 <= $.a <= 3)",
+        ],
+    ),
+    (
+        "equality is written ==",
+        [
+            "facet F(x: Boolean = 1 = 2)",
+            "facet F(x: Boolean = $.a = 2)",
+            "facet F() andThen { a = G(x = s.y = 1) }",
+            "facet F() andThen { a = G(x = s.y[0] = 1) }",
+            'facet F() andThen { a = G(x = "a" = "b") }',
+        ],
+    ),
+    (
+        "negation is written with ! in front, and `not` only as in: a not in b",
+        ["facet F(x: Boolean = not $.a)", "facet F(x: Boolean = $.a && not $.b)"],
+    ),
+    ("`not` stands before `in` only: a not in b", ["facet F(x: Boolean = $.a not contains $.b)"]),
     ("there is no member access on an index result", ["facet F() andThen { a = G(x = s.a[0].b) }"]),
     ("map entries are written key: value", ["facet F(a: Json = #{k = 1})", 'facet F(a: Json = #{"k" = 1})']),
     ("a map is written #{key: value}", ["facet F(a: Json = {", "facet F(a: Json = [{"]),
@@ -134,20 +159,6 @@ _NOT_AVAILABLE: dict[str, _NotYet] = {
     "SCRIPT": _NotYet("`script`", "ANDTHEN"),
     "PROMPT": _NotYet("`prompt`", "ANDTHEN"),
     "IMPLICIT": _NotYet("`implicit`", "FACET"),
-    "EQ": _NotYet("`==`", "PLUS"),
-    "NE": _NotYet("`!=`", "PLUS"),
-    "LT": _NotYet("`<`", "PLUS"),
-    "LE": _NotYet("`<=`", "PLUS"),
-    "GT": _NotYet("`>`", "PLUS"),
-    "GE": _NotYet("`>=`", "PLUS"),
-    "AND": _NotYet("`&&`", "PLUS"),
-    "OR": _NotYet("`||`", "PLUS"),
-    "IN": _NotYet("`in`", "PLUS"),
-    "NOT": _NotYet("`not in`", "PLUS"),
-    "CONTAINS": _NotYet("`contains`", "PLUS"),
-    "STARTSWITH": _NotYet("`startsWith`", "PLUS"),
-    "ENDSWITH": _NotYet("`endsWith`", "PLUS"),
-    "BANG": _NotYet("`!`", "MINUS"),
 }
 
 #: How to call a terminal that is not written as such in a program.
@@ -158,13 +169,17 @@ _WORDS = {
     END: "the end of the text",
 }
 
+_JOINING = frozenset(["PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CONCAT", "AND", "OR"])
+_COMPARING = frozenset(["EQ", "NE", "LT", "LE", "GT", "GE", "IN", "NOT", "CONTAINS", "STARTSWITH", "ENDSWITH"])
+
 #: Terminals that say more under one name than as a list.
 _TOGETHER: list[tuple[str, frozenset[str]]] = [
     (
         "a value",
-        frozenset(["NAME", "STRING", "INT", "FLOAT", "DOLLAR", "LSQB", "LPAR", "MAP_OPEN", "MINUS", "PLUS"]),
+        frozenset(["NAME", "STRING", "INT", "FLOAT", "DOLLAR", "LSQB", "LPAR", "MAP_OPEN", "MINUS", "PLUS", "BANG"]),
     ),
-    ("an operator", frozenset(["PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CONCAT"])),
+    ("an operator", _JOINING | _COMPARING),
+    ("an operator", _JOINING),
     ("a declaration", frozenset(["NAMESPACE", "FACET", "EVENT", "WORKFLOW", "SCHEMA"])),
     ("a declaration", frozenset(["FACET", "EVENT", "WORKFLOW", "SCHEMA"])),
 ]

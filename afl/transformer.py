@@ -217,12 +217,17 @@ class TreeBuilder:
         self._deepen_expression(node, [values[0], values[2]], values[1])
         return node
 
+    def binary_not_in(self, values: Values, first: Token, last: Token) -> ast.BinaryExpr:
+        node = ast.BinaryExpr("not in", values[0], values[3], location=self._span(first, last))
+        self._deepen_expression(node, [values[0], values[3]], values[1])
+        return node
+
     def plus(self, values: Values, first: Token, last: Token) -> object:
         self._deepen_expression(values[1], [values[1]], first)
         return values[1]
 
-    def minus(self, values: Values, first: Token, last: Token) -> ast.UnaryExpr:
-        node = ast.UnaryExpr("-", values[1], location=self._span(first, last))
+    def unary(self, values: Values, first: Token, last: Token) -> ast.UnaryExpr:
+        node = ast.UnaryExpr(first.text, values[1], location=self._span(first, last))
         self._deepen_expression(node, [values[1]], first)
         return node
 

@@ -9,21 +9,6 @@ from afl.diagnostics import Diagnostic, Severity
 from afl.errors import ParseError
 from afl.grammar.table import END, ParseTable
 
-#: Operators that belong to the language but to no rule of the grammar yet. They are tokens all the same, so that
-#: the parser can say that they are not available instead of stumbling over their first character.
-RESERVED_OPERATORS: dict[str, str] = {
-    "==": "EQ",
-    "!=": "NE",
-    "<=": "LE",
-    ">=": "GE",
-    "<": "LT",
-    ">": "GT",
-    "&&": "AND",
-    "||": "OR",
-    "!": "BANG",
-}
-
-
 _END_GROUP = "END_OF_TEXT"
 
 
@@ -46,7 +31,7 @@ class Lexer:
     """A lexer for the terminals of a parse table."""
 
     def __init__(self, table: ParseTable) -> None:
-        self._types = {**table.punctuation, **RESERVED_OPERATORS, **table.keywords}
+        self._types = {**table.punctuation, **table.keywords}
         # Order is speed: the frequent kinds first. A comment's slash must be tried before the operator's.
         named = [f"(?P<{name}>{pattern})" for name, pattern in sorted(table.patterns.items(), key=_rank)]
         self._pattern = re.compile(
@@ -54,7 +39,7 @@ class Lexer:
             + "|".join(
                 [
                     named[0],
-                    rf"(?P<MARK>{_marks_pattern([*table.punctuation, *RESERVED_OPERATORS])})",
+                    rf"(?P<MARK>{_marks_pattern(list(table.punctuation))})",
                     r"(?P<LINE_END>\n[ \t\f\r\n]*)",
                     *named[1:],
                     r"(?P<COMMENT>//[^\n]*|/\*(?s:.*?)\*/)",
@@ -133,7 +118,9 @@ def _lexical_error(kind: str, piece: str, line: int, column: int, source_id: str
     else:
         shown = f"`{piece}`" if piece.isprintable() else "a control character"
         message = f"syntax: found {shown} (U+{ord(piece):04X}), which is no part of the language"
-        if piece.isalpha():
+        if piece in "&|":
+            hint = f"{'and' if piece == '&' else 'or'} is written {piece * 2}"
+        elif piece.isalpha():
             hint = "names consist of the letters A-Z and a-z, digits and _"
     return ParseError(
         message,

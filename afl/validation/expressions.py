@@ -10,6 +10,8 @@ from afl.validation.findings import Findings, listed
 from afl.validation.scopes import Scope
 from afl.validation.symbols import Slot, Symbols
 from afl.validation.value_types import (
+    ARITHMETIC,
+    BOOLEAN,
     BY_LITERAL_KIND,
     MAP,
     NUMBERS,
@@ -70,17 +72,54 @@ class ExpressionChecker:
 
     def _binary(self, node: ast.BinaryExpr, scope: Scope) -> ValueType | None:
         left, right = self._value(node.left, scope), self._value(node.right, scope)
-        if left is not None and right is not None:
-            for operand, found in ((node.left, left), (node.right, right)):
-                if found.name not in NUMBERS:
-                    rule = {"String": "TYPE_ARITHMETIC_STRING", "Boolean": "TYPE_ARITHMETIC_BOOLEAN"}.get(
-                        found.name, "TYPE_ARITHMETIC_SCHEMA"
-                    )
-                    self._report(rule, operand.location, operator=node.operator, found=found)
-                    break
-        return arithmetic_result(node.operator, left, right)
+        if node.operator in ARITHMETIC:
+            self._check_arithmetic(node, left, right)
+            return arithmetic_result(node.operator, left, right)
+        check = _OPERAND_CHECKS.get(node.operator)
+        if check is not None:
+            check(self, node, left, right)
+        return BOOLEAN
+
+    def _check_arithmetic(self, node: ast.BinaryExpr, left: ValueType | None, right: ValueType | None) -> None:
+        if left is None or right is None:
+            return
+        for operand, found in ((node.left, left), (node.right, right)):
+            if found.name not in NUMBERS:
+                rule = {"String": "TYPE_ARITHMETIC_STRING", "Boolean": "TYPE_ARITHMETIC_BOOLEAN"}.get(
+                    found.name, "TYPE_ARITHMETIC_SCHEMA"
+                )
+                self._report(rule, operand.location, operator=node.operator, found=found)
+                break
+
+    def _check_logic(self, node: ast.BinaryExpr, left: ValueType | None, right: ValueType | None) -> None:
+        for operand, found in ((node.left, left), (node.right, right)):
+            if found is not None and found != BOOLEAN:
+                rule = "TYPE_BOOLEAN_OPERAND_REQUIRED"
+                self._report(rule, operand.location, operator=node.operator, found=found)
+
+    def _check_ordering(self, node: ast.BinaryExpr, left: ValueType | None, right: ValueType | None) -> None:
+        for operand, found in ((node.left, left), (node.right, right)):
+            if found is not None and (found == BOOLEAN or found.schema):
+                rule = "TYPE_ORDERED_COMPARISON_SCHEMA" if found.schema else "TYPE_ORDERED_COMPARISON_BOOLEAN"
+                self._report(rule, operand.location, operator=node.operator, found=found)
+                break
+
+    def _check_containment(self, node: ast.BinaryExpr, left: ValueType | None, right: ValueType | None) -> None:
+        container, found = (node.left, left) if node.operator == "contains" else (node.right, right)
+        if found is not None and (found == BOOLEAN or found.name in NUMBERS):
+            self._report("TYPE_CONTAINMENT_OPERAND", container.location, operator=node.operator, found=found)
+
+    def _check_string_match(self, node: ast.BinaryExpr, left: ValueType | None, right: ValueType | None) -> None:
+        for operand, found in ((node.left, left), (node.right, right)):
+            if found is not None and found != STRING:
+                rule = "TYPE_STRING_MATCH_OPERAND"
+                self._report(rule, operand.location, operator=node.operator, found=found)
+                break
 
     def _unary(self, node: ast.UnaryExpr, scope: Scope) -> ValueType | None:
+        return self._negation(node, scope) if node.operator == "-" else self._not(node, scope)
+
+    def _negation(self, node: ast.UnaryExpr, scope: Scope) -> ValueType | None:
         operand = node.operand
         # The smallest Long is written as the negation of a number that is itself one too large.
         if isinstance(operand, ast.Literal) and operand.kind == "integer" and operand.value == MAX_LONG + 1:
@@ -91,6 +130,12 @@ class ExpressionChecker:
         rule = {"String": "TYPE_NEGATE_STRING", "Boolean": "TYPE_NEGATE_BOOLEAN"}.get(found.name, "TYPE_NEGATE_SCHEMA")
         self._report(rule, node.location, found=found)
         return None
+
+    def _not(self, node: ast.UnaryExpr, scope: Scope) -> ValueType:
+        found = self._value(node.operand, scope)
+        if found is not None and found != BOOLEAN:
+            self._report("TYPE_NOT_OPERAND_REQUIRED", node.operand.location, found=found)
+        return BOOLEAN
 
     def _array(self, node: ast.ArrayLiteral, scope: Scope) -> ValueType:
         elements = [self._value(element, scope) for element in node.elements]
@@ -176,3 +221,14 @@ class ExpressionChecker:
                 return None
             found = slot.type
         return found
+
+
+_OperandCheck = Callable[[ExpressionChecker, ast.BinaryExpr, ValueType | None, ValueType | None], None]
+
+#: What the operators that give a Boolean want of their operands; `==` and `!=` take anything.
+_OPERAND_CHECKS: dict[str, _OperandCheck] = {
+    **dict.fromkeys(("&&", "||"), ExpressionChecker._check_logic),
+    **dict.fromkeys(("<", "<=", ">", ">="), ExpressionChecker._check_ordering),
+    **dict.fromkeys(("in", "not in", "contains"), ExpressionChecker._check_containment),
+    **dict.fromkeys(("startsWith", "endsWith"), ExpressionChecker._check_string_match),
+}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from afl import ast
 
+ARITHMETIC = frozenset({"+", "-", "*", "/", "%"})
 NUMBERS = frozenset({"Int", "Long", "Double"})
 SCALARS = NUMBERS | {"String", "Boolean"}
 BUILTINS = SCALARS | {"Json"}
@@ -70,7 +71,7 @@ def mismatch(declared: ValueType | None, value: ast.Expression) -> tuple[ast.Exp
 def _constant_type(value: ast.Expression) -> ValueType | None:
     if isinstance(value, ast.Literal):
         return BY_LITERAL_KIND[value.kind]
-    if isinstance(value, ast.UnaryExpr):
+    if isinstance(value, ast.UnaryExpr) and value.operator == "-":
         inner = _constant_type(value.operand)
         return inner if inner is not None and inner.name in NUMBERS else None
     if isinstance(value, ast.ArrayLiteral):

@@ -69,7 +69,7 @@ def test_what_is_called_not_available_is_refused_as_such() -> None:
         codes[construct] = [finding.code for finding in refused.value.diagnostics]
 
     assert codes == {construct: ["NOT_AVAILABLE"] for construct, _ in rows}
-    assert len(rows) > 10
+    assert rows
 
 
 def test_the_answers_shown_as_json_are_read_as_answers() -> None:

@@ -37,8 +37,10 @@ class ExpressionWriter:
         return f"({text}) % 997" if wanted in (INT, LONG, DOUBLE) and " " in text else text
 
     def expression(self, wanted: str, readable: Sequence[Readable], depth: int) -> str:
-        if depth == 0 or wanted == BOOLEAN:
+        if depth == 0:
             return self._leaf(wanted, readable)
+        if wanted == BOOLEAN:
+            return self._condition(readable, depth - 1)
         if wanted in (INT, LONG, DOUBLE):
             return self._number(wanted, readable, depth - 1)
         if wanted == STRING:
@@ -63,6 +65,43 @@ class ExpressionWriter:
             choices = [f"({left}) % ({right})", f"[{left}][{self.random.randint(-2, 2)}]"]
             choices += [f"({left}) / ({right})"] if wanted == DOUBLE else []
         return self.random.choice(choices)
+
+    def _condition(self, readable: Sequence[Readable], depth: int) -> str:
+        """A Boolean, from any of the operators that give one."""
+
+        def some(wanted: str) -> str:
+            text = self.expression(wanted, readable, depth)
+            return f"({text})" if wanted == BOOLEAN and " " in text else text
+
+        pick = self.random.choice
+        kind, other, element = self.any_type(), self.any_type(), pick([INT, STRING])
+        comparable, array = pick([INT, LONG, DOUBLE, STRING]), f"[{element}]"
+        choices = [
+            lambda: f"{some(BOOLEAN)} {pick(['&&', '||'])} {some(BOOLEAN)}",
+            lambda: f"!{some(BOOLEAN)}",
+            lambda: f"{some(kind)} {pick(['==', '!='])} {some(kind)}",
+            lambda: f"{some(kind)} {pick(['==', '!='])} {some(other)}",
+            lambda: f"{some(comparable)} {pick(['<', '<=', '>', '>='])} {some(comparable)}",
+            lambda: f"{some(element)} {pick(['in', 'not in'])} {some(array)}",
+            lambda: f"{some(array)} contains {some(element)}",
+            lambda: f"{some(STRING)} {pick(['in', 'not in'])} {self._map_of(readable, depth)}",
+            lambda: f"{some(STRING)} {pick(['in', 'contains', 'startsWith', 'endsWith'])} {some(STRING)}",
+            # The right side is only worth something where it is not looked at.
+            lambda: f"{pick(['false &&', 'true ||'])} [{some(INT)}][7] == 0",
+        ]
+        if self.risky():
+            choices = [
+                lambda: f"{some(JSON)} {pick(['<', '>='])} {some(comparable)}",
+                lambda: f"{some(element)} in {some(JSON)}",
+                lambda: f"{some(INT)} not in {some(STRING)}",
+                lambda: f'{some(BOOLEAN)} && #{{k: {some(kind)}}}["k"]',
+            ]
+        return pick(choices)()
+
+    def _map_of(self, readable: Sequence[Readable], depth: int) -> str:
+        keys = self.random.sample(["a", "b c", "ü", "n"], self.random.randint(0, 3))
+        entries = (f'"{key}": {self.expression(INT, readable, depth)}' for key in keys)
+        return f"#{{{', '.join(entries)}}}"
 
     def _text(self, readable: Sequence[Readable], depth: int) -> str:
         parts = [self.expression(self.any_type(), readable, depth) for _ in range(self.random.randint(1, 2))]

@@ -99,9 +99,15 @@ def evaluate(node: Node, names: Names) -> Value:
             return names.step(path)
         case {"type": "UnaryExpr", "operator": "-", "operand": operand}:
             return -number(evaluate(operand, names))
+        case {"type": "UnaryExpr", "operator": "!", "operand": operand}:
+            return not boolean(evaluate(operand, names))
+        case {"type": "BinaryExpr", "operator": "&&", "left": left, "right": right}:
+            return boolean(evaluate(left, names)) and boolean(evaluate(right, names))
+        case {"type": "BinaryExpr", "operator": "||", "left": left, "right": right}:
+            return boolean(evaluate(left, names)) or boolean(evaluate(right, names))
         case {"type": "BinaryExpr", "operator": str(operator), "left": left, "right": right}:
             a, b = all_of([lambda: evaluate(left, names), lambda: evaluate(right, names)])
-            return arithmetic(operator, number(a), number(b))
+            return binary(operator, a, b)
         case {"type": "ConcatExpr", "operands": list(operands)}:
             return "".join(render(value) for value in evaluate_each(operands, names))
         case {"type": "ArrayLiteral", "elements": list(elements)}:
@@ -118,6 +124,71 @@ def evaluate(node: Node, names: Names) -> Value:
 def evaluate_each(nodes: Sequence[Node], names: Names) -> list[Value]:
     """The values of several expressions."""
     return all_of([lambda node=node: evaluate(node, names) for node in nodes])  # type: ignore[misc]  # node is bound per lambda
+
+
+def boolean(value: Value) -> bool:
+    """The value, if it is a Boolean."""
+    if not isinstance(value, bool):
+        raise failure(EVALUATION, f"{value!r} is no Boolean")
+    return value
+
+
+def binary(operator: str, a: Value, b: Value) -> Value:
+    """`a operator b`, for operators that always look at both."""
+    match operator:
+        case "==" | "!=":
+            return equal(a, b) == (operator == "==")
+        case "<" | "<=" | ">" | ">=":
+            return ordered(operator, a, b)
+        case "in" | "not in":
+            return has(b, a) == (operator == "in")
+        case "contains":
+            return has(a, b)
+        case "startsWith" | "endsWith":
+            if not (isinstance(a, str) and isinstance(b, str)):
+                raise failure(EVALUATION, f"{a!r} {operator} {b!r}")
+            part = a[: len(b)] if operator == "startsWith" else a[max(len(a) - len(b), 0) :]
+            return part == b
+    return arithmetic(operator, number(a), number(b))
+
+
+def equal(a: Value, b: Value) -> bool:
+    """Whether two values are the same: JSON texts tell kinds apart, except that numbers count by their worth."""
+    return canonical(a) == canonical(b)
+
+
+def canonical(value: Value) -> str:
+    """A text that equal values share and others do not."""
+
+    def leveled(part: Value) -> Value:
+        if isinstance(part, list):
+            return [leveled(each) for each in part]
+        if isinstance(part, dict):
+            return {key: leveled(each) for key, each in part.items()}
+        return int(part) if isinstance(part, float) and part.is_integer() else part
+
+    return json.dumps(leveled(value), sort_keys=True)
+
+
+def ordered(operator: str, a: Value, b: Value) -> bool:
+    """`a operator b` for two numbers, or two strings by their characters' numbers."""
+    if isinstance(a, str) and isinstance(b, str):
+        x, y = [ord(c) for c in a], [ord(c) for c in b]
+        below, same = x < y, x == y
+    else:
+        below, same = number(a) < number(b), number(a) == number(b)
+    return {"<": below, "<=": below or same, ">": not (below or same), ">=": not below}[operator]
+
+
+def has(container: Value, sought: Value) -> bool:
+    """Whether an array has an element, a map a key, or a string a part."""
+    if isinstance(container, list):
+        return any(equal(each, sought) for each in container)
+    if isinstance(container, dict):
+        return isinstance(sought, str) and sought in container
+    if isinstance(container, str) and isinstance(sought, str):
+        return any(container[n:].find(sought) == 0 for n in range(len(container) + 1))
+    raise failure(EVALUATION, f"{sought!r} in {container!r}")
 
 
 def number(value: Value) -> int | float:

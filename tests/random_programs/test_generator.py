@@ -37,6 +37,16 @@ def test_the_programs_use_the_whole_language_of_the_interpreter() -> None:
     }  # fmt: skip
 
 
+def test_the_programs_use_every_operator() -> None:
+    texts = [json.dumps(_compiled(generate(seed).text)) for seed in _SEEDS]
+    seen = set(re.findall(r'"operator": "([^"]+)"', "".join(texts)))
+
+    assert seen == {
+        "+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "&&", "||", "!",
+        "in", "not in", "contains", "startsWith", "endsWith",
+    }  # fmt: skip
+
+
 def test_most_runs_succeed_and_some_fail_of_each_error() -> None:
     succeeded = 0
     errors: set[str] = set()

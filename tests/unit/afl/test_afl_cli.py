@@ -170,3 +170,62 @@ def test_no_cache_directory_is_needed(billing: Path, tmp_path: Path) -> None:
     )
 
     assert (done.returncode, done.stderr) == (0, b"OK: 1 source(s) checked\n")
+
+
+def test_formatting_rewrites_a_file_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "f.afl"
+    path.write_text("facet  F( x:Int ) // x\n")
+
+    assert main(["fmt", "--check", str(path)]) == 1
+    assert capsys.readouterr() == ("", f"would change: {path}\n")
+    assert main(["fmt", str(path)]) == 0
+    assert path.read_text() == "facet F(x: Int) // x\n"
+    assert main(["fmt", "--check", str(path)]) == 0
+    assert [item.name for item in tmp_path.iterdir()] == ["f.afl"]
+
+
+def test_standard_input_is_formatted_to_standard_output() -> None:
+    done = run("fmt", "-", stdin=b"facet  F( )")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"facet F()\n", b"")
+
+
+def test_a_format_diff_shows_what_would_change(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = tmp_path / "f.afl"
+    path.write_text("facet  F( )\n")
+
+    assert main(["fmt", "--diff", str(path)]) == 0
+    assert capsysbinary.readouterr().out.decode().splitlines()[-2:] == ["-facet  F( )", "+facet F()"]
+    assert path.read_text() == "facet  F( )\n"
+
+
+def test_a_file_with_a_syntax_error_is_not_formatted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "f.afl"
+    path.write_text("facet  F(")
+
+    assert main(["fmt", str(path)]) == 1
+    assert "error[PARSE_ERROR]" in capsys.readouterr().err
+    assert path.read_text() == "facet  F("
+
+
+def test_findings_are_written_as_sarif_on_request(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = tmp_path / "w rong.afl"
+    path.write_text(WRONG)
+
+    assert main(["check", "--sarif", str(path)]) == 1
+    (run_log,) = json.loads(capsysbinary.readouterr().out)["runs"]
+    (result,) = run_log["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert (result["ruleId"], result["level"]) == ("REF_UNKNOWN_FACET", "error")
+    assert place["artifactLocation"]["uri"] == str(path).replace(" ", "%20")
+    assert place["region"] == {"startLine": 1, "startColumn": 39, "endLine": 1, "endColumn": 45}
+
+
+def test_the_tree_is_shown_as_json(capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
+    path = tmp_path / "f.afl"
+    path.write_text("facet F(x: Int)")
+
+    assert main(["ast", "--no-locations", str(path)]) == 0
+    tree = json.loads(capsysbinary.readouterr().out)
+    assert tree["node"] == "Program"
+    assert tree["facets"][0]["sig"]["params"][0]["type"] == {"node": "TypeRef", "name": "Int"}

@@ -22,6 +22,10 @@ IDENTIFIED = {
 }
 
 
+A = {"type": "InputRef", "path": ["a"]}
+B = {"type": "InputRef", "path": ["b"]}
+
+
 def nodes(value: object) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         if "type" in value and isinstance(value["type"], str):
@@ -128,6 +132,12 @@ def test_a_small_program_has_the_shape_of_the_reference() -> None:
                 "right": {"type": "Int", "value": 2},
             },
         ),
+        *(
+            (f"$.a {operator} $.b", {"type": "BinaryExpr", "operator": operator, "left": A, "right": B})
+            for operator in ("==", "!=", "<", "<=", ">", ">=", "&&", "||", "in", "contains", "startsWith", "endsWith")
+        ),
+        ("$.a not  in $.b", {"type": "BinaryExpr", "operator": "not in", "left": A, "right": B}),
+        ("!($.a)", {"type": "UnaryExpr", "operator": "!", "operand": A}),
         ("1 ++ null", {"type": "ConcatExpr", "operands": [{"type": "Int", "value": 1}, {"type": "Null"}]}),
         ("#{a: 1}", {"type": "MapLiteral", "entries": [{"key": "a", "value": {"type": "Int", "value": 1}}]}),
         (

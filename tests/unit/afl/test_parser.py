@@ -3,6 +3,7 @@
 import pytest
 
 from afl import ast
+from afl.errors import ParseError
 from afl.parser import AFLParser, parse
 from afl.source import CompilerInput, FileOrigin, SourceEntry
 
@@ -188,6 +189,74 @@ def test_operators_bind_as_the_reference_says() -> None:
     )
     assert expression("8 / 4 % 2") == ast.BinaryExpr("%", ast.BinaryExpr("/", number(8), number(4)), number(2))
     assert expression("1 - (2 - 3)") == ast.BinaryExpr("-", number(1), ast.BinaryExpr("-", number(2), number(3)))
+
+
+def both(operator: str, left: ast.Expression, right: ast.Expression) -> ast.BinaryExpr:
+    return ast.BinaryExpr(operator, left, right)
+
+
+COMPARISONS = ["==", "!=", "<", "<=", ">", ">=", "in", "not in", "contains", "startsWith", "endsWith"]
+
+
+@pytest.mark.parametrize("operator", COMPARISONS)
+def test_a_comparison_binds_weaker_than_concatenation_and_stronger_than_and(operator: str) -> None:
+    joined = ast.ConcatExpr([number(1), both("+", number(2), number(3))])
+    compared = both(operator, joined, both("*", number(4), number(5)))
+
+    assert expression(f"1 ++ 2 + 3 {operator} 4 * 5") == compared
+    assert expression(f"1 {operator} 2 && 3 {operator} 4") == both(
+        "&&", both(operator, number(1), number(2)), both(operator, number(3), number(4))
+    )
+
+
+@pytest.mark.parametrize("second", COMPARISONS)
+def test_comparisons_do_not_chain_except_in_parentheses(second: str) -> None:
+    for first in COMPARISONS:
+        with pytest.raises(ParseError, match="syntax: found"):
+            expression(f"1 {first} 2 {second} 3")
+        assert expression(f"(1 {first} 2) {second} 3") == both(second, both(first, number(1), number(2)), number(3))
+
+
+def test_and_binds_stronger_than_or_and_both_group_to_the_left() -> None:
+    assert expression("1 || 2 && 3 || 4") == both(
+        "||", both("||", number(1), both("&&", number(2), number(3))), number(4)
+    )
+    assert expression("1 && 2 && 3") == both("&&", both("&&", number(1), number(2)), number(3))
+    assert expression("1 && (2 || 3)") == both("&&", number(1), both("||", number(2), number(3)))
+
+
+def test_not_is_unary_and_binds_stronger_than_every_binary_operator() -> None:
+    inverted = ast.UnaryExpr("!", ast.Reference(["a"], True))
+    assert expression("!$.a == $.b") == both("==", inverted, ast.Reference(["b"], True))
+    assert expression("!$.a && !!$.a") == both("&&", inverted, ast.UnaryExpr("!", inverted))
+    assert expression("!$.a[0]") == ast.UnaryExpr("!", ast.IndexExpr(ast.Reference(["a"], True), number(0)))
+    assert expression("-!$.a") == ast.UnaryExpr("-", inverted)
+
+
+def test_the_longest_operator_wins() -> None:
+    assert expression("1<=2") == both("<=", number(1), number(2))
+    assert expression("1!=-2") == both("!=", number(1), ast.UnaryExpr("-", number(2)))
+    assert parse("facet F(x: Boolean=!true)") == parse("facet F(x: Boolean = !true)")
+    assert parse("facet F()=>(x: Boolean=1==1)") == parse("facet F() => (x: Boolean = 1 == 1)")
+
+
+def test_words_that_are_operators_stay_names_where_an_operand_is_wanted() -> None:
+    def path(*parts: str) -> ast.Reference:
+        return ast.Reference(list(parts), False)
+
+    assert expression("in.in in in.in") == both("in", path("in", "in"), path("in", "in"))
+    assert expression("not.a not\n in not.b") == both("not in", path("not", "a"), path("not", "b"))
+    assert expression("contains.contains contains contains.a") == both(
+        "contains", path("contains", "contains"), path("contains", "a")
+    )
+    assert expression("[1] in v") == both("in", ast.ArrayLiteral([number(1)]), path("v"))
+
+
+def test_the_place_of_an_operation_is_all_of_it() -> None:
+    for text in ("1 not in [ 2 ]", "$.a  &&  $.b", "!  true", "1 < 2 || 3 == 4"):
+        location = expression(text).location
+        assert location is not None
+        assert location[:4] == (1, 19, 1, 19 + len(text))
 
 
 def test_minus_is_unary_where_no_operand_stands_before_it() -> None:

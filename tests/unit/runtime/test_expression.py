@@ -23,7 +23,10 @@ from tests.unit.runtime.expression_frames import FrameReferences, binary, evalua
 #: Every node of the compiled JSON that has operands, each operand a reference of its own.
 OPERANDS: list[tuple[Mapping[str, object], list[str]]] = [
     (binary(step("a", "x"), "+", step("b", "x")), ["a", "b"]),
+    (binary(step("a", "x"), "&&", step("b", "x")), ["a", "b"]),
+    (binary(step("a", "x"), "not in", step("b", "x")), ["a", "b"]),
     ({"type": "UnaryExpr", "operator": "-", "operand": step("a", "x")}, ["a"]),
+    ({"type": "UnaryExpr", "operator": "!", "operand": step("a", "x")}, ["a"]),
     ({"type": "ConcatExpr", "operands": [step("a", "x"), literal("-"), step("b", "x")]}, ["a", "b"]),
     ({"type": "ArrayLiteral", "elements": [step("a", "x"), step("b", "x")]}, ["a", "b"]),
     (

@@ -1,0 +1,268 @@
+"""A small pretty printer: documents whose groups are laid out on one line where they fit, else broken at every gap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from afl.comments import PieceKind
+from afl.formatting.script_bodies import moved_body
+from afl.formatting.tokens import Comment, Token
+
+#: Columns that a line may take, and blanks of one level.
+WIDTH = 120
+INDENT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Characters without a line end that are not in the source, or differ from it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A token of the source with its comments; `own_line` says that it is the first of its line by layout."""
+
+    token: Token
+    own_line: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommentLines:
+    """Comments on lines of their own, as before a closing bracket."""
+
+    comments: tuple[Comment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A gap: `flat` in a group on one line, a line end in a broken one or if `hard`; `blank` adds an empty line."""
+
+    flat: str = " "
+    hard: bool = False
+    blank: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IfBroken:
+    """Text that only a broken group has."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Indent:
+    """Lines that begin inside stand one level deeper."""
+
+    parts: Sequence[Document]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Laid out on one line if it fits there and nothing in it forces a line end."""
+
+    parts: Sequence[Document]
+    broken: bool = False
+
+
+Document: TypeAlias = "Text | Code | CommentLines | Line | IfBroken | Indent | Group"
+
+_Task = tuple[int, bool, Document]
+
+
+def render(parts: Sequence[Document]) -> str:
+    """Return the lines of documents; no line ends in blanks, and the last one ends with a line end."""
+    return _Renderer().run(parts)
+
+
+class _Renderer:
+    """The text so far. Indentation is written with the first character of a line, so blank lines stay empty."""
+
+    def __init__(self) -> None:
+        self._out: list[str] = []
+        self._column = 0
+        self._indent = 0
+        #: A comment that runs to the end of its line waits for that end, so that commas can go before it.
+        self._suffix = ""
+        self._at_line_start = True
+        self._must_end_line = False
+        self._wants_blank = False
+
+    def run(self, parts: Sequence[Document]) -> str:
+        stack: list[_Task] = [(0, True, part) for part in reversed(parts)]
+        while stack:
+            indent, broken, part = stack.pop()
+            self._indent = indent * INDENT
+            match part:
+                case Text(" "):
+                    self._wants_blank = True
+                case Text(text):
+                    self._write(text)
+                case Code():
+                    self._code(part)
+                case CommentLines(comments):
+                    for number, comment in enumerate(comments):
+                        self._end_line(blank=comment.blank_before and number > 0)
+                        self._write(_aligned(comment.text, self._indent))
+                        self._must_end_line = True
+                case IfBroken(text):
+                    if broken:
+                        self._write(text)
+                case Line(flat, hard, blank):
+                    if hard or broken:
+                        self._end_line(blank=blank)
+                    elif flat:
+                        self._wants_blank = True
+                case Indent(inner):
+                    stack.extend((indent + 1, broken, item) for item in reversed(inner))
+                case Group(inner):
+                    # What is in a group on one line is on that line too.
+                    split = broken and (part.broken or _forces_break(part) or not self._fits(part, stack))
+                    stack.extend((indent, split, item) for item in reversed(inner))
+        self._end_line()
+        return "".join(self._out)
+
+    def _code(self, code: Code) -> None:
+        token = code.token
+        for comment in token.leading:
+            if comment.starts_line or self._suffix:
+                self._end_line(blank=code.own_line and comment.blank_before and comment is not token.leading[0])
+            self._wants_blank = self._wants_blank or not self._ends_with_opener()
+            self._write(_aligned(comment.text, self._indent))
+            self._must_end_line = comment.takes_the_line or comment.ends_line
+            self._wants_blank = True
+        if token.blank_inside and code.own_line:
+            self._end_line(blank=True)
+        if token.kind is PieceKind.RAW_BODY:
+            self._write(moved_body(token.text, " " * self._indent, " " * (self._indent + INDENT)))
+        else:
+            self._write(token.text)
+        for comment in token.trailing:
+            if self._suffix:
+                self._end_line()
+            if comment.kind is PieceKind.LINE_COMMENT:
+                self._suffix = comment.text
+            else:
+                self._wants_blank = not self._ends_with_opener()
+                self._write(_aligned(comment.text, self._indent))
+                self._wants_blank = True
+
+    def _write(self, text: str) -> None:
+        if not text:
+            return
+        if self._must_end_line:
+            self._end_line()
+        if self._at_line_start:
+            self._out.append(" " * self._indent)
+            self._column = self._indent
+        elif self._wants_blank and text[0] not in ")],":
+            self._out.append(" ")
+            self._column += 1
+        self._out.append(text)
+        last_break = text.rfind("\n")
+        self._column = self._column + len(text) if last_break < 0 else len(text) - last_break - 1
+        self._at_line_start = self._wants_blank = False
+
+    def _end_line(self, *, blank: bool = False) -> None:
+        """End the line unless it is empty; `blank` leaves an empty line behind it."""
+        if self._suffix:
+            suffix, self._suffix = self._suffix, ""
+            self._must_end_line = False
+            self._wants_blank = True
+            self._write(suffix)
+        self._must_end_line = self._wants_blank = False
+        if not self._at_line_start:
+            self._out.append("\n")
+        if blank and self._out and self._out[-1] == "\n" and self._out[-2:] != ["\n", "\n"]:
+            self._out.append("\n")
+        self._at_line_start = True
+
+    def _ends_with_opener(self) -> bool:
+        return self._at_line_start or (self._out[-1][-1] in "([#{$." and self._out[-1] != "{")
+
+    def _fits(self, group: Group, rest: Sequence[_Task]) -> bool:
+        """Whether the group fits flat, with what must follow it on the line."""
+        left = WIDTH - (self._indent if self._at_line_start else self._column + self._wants_blank)
+        pending: list[tuple[bool, Document]] = [(False, group)]
+        behind = len(rest)
+        while left >= 0:
+            if not pending:
+                if behind == 0:
+                    return True
+                behind -= 1
+                pending.append((rest[behind][1], rest[behind][2]))
+            broken, part = pending.pop()
+            match part:
+                case Text(text):
+                    left -= len(text)
+                case IfBroken(text):
+                    left -= len(text) if broken else 0
+                case Line(flat, hard):
+                    if hard or broken:
+                        return True
+                    left -= len(flat)
+                case Indent(inner):
+                    pending.extend((broken, item) for item in reversed(inner))
+                case Group(inner):
+                    split = part is not group and (part.broken or _forces_break(part))
+                    pending.extend((split, item) for item in reversed(inner))
+                case CommentLines():
+                    return True
+                case Code(token):
+                    for text in _inline_texts(token):
+                        left -= len(text.partition("\n")[0])
+                        if "\n" in text:
+                            return left >= 0
+        return False
+
+
+def _inline_texts(token: Token) -> Iterator[str]:
+    yield from (comment.text + " " for comment in token.leading)
+    yield token.text
+    yield from (" " + comment.text for comment in token.trailing if comment.kind is not PieceKind.LINE_COMMENT)
+
+
+def _forces_break(group: Group) -> bool:
+    """Whether a comment or a hard line end inside leaves no way to lay the group out on one line.
+
+    A comment behind the group's last token ends the line after the group, not inside it.
+    """
+    last: Token | None = None
+    for part in _flattened(group.parts):
+        if last is not None and any(comment.takes_the_line for comment in last.trailing):
+            return True
+        match part:
+            case Code(token):
+                if any(comment.starts_line or comment.takes_the_line for comment in token.leading):
+                    return True
+                last = token
+            case CommentLines():
+                return True
+            case Line(hard=True):
+                return True
+            case _:
+                continue
+    return False
+
+
+def _flattened(parts: Sequence[Document]) -> Iterator[Document]:
+    for part in parts:
+        if isinstance(part, Group):
+            if part.broken:
+                yield Line(hard=True)
+            yield from _flattened(part.parts)
+        elif isinstance(part, Indent):
+            yield from _flattened(part.parts)
+        elif isinstance(part, Code | CommentLines) or (isinstance(part, Line) and part.hard):
+            yield part
+
+
+def _aligned(comment: str, indent: int) -> str:
+    """Return a comment for a place `indent` blanks from the left: stars below each other, other lines as they were."""
+    first, *others = [line.rstrip() for line in comment.split("\n")]
+    if others and all(line.lstrip().startswith("*") for line in others):
+        others = [" " * indent + " " + line.lstrip() for line in others]
+    return "\n".join([first, *others])

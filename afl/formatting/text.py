@@ -1,0 +1,62 @@
+"""Formats AFL text, and proves of every result that it is still the same program with the same comments."""
+
+from __future__ import annotations
+
+from afl.comments import Piece, PieceKind, pieces
+from afl.errors import AFLError
+from afl.formatting.arranger import Arranger, UnknownConstruct
+from afl.formatting.layout import render
+from afl.formatting.script_bodies import script_code
+from afl.formatting.tokens import tokens_of
+
+#: A comment that moves to another line can let its neighbours move too, so the layout is repeated until it rests.
+MAX_PASSES = 12
+
+
+class FormatRefused(AFLError):
+    """A text that the formatter leaves alone rather than risk its meaning."""
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        place = "" if line is None else f" (line {line})"
+        super().__init__(f"cannot be formatted: {reason}{place}")
+        self.reason = reason
+        self.line = line
+
+
+def format_text(text: str) -> str:
+    """Return the text in the one layout of the language.
+
+    The text has to be valid. Raises FormatRefused for a construct that the formatter does not know.
+    """
+    formatted = _pass(text)
+    for _ in range(MAX_PASSES):
+        again = _pass(formatted)
+        if again == formatted:
+            return formatted
+        formatted = again
+    raise FormatRefused("its comments find no place to rest")
+
+
+def _pass(text: str) -> str:
+    try:
+        formatted = render(Arranger(tokens_of(text)).program())
+    except UnknownConstruct as unknown:
+        raise FormatRefused(str(unknown), unknown.line) from None
+    before, after = pieces(text), pieces(formatted)
+    if _program_of(before) != _program_of(after) or _comments_of(before) != _comments_of(after):
+        raise FormatRefused("the result would not be the same program")
+    return formatted
+
+
+def _program_of(text: list[Piece]) -> list[tuple[PieceKind, str]]:
+    """Return what the parser gets to see, without the marks that only separate."""
+    return [
+        (piece.kind, script_code(piece.text) if piece.kind is PieceKind.RAW_BODY else piece.text)
+        for piece in text
+        if not piece.is_comment and piece.text not in (";", ",")
+    ]
+
+
+def _comments_of(text: list[Piece]) -> list[str]:
+    """Return the comments in order; blanks at both ends of their lines are layout."""
+    return ["\n".join(line.strip() for line in piece.text.split("\n")) for piece in text if piece.is_comment]

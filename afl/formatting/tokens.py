@@ -1,0 +1,112 @@
+"""Gives every comment a token to travel with: the one it stands behind, or the one it stands before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from afl.comments import Piece, PieceKind, pieces
+
+_CLOSERS = frozenset({")", "]", "}", ",", ""})
+
+
+@dataclass(slots=True)
+class Comment:
+    """A comment, and how it stood in the source."""
+
+    text: str
+    kind: PieceKind
+    #: An empty line stands before it.
+    blank_before: bool
+    #: A line end stands before it, and behind it.
+    starts_line: bool
+    ends_line: bool
+
+    @property
+    def takes_the_line(self) -> bool:
+        """Nothing may follow it on its line."""
+        return self.kind is not PieceKind.BLOCK_COMMENT
+
+
+@dataclass(slots=True)
+class Token:
+    """A token and its comments. `;` is no token here: line ends do its work."""
+
+    kind: PieceKind
+    text: str
+    line: int = 0
+    column: int = 0
+    leading: list[Comment] = field(default_factory=list)
+    trailing: list[Comment] = field(default_factory=list)
+    #: An empty line, a line end, stands before the token and its leading comments.
+    blank_before: bool = False
+    starts_line: bool = False
+    #: An empty line stands between the leading comments and the token.
+    blank_inside: bool = False
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Return the tokens of a text with their comments attached; the last token is the end."""
+    found: list[Token] = []
+    waiting: list[Piece] = []
+    lost_line_ends = 0
+    for piece in pieces(text):
+        if piece.text == ";" and piece.kind is PieceKind.MARK:
+            lost_line_ends += piece.line_ends_before
+            continue
+        piece = piece._replace(line_ends_before=piece.line_ends_before + lost_line_ends)
+        lost_line_ends = 0
+        if piece.is_comment:
+            waiting.append(piece)
+            continue
+        _attach(found, waiting, piece)
+        waiting = []
+    return found
+
+
+def _attach(found: list[Token], waiting: Sequence[Piece], piece: Piece) -> None:
+    behind = _how_many_trail(waiting, piece) if found else 0
+    following = [*waiting, piece][1:]
+    attached = [
+        Comment(
+            comment.text,
+            comment.kind,
+            blank_before=comment.line_ends_before > 1,
+            starts_line=comment.line_ends_before > 0,
+            ends_line=after.line_ends_before > 0,
+        )
+        for comment, after in zip(waiting, following, strict=True)
+    ]
+    if behind:
+        found[-1].trailing.extend(attached[:behind])
+    leading = attached[behind:]
+    opener = leading[0] if leading else None
+    own_gap = piece.line_ends_before
+    found.append(
+        Token(
+            piece.kind,
+            piece.text,
+            piece.line,
+            piece.column,
+            leading=leading,
+            blank_before=opener.blank_before if opener else own_gap > 1,
+            starts_line=opener.starts_line if opener else own_gap > 0,
+            blank_inside=opener is not None and own_gap > 1 and leading[-1].kind is not PieceKind.DOC_COMMENT,
+        )
+    )
+
+
+def _how_many_trail(waiting: Sequence[Piece], token: Piece) -> int:
+    """Return how many of the comments before a token belong to the token before: those that end its line."""
+    on_the_line = 0
+    for comment in waiting:
+        if comment.line_ends_before or comment.kind is PieceKind.DOC_COMMENT:
+            break
+        on_the_line += 1
+        if comment.kind is PieceKind.LINE_COMMENT:
+            return on_the_line
+    if not on_the_line:
+        return 0
+    after = waiting[on_the_line] if on_the_line < len(waiting) else token
+    ends_line = after.line_ends_before > 0
+    return on_the_line if ends_line or (after is token and token.text in _CLOSERS) else 0

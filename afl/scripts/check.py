@@ -1,0 +1,169 @@
+"""Reads the text of a script without running it: what is wrong with it, and which names it puts into `result`."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from afl.scripts.vocabulary import MODULES, is_missing_builtin, is_refused_name, is_refused_text
+
+#: The file name of a script's code, by which its lines are found in a traceback.
+SCRIPT_FILE = "<script>"
+
+
+class ProblemKind(StrEnum):
+    """What is wrong with a script's text."""
+
+    SYNTAX = "syntax"
+    IMPORT = "import"
+    ACCESS = "access"
+    CLASS = "class"
+    #: A builtin that scripts don't have. Only a run that gets there fails, so it is worth a warning at most.
+    BUILTIN = "builtin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptProblem:
+    """One thing that is wrong; `line` and `column` are 1-based and of the script's text."""
+
+    kind: ProblemKind
+    message: str
+    line: int
+    column: int
+
+    @property
+    def refuses(self) -> bool:
+        """Whether a script with this problem is not run at all."""
+        return self.kind is not ProblemKind.BUILTIN
+
+    @property
+    def error_type(self) -> str:
+        """The exception that Python would raise for it, else `ScriptError`."""
+        return {
+            ProblemKind.SYNTAX: "SyntaxError",
+            ProblemKind.IMPORT: "ImportError",
+            ProblemKind.BUILTIN: "NameError",
+        }.get(self.kind, "ScriptError")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptCheck:
+    """What the text of a script says.
+
+    `assigned` are the names that it sets by `result["name"] = ...`. `result_is_open` says that it uses `result` in
+    another way as well (passes it on, rebinds it, computes a key), so that it may set names that no one can list.
+    """
+
+    problems: tuple[ScriptProblem, ...]
+    assigned: frozenset[str]
+    result_is_open: bool
+    tree: ast.Module | None
+
+    @property
+    def refusal(self) -> ScriptProblem | None:
+        """The first problem, in the order of the text, that keeps the script from running."""
+        return next((problem for problem in self.problems if problem.refuses), None)
+
+
+def check_script(code: str) -> ScriptCheck:
+    """Check the text of a script; nothing of it is run, and no text makes this raise."""
+    try:
+        with warnings.catch_warnings():
+            # `"\d"` or `x is 1` warn; on the engine's stderr that would help no one.
+            warnings.simplefilter("ignore")
+            tree = ast.parse(code, SCRIPT_FILE)
+            nodes = list(ast.walk(tree))
+    except SyntaxError as error:
+        return _unreadable(error.msg or "invalid syntax", error.lineno or 1, error.offset or 1)
+    except (ValueError, RecursionError, MemoryError) as error:
+        # A null byte, or nesting that Python's own parser gives up on.
+        return _unreadable(str(error) or "the code is nested too deeply", 1, 1)
+    problems = [*_refusals(nodes), *_missing_builtins(nodes)]
+    problems.sort(key=lambda problem: (problem.line, problem.column))
+    assigned, result_is_open = _result_names(nodes)
+    return ScriptCheck(problems=tuple(problems), assigned=assigned, result_is_open=result_is_open, tree=tree)
+
+
+def _unreadable(message: str, line: int, column: int) -> ScriptCheck:
+    problem = ScriptProblem(kind=ProblemKind.SYNTAX, message=message, line=max(line, 1), column=max(column, 1))
+    return ScriptCheck(problems=(problem,), assigned=frozenset(), result_is_open=True, tree=None)
+
+
+def _problem(kind: ProblemKind, message: str, node: ast.AST) -> ScriptProblem:
+    line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+    return ScriptProblem(kind=kind, message=message, line=line, column=column + 1)
+
+
+def _refusals(nodes: list[ast.AST]) -> Iterator[ScriptProblem]:
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name not in MODULES:
+                    yield _import_problem(alias.name, node)
+        elif isinstance(node, ast.ImportFrom):
+            name = "." * node.level + (node.module or "")
+            if name not in MODULES:
+                yield _import_problem(name, node)
+        elif isinstance(node, ast.ClassDef):
+            yield _problem(ProblemKind.CLASS, "a script cannot define classes", node)
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and is_refused_text(node.value):
+                yield _problem(ProblemKind.ACCESS, "a format may not reach for special attributes", node)
+            continue
+        for name in _identifiers(node):
+            if is_refused_name(name):
+                yield _problem(ProblemKind.ACCESS, f"{name} may not be used in a script", node)
+
+
+def _import_problem(name: str, node: ast.AST) -> ScriptProblem:
+    allowed = ", ".join(sorted(MODULES))
+    return _problem(ProblemKind.IMPORT, f"{name} cannot be imported; a script may import {allowed}", node)
+
+
+def _identifiers(node: ast.AST) -> Iterator[str]:
+    """Every name in a node's own fields.
+
+    Whatever the field: attributes are read by `x.name`, but also by the patterns of `match`.
+    """
+    for _, value in ast.iter_fields(node):
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            for element in value:
+                if isinstance(element, str):
+                    yield element
+
+
+def _missing_builtins(nodes: list[ast.AST]) -> Iterator[ScriptProblem]:
+    own = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ExceptHandler):
+            own.add(node.name or "")
+        elif isinstance(node, ast.arg):
+            own.add(node.arg)
+        elif isinstance(node, ast.alias):
+            own.add(node.asname or node.name)
+        elif isinstance(node, ast.MatchAs | ast.MatchStar):
+            own.add(node.name or "")
+    for node in nodes:
+        if isinstance(node, ast.Name) and node.id not in own and is_missing_builtin(node.id):
+            yield _problem(ProblemKind.BUILTIN, f"{node.id} is not available in a script", node)
+
+
+def _result_names(nodes: list[ast.AST]) -> tuple[frozenset[str], bool]:
+    """The names set by constant subscripts of `result`, and whether there are other uses of it."""
+    assigned, plain = set(), set()
+    for node in nodes:
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "result":
+            key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            if isinstance(key, str) and not isinstance(node.ctx, ast.Del):
+                plain.add(node.value)
+                if isinstance(node.ctx, ast.Store):
+                    assigned.add(key)
+    is_open = any(
+        "result" in _identifiers(node) and node not in plain for node in nodes if not isinstance(node, ast.Constant)
+    )
+    return frozenset(assigned), is_open

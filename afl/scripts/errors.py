@@ -1,0 +1,58 @@
+"""What can go wrong with a script, and with the processes that run scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from afl.errors import AFLError
+
+#: `error_type` of a script that the sandbox refused or ended, where no Python exception tells more.
+SCRIPT_ERROR = "ScriptError"
+#: `error_type` of a script that ran longer than its wall clock or processor time allows.
+TIMEOUT = "Timeout"
+#: `error_type` of a script that wanted more memory than it may have.
+MEMORY_ERROR = "MemoryError"
+
+
+class ScriptFailed(AFLError):
+    """A script that gave no result.
+
+    `error_type` is the name of the exception that ended it, or `ScriptError`, `Timeout`, `MemoryError`;
+    `message` is `<error_type>: <text>`; `line` is the script's line, 1-based, where known; `printed` what it printed.
+    """
+
+    def __init__(self, error_type: str, text: str, *, line: int | None = None, printed: str = "") -> None:
+        message = f"{error_type}: {text}" if text else error_type
+        super().__init__(message)
+        self.error_type = error_type
+        self.message = message
+        self.line = line
+        self.printed = printed
+
+
+class ScriptsNotIsolated(AFLError):
+    """This platform cannot shut scripts in, so none is run unless the operator accepts that."""
+
+    def __init__(self, missing: Collection[str], detail: str = "") -> None:
+        names = ", ".join(sorted(missing))
+        super().__init__(
+            f"scripts are refused: this platform does not shut them off from {names}"
+            + (f" ({detail})" if detail else "")
+            + "; run on Linux with seccomp, or accept it by name: accept_missing"
+        )
+        self.missing = frozenset(missing)
+
+
+class ScriptWorkerUnavailable(AFLError):
+    """A worker process for scripts that could not be started."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"no worker process for scripts: {reason}")
+        self.reason = reason
+
+
+class ScriptPoolClosed(AFLError):
+    """A script was given to a pool that has been closed."""
+
+    def __init__(self) -> None:
+        super().__init__("the pool of script workers is closed")

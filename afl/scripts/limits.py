@@ -1,0 +1,32 @@
+"""What one run of a script may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptLimits:
+    """Bounds of one run; reaching one ends the script, never the engine."""
+
+    #: From the hand-over of the parameters to the result.
+    wall_s: float = 30.0
+    #: Processor time. Less than the wall clock's: endless loops end early, and a busy machine costs a script nothing.
+    cpu_s: int = 10
+    #: Address space of the script's process, the interpreter's own 40 MiB included.
+    memory_bytes: int = 256 * MEBIBYTE
+    #: The script's text.
+    code_bytes: int = MEBIBYTE
+    #: The result as JSON in UTF-8.
+    output_bytes: int = 4 * MEBIBYTE
+    #: What `print` keeps; the rest is dropped and said to be.
+    printed_bytes: int = 64 * 1024
+
+    def __post_init__(self) -> None:
+        for name in ("wall_s", "cpu_s", "memory_bytes", "code_bytes", "output_bytes", "printed_bytes"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be more than 0, not {getattr(self, name)}")
+        if self.memory_bytes < 96 * MEBIBYTE:
+            raise ValueError(f"memory_bytes must be 96 MiB or more for an interpreter to run, not {self.memory_bytes}")

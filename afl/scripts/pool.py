@@ -1,0 +1,226 @@
+"""Runs scripts in warm worker processes: `ScriptPool.run` waits for the result, `submit` doesn't."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Condition
+from types import TracebackType
+from typing import Any
+
+from afl.scripts.errors import MEMORY_ERROR, SCRIPT_ERROR, TIMEOUT, ScriptFailed, ScriptPoolClosed
+from afl.scripts.isolation import Isolation, require_posix
+from afl.scripts.limits import ScriptLimits
+from afl.scripts.outcomes import EXIT_OUT_OF_MEMORY, EXITED, REPLIED, SIGNALLED, SUCCEEDED, TIMED_OUT, TOO_LARGE
+from afl.scripts.worker_process import WorkerLost, WorkerProcess
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptResult:
+    """What a script put into `result`, what it printed, and how long its caller waited for a worker's answer."""
+
+    result: Mapping[str, Any]
+    printed: str
+    duration_s: float
+
+
+class ScriptPool:
+    """Workers that are ready for scripts.
+
+    Scripts run in processes shut off from files, network, other processes and privileges, within `limits`. Where this
+    platform cannot give that, making the pool raises ScriptsNotIsolated; `accept_missing` names what its operator
+    takes the risk of (`isolation.ASPECTS`). For any number of threads; each worker runs one script at a time.
+    """
+
+    def __init__(
+        self, limits: ScriptLimits | None = None, workers: int = 1, *, accept_missing: Collection[str] = ()
+    ) -> None:
+        """Start the workers. Raises ScriptsNotIsolated, ScriptWorkerUnavailable."""
+        if workers < 1:
+            raise ValueError(f"a pool needs 1 worker or more, not {workers}")
+        require_posix()
+        self._limits = limits or ScriptLimits()
+        self._accept_missing = frozenset(accept_missing)
+        self._changed = Condition()
+        self._idle: list[WorkerProcess] = []
+        self._all: set[WorkerProcess] = set()
+        self._to_start = workers
+        self._closed = False
+        self._executor = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="afl-script")
+        try:
+            for worker in [self._take(b"") for _ in range(workers)]:
+                self._give_back(worker)
+        except BaseException:
+            self.close()
+            raise
+        self.isolation: Isolation = self._idle[0].isolation
+
+    def run(self, code: str, params: Mapping[str, object]) -> ScriptResult:
+        """Run a script and wait for its result, while waiting for a free worker as well.
+
+        `params` must be what JSON can hold; the script gets a copy. Raises ScriptFailed, ScriptPoolClosed,
+        ScriptWorkerUnavailable.
+        """
+        text = _encode_code(code, self._limits)
+        encoded = _encode_params(params)
+        began_s = time.monotonic()
+        outcome, reply = self._run_on_worker(text, encoded)
+        duration_s = time.monotonic() - began_s
+        if outcome != REPLIED:
+            raise self._failure(outcome)
+        try:
+            told = json.loads(reply[1:])
+            if reply[:1] == SUCCEEDED:
+                return ScriptResult(result=dict(told["result"]), printed=str(told["printed"]), duration_s=duration_s)
+            failure = ScriptFailed(
+                str(told["error_type"]), str(told["text"]), line=told["line"], printed=str(told["printed"])
+            )
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            # Not from our interpreter: nested beyond what can be read back, or made up by a script that got at it.
+            raise ScriptFailed(SCRIPT_ERROR, f"the script's process gave no readable result: {error}") from error
+        raise failure
+
+    def submit(self, code: str, params: Mapping[str, object]) -> Future[ScriptResult]:
+        """Run a script as soon as a worker is free; the future has what `run` returns or raises."""
+        try:
+            return self._executor.submit(self.run, code, params)
+        except RuntimeError as error:
+            raise ScriptPoolClosed from error
+
+    def close(self) -> None:
+        """End all workers; scripts that run fail, those that wait are given up."""
+        with self._changed:
+            self._closed = True
+            workers, self._all = self._all, set()
+            idle, self._idle = self._idle, []
+            self._changed.notify_all()
+        for worker in workers:
+            # A running script's thread owns the pipes of its worker: only the process is ended here.
+            worker.terminate()
+        self._executor.shutdown(cancel_futures=True)
+        for worker in idle:
+            worker.kill()
+
+    def __enter__(self) -> ScriptPool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run_on_worker(self, text: bytes, params: bytes) -> tuple[str, bytes]:
+        """Run on a worker; on another one should the first be lost, since scripts change nothing but their result."""
+        lost: WorkerLost | None = None
+        for _ in range(2):
+            worker = self._take(text)
+            try:
+                outcome = worker.run(text, params)
+            except BaseException as error:
+                self._discard(worker)
+                if not isinstance(error, WorkerLost):
+                    raise
+                lost = error
+            else:
+                self._give_back(worker)
+                return outcome
+        raise ScriptFailed(SCRIPT_ERROR, f"the script's worker was lost twice: {lost}")
+
+    def _take(self, text: bytes) -> WorkerProcess:
+        """Wait for an idle worker, rather one that has run this text before, or start one in a lost one's place."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._idle or self._to_start)
+            if self._closed:
+                raise ScriptPoolClosed
+            if self._idle:
+                index = next((i for i, worker in enumerate(self._idle) if worker.last_text == text), -1)
+                return self._idle.pop(index)
+            self._to_start -= 1
+        try:
+            worker = WorkerProcess(self._limits)
+        except BaseException:
+            self._free_place()
+            raise
+        try:
+            worker.isolation.require(self._accept_missing)
+        except BaseException:
+            worker.kill()
+            self._free_place()
+            raise
+        with self._changed:
+            if not self._closed:
+                self._all.add(worker)
+                return worker
+        worker.kill()
+        raise ScriptPoolClosed
+
+    def _free_place(self) -> None:
+        with self._changed:
+            self._to_start += 1
+            self._changed.notify()
+
+    def _give_back(self, worker: WorkerProcess) -> None:
+        with self._changed:
+            if not self._closed:
+                self._idle.append(worker)
+                self._changed.notify()
+                return
+        worker.kill()
+
+    def _discard(self, worker: WorkerProcess) -> None:
+        worker.kill()
+        with self._changed:
+            self._all.discard(worker)
+        self._free_place()
+
+    def _failure(self, outcome: str) -> ScriptFailed:
+        """A run without a reply, as the worker saw it, in words."""
+        limits = self._limits
+        ending, _, number = outcome.rpartition(" ")
+        if outcome == TIMED_OUT:
+            return ScriptFailed(TIMEOUT, f"the script ran longer than {limits.wall_s:g} s")
+        if outcome == TOO_LARGE:
+            return ScriptFailed(SCRIPT_ERROR, f"the result takes more than the {limits.output_bytes} bytes allowed")
+        if ending == SIGNALLED and int(number) == signal.SIGXCPU:
+            return ScriptFailed(TIMEOUT, f"the script used more than {limits.cpu_s} s of processor time")
+        if ending == SIGNALLED:
+            return ScriptFailed(SCRIPT_ERROR, f"the script's process was ended by {_signal_name(int(number))}")
+        if ending == EXITED and int(number) == EXIT_OUT_OF_MEMORY:
+            return ScriptFailed(MEMORY_ERROR, "the script needs more memory than it may have")
+        return ScriptFailed(SCRIPT_ERROR, f"the script's process ended without a result ({outcome})")
+
+
+def measure_isolation(limits: ScriptLimits | None = None) -> Isolation:
+    """Start a worker, and return what a script is shut off from on this platform. Raises ScriptWorkerUnavailable."""
+    require_posix()
+    worker = WorkerProcess(limits or ScriptLimits())
+    worker.kill()
+    return worker.isolation
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _encode_code(code: str, limits: ScriptLimits) -> bytes:
+    try:
+        text = code.encode()
+    except UnicodeEncodeError as error:
+        raise ScriptFailed("SyntaxError", f"the code is not text: {error}") from error
+    if len(text) > limits.code_bytes:
+        raise ScriptFailed(SCRIPT_ERROR, f"the code has {len(text)} bytes, more than the {limits.code_bytes} allowed")
+    return text
+
+
+def _encode_params(params: Mapping[str, object]) -> bytes:
+    try:
+        return json.dumps(dict(params), ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ScriptFailed(type(error).__name__, f"the script's params cannot be written as JSON: {error}") from error

@@ -1,0 +1,66 @@
+"""Markdown from doc comments."""
+
+import pytest
+
+from afl.cli import main
+from afl.documentation import Doc, markdown, read_doc
+
+_TARIFF = """\
+/** Everything about tariffs. */
+namespace tariff {
+    /**
+     * Looks up a tariff.
+     * @param zone area | code
+     * @return rate price per unit
+     */
+    event facet Lookup(zone: String /* short */) => (rate: Double)
+    schema Money { amount: Double }
+}
+"""
+
+
+def test_a_doc_comment_is_a_description_and_tags() -> None:
+    text = "/** Looks\n * it up.\n * @param zone area code\n   more\n * @returns rate per unit\n */"
+
+    assert read_doc(text) == Doc(
+        description="Looks\nit up.\nmore", params=(("zone", "area code"),), returns=(("rate", "per unit"),)
+    )
+
+
+def test_the_page_has_a_section_for_each_declaration() -> None:
+    assert markdown(_TARIFF) == """\
+# Namespace `tariff`
+
+Everything about tariffs.
+
+## Event facet `Lookup`
+
+Looks up a tariff.
+
+```afl
+event facet Lookup(zone: String) => (rate: Double)
+```
+
+| Parameter | |
+|---|---|
+| `zone` | area \\| code |
+
+| Return | |
+|---|---|
+| `rate` | price per unit |
+
+## Schema `Money`
+
+```afl
+schema Money { amount: Double }
+```
+"""
+
+
+def test_the_command_names_syntax_errors(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
+    path = f"{tmp_path}/wrong.afl"
+    with open(path, "w") as file:
+        file.write("facet F(")
+
+    assert main(["doc", path]) == 1
+    assert "error[PARSE_ERROR]" in capsys.readouterr().err
