@@ -165,11 +165,30 @@ class NamedArg(ASTNode):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class CallExpr(ASTNode):
-    """`ns.Name(args)`, the name as written."""
+class MixinSig(ASTNode):
+    """`with ns.Name(args) as alias` on the signature of a declaration, the name as written."""
 
     name: str
     args: list[NamedArg] = field(default_factory=list)
+    alias: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MixinCall(ASTNode):
+    """`with ns.Name(args) as alias` on one call, the name as written."""
+
+    name: str
+    args: list[NamedArg] = field(default_factory=list)
+    alias: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CallExpr(ASTNode):
+    """`ns.Name(args) with ...`, the name as written."""
+
+    name: str
+    args: list[NamedArg] = field(default_factory=list)
+    mixins: list[MixinCall] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -189,9 +208,9 @@ class ForeachClause(ASTNode):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Block(ASTNode):
-    """`{ steps yields }`."""
+    """`{ steps yields }`; a yield with mixins stands here as one yield for each target."""
 
-    steps: list[StepStmt] = field(default_factory=list)
+    steps: list[Statement] = field(default_factory=list)
     yield_stmts: list[YieldStmt] = field(default_factory=list)
 
     @property
@@ -201,24 +220,111 @@ class Block(ASTNode):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ScriptBlock(ASTNode):
+    """`script [dialect] code`: the code as it is run, without its quotes or braces and its common indentation.
+
+    `code_line` and `code_column` say where the first character of the code stands in the source, 1-based; `indent` is
+    how many blanks were taken off the lines after the first, so that places in the code can be told in the source.
+    """
+
+    language: str
+    code: str
+    code_line: int = field(default=0, kw_only=True, compare=False)
+    code_column: int = field(default=0, kw_only=True, compare=False)
+    indent: int = field(default=0, kw_only=True, compare=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PromptBlock(ASTNode):
+    """`prompt { system "..." template "..." model "..." }`; None for what is not written."""
+
+    system: str | None = None
+    template: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WhenCase(ASTNode):
+    """`case condition => { ... }`; without a condition it is the default, `case _`."""
+
+    block: Block
+    condition: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WhenBlock(ASTNode):
+    """`when { case ... }`."""
+
+    cases: list[WhenCase] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CatchClause(ASTNode):
+    """`catch { ... }` or `catch when { ... }`; the block is empty when there is a `when`."""
+
+    block: Block
+    when: WhenBlock | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AndThenBlock(ASTNode):
-    """`andThen [foreach ...] { ... }`."""
+    """`andThen [foreach ...] { ... }`, `andThen when { ... }` or `andThen script ...`.
+
+    At most one of `foreach`, `when` and `script` is set; the block is empty with the latter two.
+    """
 
     block: Block
     foreach: ForeachClause | None = None
+    when: WhenBlock | None = None
+    script: ScriptBlock | None = None
 
 
-#: One clause stands alone, several are a list.
-Body: TypeAlias = AndThenBlock | list[AndThenBlock]
+#: One clause stands alone, several are a list; a prompt never has company.
+Body: TypeAlias = AndThenBlock | list[AndThenBlock] | PromptBlock
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StepStmt(ASTNode):
-    """`name = call andThen ...`."""
+    """`name = call andThen ... catch ...`; its body is never a prompt."""
 
     name: str
     call: CallExpr
     body: Body | None = None
+    catch: CatchClause | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SysLogStmt(ASTNode):
+    """`sys.log(args)`."""
+
+    args: list[NamedArg] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SysAssertStmt(ASTNode):
+    """`sys.assert(condition)`."""
+
+    condition: Expression
+
+
+Statement: TypeAlias = StepStmt | SysLogStmt | SysAssertStmt
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DocEntry(ASTNode):
+    """`@param name text` or `@return name text` of a doc comment."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Doc(ASTNode):
+    """What a doc comment says, its tags taken apart."""
+
+    description: str = ""
+    params: list[DocEntry] = field(default_factory=list)
+    returns: list[DocEntry] = field(default_factory=list)
 
 
 # -- declarations -----------------------------------------------------------------------------------------------------
@@ -238,6 +344,7 @@ class FacetSig(ASTNode):
     name: str
     params: list[Parameter] = field(default_factory=list)
     returns: ReturnClause | None = None
+    mixins: list[MixinSig] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -246,6 +353,9 @@ class FacetDecl(ASTNode):
 
     sig: FacetSig
     body: Body | None = None
+    pre_script: ScriptBlock | None = None
+    catch: CatchClause | None = None
+    doc: Doc | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -254,6 +364,9 @@ class EventFacetDecl(ASTNode):
 
     sig: FacetSig
     body: Body | None = None
+    pre_script: ScriptBlock | None = None
+    catch: CatchClause | None = None
+    doc: Doc | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -262,6 +375,9 @@ class WorkflowDecl(ASTNode):
 
     sig: FacetSig
     body: Body | None = None
+    pre_script: ScriptBlock | None = None
+    catch: CatchClause | None = None
+    doc: Doc | None = None
 
 
 Callable: TypeAlias = FacetDecl | EventFacetDecl | WorkflowDecl
@@ -288,6 +404,15 @@ class SchemaDecl(ASTNode):
 
     name: str
     fields: list[SchemaField] = field(default_factory=list)
+    doc: Doc | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ImplicitDecl(ASTNode):
+    """`implicit name = call`."""
+
+    name: str
+    call: CallExpr
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -299,7 +424,9 @@ class Namespace(ASTNode):
     facets: list[FacetDecl] = field(default_factory=list)
     event_facets: list[EventFacetDecl] = field(default_factory=list)
     workflows: list[WorkflowDecl] = field(default_factory=list)
+    implicits: list[ImplicitDecl] = field(default_factory=list)
     schemas: list[SchemaDecl] = field(default_factory=list)
+    doc: Doc | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -310,6 +437,7 @@ class Program(ASTNode):
     facets: list[FacetDecl] = field(default_factory=list)
     event_facets: list[EventFacetDecl] = field(default_factory=list)
     workflows: list[WorkflowDecl] = field(default_factory=list)
+    implicits: list[ImplicitDecl] = field(default_factory=list)
     schemas: list[SchemaDecl] = field(default_factory=list)
 
     @classmethod
@@ -321,13 +449,14 @@ class Program(ASTNode):
             facets=[item for program in merged for item in program.facets],
             event_facets=[item for program in merged for item in program.event_facets],
             workflows=[item for program in merged for item in program.workflows],
+            implicits=[item for program in merged for item in program.implicits],
             schemas=[item for program in merged for item in program.schemas],
             location=merged[0].location if len(merged) == 1 else None,
         )
 
 
 def clauses(body: Body | None) -> list[AndThenBlock]:
-    """Return the andThen clauses of a body, however many there are."""
-    if body is None:
+    """Return the andThen clauses of a body, however many there are; a prompt has none."""
+    if body is None or isinstance(body, PromptBlock):
         return []
     return body if isinstance(body, list) else [body]
