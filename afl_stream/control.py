@@ -197,20 +197,23 @@ class ControlLoop:
             self._stay_in_group()
             records, self._unapplied = self._unapplied, []
             return records
+        records = self._consume(self._d.config.evaluator.batch_records, timeout_s)
+        if records:
+            self._probe("control.read")
+        return records
+
+    def _consume(self, max_records: int, timeout_s: float) -> list[Record]:
+        """Read on, also where the log is not what it was: none are returned then, and reading goes on elsewhere."""
         try:
-            records = self._consumer.consume(self._d.config.evaluator.batch_records, timeout_s)
+            return self._consumer.consume(max_records, timeout_s)
         except OffsetOutOfRange as error:
             self._find_way_on([error.partition])
             _log.warning("%s; read again from %s", error, self._positions.next_offset(error.partition))
-            return []
         except UnknownTopic as error:
             if not self._positions.is_made_anew(error.topic):
                 raise
             self._find_way_on(self._positions.of_topic(error.topic))
-            return []
-        if records:
-            self._probe("control.read")
-        return records
+        return []
 
     def _find_way_on(self, partitions: list[TopicPartition]) -> None:
         """The log is not what it was. Raises what `Positions.take` finds, or reads on where that says."""
@@ -222,7 +225,7 @@ class ControlLoop:
         held = sorted(self._consumer.assignment())
         self._consumer.pause(held)
         try:
-            self._unapplied += self._consumer.consume(1, 0.0)
+            self._unapplied += self._consume(1, 0.0)
         finally:
             self._consumer.resume([p for p in self._consumer.assignment() if p not in self._paused])
 

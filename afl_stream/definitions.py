@@ -11,7 +11,7 @@ from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, Unrea
 from afl_stream.headers import headers_for
 from afl_stream.messages import Message, ProgramDefinition, ProgramPointer, name_key
 from afl_stream.topic_log import TopicLog
-from afl_stream.transport import Producer, Transport, TransportError, produce_acknowledged
+from afl_stream.transport import REFUSALS, Producer, Transport, TransportError, produce_acknowledged
 
 #: Programs kept in memory, read again from the topic when they are asked for after that.
 _PROGRAMS_KEPT = 256
@@ -120,5 +120,7 @@ def _send(producer: Producer, codec: Codec, topic: str, key: str, message: Messa
     value, headers = codec.encode(message, topic), headers_for(message, source=SOURCE)
     try:
         produce_acknowledged(producer, topic, value, key=key.encode(), headers=headers, timeout_s=timeout_s)
+    except REFUSALS:
+        raise
     except TransportError as error:
         raise SchemaUnavailable(key, str(error)) from error

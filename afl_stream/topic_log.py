@@ -8,6 +8,7 @@ from typing import Final
 
 from afl_stream.errors import SchemaUnavailable
 from afl_stream.transport import (
+    REFUSALS,
     Consumer,
     Producer,
     TopicPartition,
@@ -37,20 +38,25 @@ class TopicLog:
         self._positions: dict[TopicPartition, int] = {}
 
     def append(self, key: bytes, value: bytes) -> None:
-        """Append a record and return when it is acknowledged. Raises SchemaUnavailable."""
+        """Append a record and return when it is acknowledged. Raises SchemaUnavailable, and what refuses us for good."""
         with self._lock:
             try:
                 if self._producer is None:
                     self._producer = self._transport.producer()
                 produce_acknowledged(self._producer, self._topic, value, key=key, timeout_s=self._timeout_s)
+            except REFUSALS:
+                raise
             except TransportError as error:
                 raise SchemaUnavailable(self._topic, str(error)) from error
 
     def read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
-        """Return what was appended since the last call, up to the end as it is now. Raises SchemaUnavailable."""
+        """Return what was appended since the last call, up to the end as it is now. Raises as `append` does."""
         with self._lock:
             try:
                 return self._read_to_end()
+            except REFUSALS:
+                self._forget_reader()
+                raise
             except TransportError as error:
                 self._forget_reader()
                 raise SchemaUnavailable(self._topic, str(error)) from error

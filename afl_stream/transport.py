@@ -276,6 +276,10 @@ class WrongCluster(TransportError):
         self.expected, self.found = expected, found
 
 
+#: What no waiting mends: whoever meets one of these stops and says so.
+REFUSALS = (NotAuthorized, AuthenticationFailed, BrokerTooOld, WrongCluster)
+
+
 class OffsetOutOfRange(TransportError):
     """A position is outside the partition's log: records between it and the log were lost, or it is another log."""
 

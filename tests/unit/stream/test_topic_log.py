@@ -5,7 +5,7 @@ import pytest
 from afl_stream.embedded import EmbeddedBroker, EmbeddedTransport, Faults
 from afl_stream.errors import SchemaUnavailable
 from afl_stream.topic_log import TopicLog
-from afl_stream.transport import BrokerUnavailable, TopicPartition
+from afl_stream.transport import BrokerUnavailable, NotAuthorized, TopicPartition
 
 TOPIC = "afl.schemas"
 
@@ -74,3 +74,18 @@ def test_an_announcement_that_is_not_acknowledged_says_so() -> None:
 
     with pytest.raises(SchemaUnavailable, match="no leader"):
         TopicLog(transport, TOPIC).append(b"1", b"one")
+
+
+@pytest.mark.parametrize("place", ["append", "read"])
+def test_a_refusal_that_no_waiting_mends_is_not_called_unavailable(place: str) -> None:
+    broker, faults = broker_with_topic(), Faults()
+    TopicLog(EmbeddedTransport(broker), TOPIC).append(b"1", b"one")
+    topic = TopicLog(EmbeddedTransport(broker, probe=faults.probe), TOPIC)
+    refusal = NotAuthorized(f"topic {TOPIC}", "TOPIC_AUTHORIZATION_FAILED")
+    faults.fail_at("produce.before_append" if place == "append" else "poll.before_deliver", error=refusal)
+
+    with pytest.raises(NotAuthorized, match=TOPIC):
+        if place == "append":
+            topic.append(b"2", b"two")
+        else:
+            topic.read_to_end()
