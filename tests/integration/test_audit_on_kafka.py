@@ -16,7 +16,7 @@ from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
 from tests.integration.processes import DEADLINE_S, Processes
 from tests.integration.test_audit_crashes_on_kafka import in_the_log, written
-from tests.integration.test_crashes_on_kafka import AUDIT_POINTS
+from tests.integration.test_crashes_on_kafka import AUDIT_POINTS, quick_first
 from tests.scenarios.delivery_checks import assert_delivered
 from tests.scenarios.loop_harness import program_of
 from tests.scenarios.shop import SHOP, start_orders
@@ -130,7 +130,7 @@ def test_an_audit_that_comes_after_the_runs_reads_all_from_the_beginning_and_onc
     assert committed_work(deployment) == before
 
 
-@pytest.mark.parametrize("fate", ["frozen", "killed"])
+@pytest.mark.parametrize("fate", [pytest.param("frozen", marks=pytest.mark.long), "killed"])
 def test_the_workflow_path_does_not_notice_an_audit_that_stands_still_or_dies(
     fate: str, deployments: Deployments, tmp_path: Path
 ) -> None:
@@ -167,12 +167,7 @@ def test_the_workflow_path_does_not_notice_an_audit_that_stands_still_or_dies(
     assert agent.stop()["commit_failures"] == 0
 
 
-def quick_first(points: list[str]) -> list[object]:
-    """All of them, all but the one between writing and committing in the long run only."""
-    return [point if point == "audit.synced" else pytest.param(point, marks=pytest.mark.long) for point in points]
-
-
-@pytest.mark.parametrize("point", quick_first(AUDIT_POINTS))
+@pytest.mark.parametrize("point", quick_first(AUDIT_POINTS, {"audit.synced"}))
 def test_an_audit_that_stood_still_at_any_step_past_its_session_writes_each_record_once(
     point: str, deployments: Deployments, tmp_path: Path
 ) -> None:

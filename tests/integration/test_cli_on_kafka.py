@@ -106,6 +106,7 @@ def _refused(called: Called, *words: str) -> None:
 # --- the commands at work ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_processes_one_after_another_bring_a_run_to_its_end(command_line: KafkaCommandLine) -> None:
     run = command_line.deployed()
     codes = [
@@ -137,6 +138,7 @@ def test_a_wait_ends_with_the_run_and_shows_its_outputs(command_line: KafkaComma
     assert "times = [1, 3]" in waited.out.replace("times  =", "times =")
 
 
+@pytest.mark.long
 def test_a_wait_far_from_the_store_shows_outputs_first_causes_and_refusals(command_line: KafkaCommandLine) -> None:
     run = command_line.deployed()
     run.evaluator()
@@ -153,6 +155,7 @@ def test_a_wait_far_from_the_store_shows_outputs_first_causes_and_refusals(comma
     _refused(status, "elsewhere/store.sqlite3", "evaluators")
 
 
+@pytest.mark.long
 def test_a_wait_for_a_run_that_fails_ends_with_1_and_the_first_cause(command_line: KafkaCommandLine) -> None:
     run = command_line.deployed()
     run.evaluator()
@@ -172,6 +175,7 @@ def test_a_wait_for_a_run_that_fails_ends_with_1_and_the_first_cause(command_lin
         assert "ValueError: no route to a" in called.out
 
 
+@pytest.mark.long
 def test_a_wait_that_takes_too_long_ends_with_4_and_one_that_is_interrupted_with_130(
     command_line: KafkaCommandLine,
 ) -> None:
@@ -228,7 +232,7 @@ def test_steps_are_answered_failed_and_cancelled_by_hand(command_line: KafkaComm
     assert statuses == {"w1": "COMPLETED", "w2": "ERROR", "w3": "CANCELLED"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_service_ends_with_0_when_it_is_told_to(number: signal.Signals, command_line: KafkaCommandLine) -> None:
     run = command_line.deployed()
     services = [run.evaluator(), run.agent(), run.service("audit", "audit")]
@@ -403,6 +407,7 @@ def test_whoever_may_not_create_topics_is_told_of_the_script_and_gets_those_that
     assert applied.out.count("not created") == 8
 
 
+@pytest.mark.long
 def test_an_old_broker_is_called_that_when_the_new_group_protocol_is_asked_for(
     tmp_path: Path, processes: Processes
 ) -> None:

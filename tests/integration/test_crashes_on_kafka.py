@@ -1,6 +1,7 @@
 """SIGKILL at any step of an evaluator or an agent on a real broker: after a restart all is done, and each step once."""
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -58,10 +59,13 @@ def kill_an_evaluator(deployment: KafkaDeployment, point: str, passes: int) -> N
     deployment.evaluator(point, passes).when_dead()
 
 
-def quick_first(points: list[str]) -> list[object]:
-    """All of them, those inside the store's own transaction in the long run only."""
-    inside = {"store.compared", "store.written"}
-    return [pytest.param(point, marks=pytest.mark.long) if point in inside else point for point in points]
+#: What a short run has time for: before and after the two moments that count, the commit and the acknowledgement.
+QUICK_POINTS = {"control.applied", "control.persisted", "outbox.published", "agent.handled", "agent.acknowledged"}
+
+
+def quick_first(points: list[str], quick: Collection[str] = frozenset(QUICK_POINTS)) -> list[object]:
+    """All of them, those that are not quick in the long run only."""
+    return [point if point in quick else pytest.param(point, marks=pytest.mark.long) for point in points]
 
 
 @pytest.mark.parametrize("point", quick_first(EVALUATOR_POINTS))
@@ -101,7 +105,7 @@ def kill_an_agent(deployment: KafkaDeployment, point: str, passes: int) -> None:
     deployment.agent(point, passes).when_dead()
 
 
-@pytest.mark.parametrize("point", AGENT_POINTS)
+@pytest.mark.parametrize("point", quick_first(AGENT_POINTS))
 def test_an_agent_killed_at_any_step_is_followed_by_one_that_answers_every_event(
     point: str, deployments: Deployments
 ) -> None:

@@ -34,7 +34,7 @@ def assert_still_of_use(deployment: KafkaDeployment) -> None:
     assert_delivered(deployment, [*(f"order-{n}" for n in range(ORDERS)), *more])
 
 
-@pytest.mark.parametrize("point", ["control.read", "control.applied"])
+@pytest.mark.parametrize("point", [pytest.param("control.read", marks=pytest.mark.long), "control.applied"])
 def test_one_that_was_frozen_in_the_middle_of_a_batch_changes_nothing_and_says_why(
     point: str, deployments: Deployments
 ) -> None:
@@ -58,6 +58,7 @@ def test_one_that_was_frozen_in_the_middle_of_a_batch_changes_nothing_and_says_w
     assert frozen.stop()["positions_lost"] == 1
 
 
+@pytest.mark.long
 def test_one_that_was_frozen_before_it_published_makes_copies_with_the_same_ids(deployments: Deployments) -> None:
     deployment = deployments(SHOP)
     orders = start_orders(deployment, ORDERS)
@@ -79,6 +80,7 @@ def test_one_that_was_frozen_before_it_published_makes_copies_with_the_same_ids(
     assert_still_of_use(deployment)
 
 
+@pytest.mark.long
 def test_one_that_was_frozen_between_its_batches_hands_over_and_comes_back(deployments: Deployments) -> None:
     deployment = deployments(SHOP)
     orders = start_orders(deployment, ORDERS)
@@ -96,6 +98,7 @@ def test_one_that_was_frozen_between_its_batches_hands_over_and_comes_back(deplo
     frozen.stop()
 
 
+@pytest.mark.long
 def test_a_frozen_agent_is_followed_by_another_and_its_late_answers_are_duplicates(deployments: Deployments) -> None:
     deployment = deployments(SHOP)
     orders = start_orders(deployment, ORDERS)

@@ -44,7 +44,7 @@ def assert_scanned(deployment: KafkaDeployment, scans: list[str]) -> None:
     assert_no_offset_past_its_effect(deployment)
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
 def test_one_of_each_added_and_one_removed_in_the_middle_of_500_events(
     protocol: str, deployments: Deployments, tmp_path: Path
 ) -> None:

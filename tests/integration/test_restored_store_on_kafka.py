@@ -72,7 +72,7 @@ def make_again(deployment: KafkaDeployment, topic: str) -> None:
     eventually(lambda: deployment.admin.create_topics([made])[topic].result(30) is None, DEADLINE_S)
 
 
-@pytest.mark.parametrize("kind", ["control", "commands"])
+@pytest.mark.parametrize("kind", ["control", pytest.param("commands", marks=pytest.mark.long)])
 def test_a_topic_deleted_and_made_again_is_an_error_that_names_it_and_skips_nothing(
     kind: str, deployments: Deployments
 ) -> None:

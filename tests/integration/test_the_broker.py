@@ -22,6 +22,7 @@ def test_the_broker_of_the_run_takes_and_gives_back_a_record(kafka_bootstrap: st
     assert records(kafka_bootstrap, f"{kafka_prefix}words", 1) == [b"hello"]
 
 
+@pytest.mark.long
 def test_a_killed_broker_that_is_started_again_keeps_its_records_and_its_cluster_id(own_broker: Broker) -> None:
     produce(own_broker.bootstrap, "words", b"hello")
     own_broker.kill()
@@ -33,6 +34,7 @@ def test_a_killed_broker_that_is_started_again_keeps_its_records_and_its_cluster
     assert client.describe_cluster().result(30).cluster_id == own_broker.cluster_id
 
 
+@pytest.mark.long
 def test_two_started_at_once_get_ports_of_their_own_and_leave_no_process(
     tmp_path: Path, broker_installed: None
 ) -> None:
@@ -68,6 +70,7 @@ def test_the_last_worker_out_stops_the_broker_of_the_run(tmp_path: Path, broker_
     eventually(lambda: not process_exists(broker.pid))
 
 
+@pytest.mark.long
 def test_users_that_log_in_may_do_what_they_are_allowed_to_and_no_more(tmp_path: Path, broker_installed: None) -> None:
     with Broker.start(tmp_path / "secured", scram_users={"agent": "secret"}) as broker:
         agent = AdminClient(
