@@ -8,7 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import NamedTuple
+
+from afl.grammar.script_bodies import end_of_body, opens_script
 
 
 class PieceKind(StrEnum):
@@ -46,96 +49,60 @@ class Piece(NamedTuple):
 
 
 _PIECE = re.compile(
-    r"""(?s)
-      (?P<blank>[ \t\f\r\n]+)
+    r"""(?s)[ \t\f\r]*(?:
+      (?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<line_end>\n[ \t\f\r\n]*)
     | (?P<line_comment>//[^\n]*)
     | (?P<doc_comment>/\*\*(?!/).*?\*/)
     | (?P<block_comment>/\*.*?\*/)
     | (?P<string>"(?:[^"\\]++|\\.)*+")
-    | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
     | (?P<number>[0-9]+(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?)?)
+    | (?P<brace>\{)
+    | (?P<end>\Z)
     | (?P<mark>\#\{|\+\+|=>|==|!=|<=|>=|&&|\|\||.)
-    """,
+    )""",
     re.VERBOSE,
 )
-_KINDS = {kind.name.lower(): kind for kind in PieceKind}
+_KINDS = {kind.name.lower(): kind for kind in PieceKind} | {"brace": PieceKind.MARK}
 
-#: What may stand in a raw body besides code that has no braces: Python strings and comments, where braces are text.
-_RAW_PIECE = re.compile(
-    r"""(?s)
-      \#[^\n]*
-    | \"\"\"(?:[^\\]|\\.)*?\"\"\" | '''(?:[^\\]|\\.)*?'''
-    | "(?:[^"\\\n]|\\.)*"? | '(?:[^'\\\n]|\\.)*'?
-    | (?P<open>\{) | (?P<close>\})
-    | [^\#"'{}]+
-    """,
-    re.VERBOSE,
-)
-#: Words after which `script` is a name and not the start of a script.
-_BEFORE_A_NAME = frozenset({"namespace", "schema", "use", "uses", "in", "as", ".", "with", "facet", "workflow"})
+#: What the lexer calls the pieces that tell whether a brace opens a script; every other word is a name.
+_TOKEN_TYPES = {"script": "SCRIPT", "as": "AS", "andThen": "ANDTHEN", "catch": "CATCH", ")": "RPAR", "}": "RBRACE"}
 
 
 def pieces(text: str) -> list[Piece]:
     """Return the tokens and comments of a text in order; the last piece is the end."""
     found: list[Piece] = []
-    position = 1 if text.startswith("\ufeff") else 0
-    line, line_start, line_ends = 1, position, 0
-    while position < len(text):
-        match = _PIECE.match(text, position)
-        assert match is not None  # the last alternative takes any character
-        kind, stop = str(match.lastgroup), match.end()
-        if kind == "mark" and match.group() == "{" and _opens_raw_body(found):
-            kind, stop = "raw_body", _end_of_raw_body(text, position)
-        piece = text[position:stop]
-        breaks = piece.count("\n")
-        if kind == "blank":
-            line_ends += breaks
-        else:
-            kept = piece.rstrip() if kind == "line_comment" else piece
-            found.append(Piece(_KINDS[kind], kept, line, position - line_start + 1, line_ends))
+    append = found.append
+    make = tuple.__new__  # what Piece(...) comes down to, at half its cost
+    position = line_start = 1 if text.startswith("\ufeff") else 0
+    line, line_ends = 1, 0
+    while True:
+        for match in _PIECE.finditer(text, position):
+            name: str = match.lastgroup  # type: ignore[assignment]  # every alternative is a group
+            start, position = match.span(name)
+            piece = text[start:position]
+            if name == "line_end":
+                line_ends += piece.count("\n")
+                line += piece.count("\n")
+                line_start = start + piece.rfind("\n") + 1
+                continue
+            kind = _KINDS[name]
+            if name == "end":
+                append(Piece(kind, "", line, start - line_start + 1, line_ends))
+                return found
+            opens_script = name == "brace" and _opens_script(found)
+            if opens_script:
+                kind, position = PieceKind.RAW_BODY, end_of_body(text, start) or len(text)
+                piece = text[start:position]
+            elif name == "line_comment":
+                piece = piece.rstrip()
+            append(make(Piece, (kind, piece, line, start - line_start + 1, line_ends)))
             line_ends = 0
-        if breaks:
-            line += breaks
-            line_start = position + piece.rfind("\n") + 1
-        position = stop
-    found.append(Piece(PieceKind.END, "", line, position - line_start + 1, line_ends))
-    return found
-
-
-def doc_comments(text: str) -> dict[tuple[int, int], str]:
-    """Return the doc comments that belong to declarations, by line and column of the declaration's first word.
-
-    A doc comment belongs to the namespace, facet, event facet, workflow or schema that follows it with nothing but
-    ordinary comments between; of several, the last one does. One in another place is an ordinary comment.
-    """
-    attached: dict[tuple[int, int], str] = {}
-    latest: str | None = None
-    everything = pieces(text)
-    tokens = [piece for piece in everything if not piece.is_comment]
-    after = iter(range(1, len(tokens) + 1))
-    for piece in everything:
-        if piece.kind is PieceKind.DOC_COMMENT:
-            latest = piece.text
-        elif not piece.is_comment:
-            following = next(after)
-            if latest is not None and starts_declaration(tokens[following - 1 : following + 2]):
-                attached[piece.line, piece.column] = latest
-            latest = None
-    return attached
-
-
-def starts_declaration(tokens: Sequence[Piece]) -> bool:
-    """Whether these tokens can open a declaration that a doc comment may belong to."""
-    if len(tokens) < 3:
-        return False
-    first, second, third = (token.text for token in tokens[:3])
-    if first == "event":
-        return second == "facet" and tokens[2].kind is PieceKind.WORD
-    if tokens[1].kind is not PieceKind.WORD:
-        return False
-    if first == "namespace":
-        return third != "="
-    return (first in ("facet", "workflow") and third == "(") or (first == "schema" and third == "{")
+            if "\n" in piece:
+                line += piece.count("\n")
+                line_start = start + piece.rfind("\n") + 1
+            if opens_script:
+                break  # go on behind the script
 
 
 def comments(text: str) -> Iterator[Piece]:
@@ -143,25 +110,13 @@ def comments(text: str) -> Iterator[Piece]:
     return (piece for piece in pieces(text) if piece.is_comment)
 
 
-def _opens_raw_body(before: Sequence[Piece]) -> bool:
-    """Whether a brace here opens a script: it follows the keyword, perhaps with a dialect's name between."""
-    words = [piece for piece in before[-12:] if not piece.is_comment]
-    for behind in (1, 2):
-        if len(words) < behind or words[-behind].kind is not PieceKind.WORD:
-            return False
-        if words[-behind].text == "script":
-            return len(words) == behind or words[-behind - 1].text not in _BEFORE_A_NAME
-    return False
+def _opens_script(before: Sequence[Piece]) -> bool:
+    """Whether a brace behind these pieces opens a script."""
+    tokens = islice((piece for piece in reversed(before) if not piece.is_comment), 5)
+    return opens_script([_token_type(piece) for piece in tokens][::-1])
 
 
-def _end_of_raw_body(text: str, start: int) -> int:
-    """Return the position behind the closing brace, or the end of the text where there is none."""
-    depth = 0
-    for match in _RAW_PIECE.finditer(text, start):
-        if match.lastgroup == "open":
-            depth += 1
-        elif match.lastgroup == "close":
-            depth -= 1
-            if depth == 0:
-                return match.end()
-    return len(text)
+def _token_type(piece: Piece) -> str:
+    if piece.kind is PieceKind.STRING or piece.kind is PieceKind.RAW_BODY:
+        return piece.kind.name
+    return _TOKEN_TYPES.get(piece.text, "NAME" if piece.kind is PieceKind.WORD else piece.text)

@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from afl import ast
-from afl.comments import comments, doc_comments
+from afl.comments import comments
 from afl.formatting import format_text
 from afl.parser import AFLParser
 
-_TAG = re.compile(r"@(param|returns?)\s+([A-Za-z_][A-Za-z0-9_]*)(?:\s+(.*))?$")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doc:
-    """What a doc comment says: a description, and a text for each parameter and return it names."""
-
-    description: str
-    params: tuple[tuple[str, str], ...] = ()
-    returns: tuple[tuple[str, str], ...] = ()
-
-
-def read_doc(comment: str) -> Doc:
-    """Return what a doc comment, with its marks, says. Names in tags are not checked."""
-    described: list[str] = []
-    tagged: dict[str, list[tuple[str, str]]] = {"param": [], "return": []}
-    for line in comment.removeprefix("/**").removesuffix("*/").split("\n"):
-        kept = line.strip()
-        if kept.startswith("*"):
-            kept = kept[1:].removeprefix(" ")
-        tag = _TAG.match(kept)
-        if tag:
-            tagged[tag[1].removesuffix("s")].append((tag[2], (tag[3] or "").strip()))
-        else:
-            described.append(kept)
-    return Doc(
-        description="\n".join(described).strip(), params=tuple(tagged["param"]), returns=tuple(tagged["return"])
-    )
+_KEYWORDS: dict[type, str] = {
+    ast.FacetDecl: "facet",
+    ast.EventFacetDecl: "event facet",
+    ast.WorkflowDecl: "workflow",
+}
 
 
 def markdown(text: str, source_id: str | None = None) -> str:
@@ -47,19 +22,27 @@ def markdown(text: str, source_id: str | None = None) -> str:
     return _Page(text).write(program)
 
 
+def signature_text(item: ast.Callable | ast.SchemaDecl, written: str) -> str:
+    """Return how a declaration is written, laid out and without comments: a schema whole, of others the signature.
+
+    `written` is the text of the schema, or of the signature from its name on. Raises FormatRefused.
+    """
+    keyword = _KEYWORDS.get(type(item))
+    return format_text(_without_comments(f"{keyword} {written}" if keyword else written))
+
+
 class _Page:
     """The lines of the page so far, and the text that it is about."""
 
     def __init__(self, text: str) -> None:
         self._lines: list[str] = []
         self._source = text.removeprefix("\ufeff").split("\n")
-        self._docs = doc_comments(text)
 
     def write(self, program: ast.Program) -> str:
         self._declarations(program, level=1)
         for namespace in program.namespaces:
             self._add(f"# Namespace `{namespace.name}`")
-            self._add(self._doc(namespace).description)
+            self._add(namespace.doc.description if namespace.doc else "")
             self._declarations(namespace, level=2)
         return "\n\n".join(self._lines) + "\n" if self._lines else ""
 
@@ -72,26 +55,24 @@ class _Page:
         ]
         for kind, item in sorted(found, key=lambda pair: pair[1].location or (0, 0)):
             name = item.name if isinstance(item, ast.SchemaDecl) else item.sig.name
-            doc = self._doc(item)
+            doc = item.doc or ast.Doc()
             self._add(f"{'#' * level} {kind} `{name}`")
             self._add(doc.description)
-            self._add(f"```afl\n{self._signature(kind, item)}```")
+            self._add(f"```afl\n{self._signature(item)}```")
             if not isinstance(item, ast.SchemaDecl):
                 self._table("Parameter", item.sig.params, doc.params)
                 self._table("Return", item.sig.returns.params if item.sig.returns else [], doc.returns)
 
-    def _table(self, title: str, slots: Iterable[ast.Parameter], texts: Iterable[tuple[str, str]]) -> None:
+    def _table(self, title: str, slots: Iterable[ast.Parameter], texts: Iterable[ast.DocEntry]) -> None:
         """Add what the tags say; a list of which nothing is said is plain enough in the signature."""
-        said = dict(texts)
+        said = {entry.name: entry.description for entry in texts}
         named = [slot.name for slot in slots if slot.name in said]
         rows = [f"| `{name}` | {said[name].replace('|', chr(92) + '|')} |" for name in named]
         if rows:
             self._add("\n".join([f"| {title} | |", "|---|---|", *rows]))
 
-    def _signature(self, kind: str, item: ast.Callable | ast.SchemaDecl) -> str:
-        if isinstance(item, ast.SchemaDecl):
-            return format_text(_without_comments(self._cut(item.location)))
-        return format_text(_without_comments(f"{kind.lower()} {self._cut(item.sig.location)}"))
+    def _signature(self, item: ast.Callable | ast.SchemaDecl) -> str:
+        return signature_text(item, self._cut(item.location if isinstance(item, ast.SchemaDecl) else item.sig.location))
 
     def _cut(self, place: ast.SourceLocation | None) -> str:
         assert place is not None  # the parser gives every node one
@@ -101,10 +82,6 @@ class _Page:
         lines[-1] = lines[-1][: place.end_column - 1]
         lines[0] = lines[0][place.column - 1 :]
         return "\n".join(lines)
-
-    def _doc(self, item: ast.ASTNode) -> Doc:
-        assert item.location is not None
-        return read_doc(self._docs.get((item.location.line, item.location.column), "/***/"))
 
     def _add(self, paragraph: str) -> None:
         if paragraph:

@@ -8,14 +8,16 @@ holds for one opening only; the second opening's own id is numbered, the declara
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from hashlib import sha1
 from typing import Any, cast
 
 from afl import ast
+from afl.json_text import to_text
 from afl.source import FileOrigin, MavenOrigin, MongoDBOrigin, SourceOrigin, SourceRegistry
+
+__all__ = ["NODE_ID_NAMESPACE", "JSONEmitter", "derive_id", "emit_dict", "emit_json", "to_text"]
 
 Json = dict[str, Any]
 
@@ -109,11 +111,21 @@ class _Emission:
             ast.FacetDecl: lambda node: self._callable(node, ""),
             ast.EventFacetDecl: lambda node: self._callable(node, ""),
             ast.WorkflowDecl: lambda node: self._callable(node, ""),
+            ast.ImplicitDecl: lambda node: self._implicit(node, ""),
             ast.SchemaDecl: lambda node: self._schema(node, ""),
             ast.AndThenBlock: lambda node: self._clause(node, "andThen[0]"),
+            ast.CatchClause: lambda node: self._catch(node, ""),
+            ast.WhenBlock: lambda node: self._when(node, ""),
             ast.StepStmt: lambda node: self._step(node, ""),
+            ast.SysLogStmt: lambda node: self._sys_log(node, "log[0]"),
+            ast.SysAssertStmt: lambda node: self._sys_assert(node, "assert[0]"),
             ast.YieldStmt: lambda node: self._yield(node, "yield[0]"),
             ast.CallExpr: lambda node: self._call(node, "call"),
+            ast.MixinSig: self._mixin,
+            ast.MixinCall: self._mixin,
+            ast.ScriptBlock: lambda node: self._script(node, "script"),
+            ast.PromptBlock: lambda node: self._prompt(node, "prompt"),
+            ast.Doc: _doc,
             ast.ForeachClause: _foreach,
             ast.Parameter: self._parameter,
             ast.NamedArg: self._arg,
@@ -130,43 +142,63 @@ class _Emission:
     # -- declarations -------------------------------------------------------------------------------------------------
 
     def _program(self, node: ast.Program) -> Json:
-        declarations: list[Json] = [self._namespace(item) for item in node.namespaces]
-        declarations += self._callables([*node.facets, *node.event_facets, *node.workflows], "")
-        declarations += [self._schema(item, "") for item in node.schemas]
         document: Json = {"type": "Program"}
+        declarations = [self._namespace(item) for item in node.namespaces] + self._declarations(node, "")
         if declarations:
             document["declarations"] = declarations
         return self._identify(document, node, "program")
 
     def _namespace(self, node: ast.Namespace) -> Json:
         document: Json = {"type": "Namespace", "name": node.name}
+        if node.doc is not None:
+            document["doc"] = _doc(node.doc)
         if node.uses:
             document["uses"] = [item.name for item in node.uses]
-        declarations = self._callables([*node.facets, *node.event_facets, *node.workflows], node.name)
-        declarations += [self._schema(item, node.name) for item in node.schemas]
+        declarations = self._declarations(node, node.name)
         if declarations:
             document["declarations"] = declarations
         return self._identify(document, node, self._path("", f"namespace:{node.name}"))
 
-    def _callables(self, declarations: Iterable[ast.Callable], namespace: str) -> list[Json]:
-        return [self._callable(item, namespace) for item in declarations]
+    def _declarations(self, node: ast.Program | ast.Namespace, namespace: str) -> list[Json]:
+        callables: list[ast.Callable] = [*node.facets, *node.event_facets, *node.workflows]
+        written = [self._callable(item, namespace) for item in callables]
+        written += [self._implicit(item, namespace) for item in node.implicits]
+        written += [self._schema(item, namespace) for item in node.schemas]
+        return written
 
     def _callable(self, node: ast.Callable, namespace: str) -> Json:
         kind = _DECLARATION_TYPES[type(node)]
         path = self._path(namespace, f"{kind}:{node.sig.name}")
         document: Json = {"type": kind, "name": node.sig.name}
+        if node.doc is not None:
+            document["doc"] = _doc(node.doc)
         if node.sig.params:
             document["params"] = [self._parameter(item) for item in node.sig.params]
         if node.sig.returns is not None:
             document["returns"] = [self._parameter(item) for item in node.sig.returns.params]
+        if node.sig.mixins:
+            document["mixins"] = [self._mixin(item) for item in node.sig.mixins]
+        if node.pre_script is not None:
+            document["pre_script"] = self._script(node.pre_script, path + "/script")
         if node.body is not None:
             document["body"] = self._body(node.body, path)
+        if node.catch is not None:
+            document["catch"] = self._catch(node.catch, path)
+        return self._identify(document, node, path)
+
+    def _implicit(self, node: ast.ImplicitDecl, namespace: str) -> Json:
+        path = self._path(namespace, f"ImplicitDecl:{node.name}")
+        document: Json = {"type": "ImplicitDecl", "name": node.name, "call": self._call(node.call, path + "/call")}
         return self._identify(document, node, path)
 
     def _schema(self, node: ast.SchemaDecl, namespace: str) -> Json:
         path = self._path(namespace, f"SchemaDecl:{node.name}")
         fields = [{"name": item.name, "type": _type(item.type)} for item in node.fields]
-        return self._identify({"type": "SchemaDecl", "name": node.name, "fields": fields}, node, path)
+        document: Json = {"type": "SchemaDecl", "name": node.name}
+        if node.doc is not None:
+            document["doc"] = _doc(node.doc)
+        document["fields"] = fields
+        return self._identify(document, node, path)
 
     def _parameter(self, node: ast.Parameter) -> Json:
         document: Json = {"name": node.name, "type": _type(node.type)}
@@ -177,6 +209,8 @@ class _Emission:
     # -- blocks and statements ----------------------------------------------------------------------------------------
 
     def _body(self, body: ast.Body, path: str) -> Json | list[Json]:
+        if isinstance(body, ast.PromptBlock):
+            return self._prompt(body, path + "/prompt")
         written = [self._clause(item, f"{path}/andThen[{n}]") for n, item in enumerate(ast.clauses(body))]
         return written[0] if len(written) == 1 else written
 
@@ -184,20 +218,73 @@ class _Emission:
         document: Json = {"type": "AndThenBlock"}
         if node.foreach is not None:
             document["foreach"] = _foreach(node.foreach)
-        if node.block.steps:
-            document["steps"] = [self._step(item, path) for item in node.block.steps]
-        gives = [self._yield(item, f"{path}/yield[{n}]") for n, item in enumerate(node.block.yield_stmts)]
+        if node.when is not None:
+            document["when"] = self._when(node.when, path)
+        elif node.script is not None:
+            document["script"] = self._script(node.script, path + "/script")
+        else:
+            self._fill(document, node.block, path)
+        return self._identify(document, node, path)
+
+    def _catch(self, node: ast.CatchClause, owner: str) -> Json:
+        path = owner + "/catch"
+        document: Json = {"type": "CatchClause"}
+        if node.when is not None:
+            document["when"] = self._when(node.when, path)
+        else:
+            self._fill(document, node.block, path)
+        return self._identify(document, node, path)
+
+    def _when(self, node: ast.WhenBlock, path: str) -> Json:
+        return {
+            "type": "WhenBlock",
+            "cases": [self._case(item, f"{path}/case[{n}]") for n, item in enumerate(node.cases)],
+        }
+
+    def _case(self, node: ast.WhenCase, path: str) -> Json:
+        document: Json = {"type": "WhenCase"}
+        if node.condition is None:
+            document["default"] = True
+        else:
+            document["condition"] = self._expression(node.condition)
+        self._fill(document, node.block, path)
+        return document
+
+    def _fill(self, document: Json, block: ast.Block, path: str) -> None:
+        """Add the statements and yields of a block to what holds it."""
+        if block.steps:
+            document["steps"] = [self._statement(item, path) for item in block.steps]
+        gives = [self._yield(item, f"{path}/yield[{n}]") for n, item in enumerate(block.yield_stmts)]
         if len(gives) == 1:
             document["yield"] = gives[0]
         elif gives:
             document["yields"] = gives
-        return self._identify(document, node, path)
+
+    def _statement(self, node: ast.Statement, block: str) -> Json:
+        if isinstance(node, ast.StepStmt):
+            return self._step(node, block)
+        # These have no name: the ids of equal ones go by their order, which other statements do not change.
+        if isinstance(node, ast.SysLogStmt):
+            return self._sys_log(node, self._path(block, "log"))
+        return self._sys_assert(node, self._path(block, "assert"))
 
     def _step(self, node: ast.StepStmt, block: str) -> Json:
         path = self._path(block, f"step:{node.name}")
         document: Json = {"type": "StepStmt", "name": node.name, "call": self._call(node.call, path + "/call")}
         if node.body is not None:
             document["body"] = self._body(node.body, path)
+        if node.catch is not None:
+            document["catch"] = self._catch(node.catch, path)
+        return self._identify(document, node, path)
+
+    def _sys_log(self, node: ast.SysLogStmt, path: str) -> Json:
+        document: Json = {"type": "SysLogStmt"}
+        if node.args:
+            document["args"] = [self._arg(item) for item in node.args]
+        return self._identify(document, node, path)
+
+    def _sys_assert(self, node: ast.SysAssertStmt, path: str) -> Json:
+        document: Json = {"type": "SysAssertStmt", "condition": self._expression(node.condition)}
         return self._identify(document, node, path)
 
     def _yield(self, node: ast.YieldStmt, path: str) -> Json:
@@ -207,6 +294,26 @@ class _Emission:
         document: Json = {"type": "CallExpr", "target": node.name}
         if node.args:
             document["args"] = [self._arg(item) for item in node.args]
+        if node.mixins:
+            document["mixins"] = [self._mixin(item) for item in node.mixins]
+        return self._identify(document, node, path)
+
+    def _mixin(self, node: ast.MixinSig | ast.MixinCall) -> Json:
+        document: Json = {"type": type(node).__name__, "target": node.name}
+        if node.args:
+            document["args"] = [self._arg(item) for item in node.args]
+        if node.alias is not None:
+            document["alias"] = node.alias
+        return document
+
+    def _script(self, node: ast.ScriptBlock, path: str) -> Json:
+        return self._identify({"type": "ScriptBlock", "language": node.language, "code": node.code}, node, path)
+
+    def _prompt(self, node: ast.PromptBlock, path: str) -> Json:
+        document: Json = {"type": "PromptBlock"}
+        for name, text in (("system", node.system), ("template", node.template), ("model", node.model)):
+            if text is not None:
+                document[name] = text
         return self._identify(document, node, path)
 
     def _arg(self, node: ast.NamedArg) -> Json:
@@ -259,6 +366,14 @@ class _Emission:
         return document
 
 
+def _doc(node: ast.Doc) -> Json:
+    return {
+        "description": node.description,
+        "params": [{"name": item.name, "description": item.description} for item in node.params],
+        "returns": [{"name": item.name, "description": item.description} for item in node.returns],
+    }
+
+
 def _type(node: ast.Type) -> str | Json:
     if isinstance(node, ast.TypeRef):
         return node.name
@@ -290,47 +405,3 @@ def _provenance(origin: SourceOrigin | None) -> Json:
             return document | ({"classifier": classifier} if classifier else {})
         case None:
             return {"type": "unknown"}
-
-
-# -- text -------------------------------------------------------------------------------------------------------------
-
-
-def to_text(value: object, indent: int | None) -> str:
-    """Return a JSON value as text.
-
-    The library's encoder falls back to slow code as soon as it indents; this is the same layout in a third of the time.
-    """
-    if indent is None:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    pieces: list[str] = []
-    _write(value, "\n", " " * indent, pieces.append)
-    return "".join(pieces)
-
-
-_encode_string = json.encoder.encode_basestring
-
-
-def _write(value: object, line: str, step: str, put: Callable[[str], object]) -> None:
-    if isinstance(value, str):
-        put(_encode_string(value))
-    elif isinstance(value, dict) and value:
-        inner = line + step
-        before = "{" + inner
-        for key, member in value.items():
-            put(f"{before}{_encode_string(key)}: ")
-            before = "," + inner
-            if type(member) is int:
-                put(str(member))
-            else:
-                _write(member, inner, step, put)
-        put(line + "}")
-    elif isinstance(value, Sequence) and value:
-        inner = line + step
-        before = "[" + inner
-        for item in value:
-            put(before)
-            before = "," + inner
-            _write(item, inner, step, put)
-        put(line + "]")
-    else:
-        put(json.dumps(value))

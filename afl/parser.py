@@ -15,6 +15,7 @@ from afl.source import CompilerInput, FileOrigin, SourceRegistry
 from afl.transformer import TreeBuilder
 
 if TYPE_CHECKING:
+    from afl.config import AFLConfig
     from afl.syntax_errors import SyntaxExplainer
 
 __all__ = ["AFLParser", "ParseError", "parse", "read_source"]
@@ -35,7 +36,10 @@ class AFLParser:
         file, if there is one.
         """
         known_as = source_id if source_id is not None or filename == "<string>" else filename
-        return self._run(self._lexer.tokens(source, known_as), known_as)
+        comments: dict[int, Token] = {}
+        tokens = self._lexer.tokens(source, known_as, comments)
+        before = {(tokens[number].line, tokens[number].column): comment for number, comment in comments.items()}
+        return self._run(tokens, TreeBuilder(known_as, before), known_as)
 
     def parse_file(self, path: str | Path) -> Program:
         """Return the tree of one UTF-8 file; raises SourceUnreadable or ParseError."""
@@ -46,10 +50,25 @@ class AFLParser:
         programs = [self.parse(entry.text, source_id=entry.source_id) for entry in compiler_input.all_sources]
         return Program.merge(programs), SourceRegistry.from_compiler_input(compiler_input)
 
-    def _run(self, tokens: list[Token], source_id: str | None) -> Program:
+    def parse_and_resolve(
+        self, compiler_input: CompilerInput, config: AFLConfig | None = None
+    ) -> tuple[Program, SourceRegistry, CompilerInput]:
+        """Return one tree for all texts and for the namespaces they lack, as far as `config` lets those be found.
+
+        Without a config it is what `load_config` finds. What is found is added to the input's library sources.
+        """
+        from afl.config import load_config
+        from afl.resolver import resolver_of
+
+        program, registry = self.parse_sources(compiler_input)
+        resolver = resolver_of(config or load_config(), compiler_input)
+        if resolver is None:
+            return program, registry, compiler_input
+        return resolver.resolve(program, registry, compiler_input)
+
+    def _run(self, tokens: list[Token], builder: TreeBuilder, source_id: str | None) -> Program:
         """Drive the LALR automaton over the tokens, building the tree on the way."""
         table = self._table
-        builder = TreeBuilder(source_id)
         rules: list[tuple[str, int, Action | None]] = [
             (name, size, None if callback is None else getattr(builder, callback))
             for name, size, callback in table.rules

@@ -7,9 +7,16 @@ from typing import NamedTuple
 
 from afl.diagnostics import Diagnostic, Severity
 from afl.errors import ParseError
+from afl.grammar.script_bodies import end_of_body, opens_script
 from afl.grammar.table import END, ParseTable
 
 _END_GROUP = "END_OF_TEXT"
+
+#: The token of a script in braces, which no regular expression can find the end of.
+RAW_BODY = "RAW_BODY"
+
+#: The kinds of token that may hold line ends.
+MULTILINE = frozenset(["STRING", RAW_BODY])
 
 
 class Token(NamedTuple):
@@ -22,7 +29,7 @@ class Token(NamedTuple):
 
     def end(self) -> tuple[int, int]:
         """Return line and column just behind the token."""
-        if self.type == "STRING" and "\n" in self.text:
+        if self.type in MULTILINE and "\n" in self.text:
             return self.line + self.text.count("\n"), len(self.text) - self.text.rfind("\n")
         return self.line, self.column + len(self.text)
 
@@ -32,6 +39,7 @@ class Lexer:
 
     def __init__(self, table: ParseTable) -> None:
         self._types = {**table.punctuation, **table.keywords}
+        marks = [mark for mark in table.punctuation if mark != "{"]
         # Order is speed: the frequent kinds first. A comment's slash must be tried before the operator's.
         named = [f"(?P<{name}>{pattern})" for name, pattern in sorted(table.patterns.items(), key=_rank)]
         self._pattern = re.compile(
@@ -39,8 +47,9 @@ class Lexer:
             + "|".join(
                 [
                     named[0],
-                    rf"(?P<MARK>{_marks_pattern(list(table.punctuation))})",
+                    rf"(?P<MARK>{_marks_pattern(marks)})",
                     r"(?P<LINE_END>\n[ \t\f\r\n]*)",
+                    r"(?P<BRACE>\{)",
                     *named[1:],
                     r"(?P<COMMENT>//[^\n]*|/\*(?s:.*?)\*/)",
                     r"(?P<OPEN_COMMENT>/\*)",
@@ -51,39 +60,56 @@ class Lexer:
             + ")"
         )
 
-    def tokens(self, text: str, source_id: str | None = None) -> list[Token]:
+    def tokens(
+        self, text: str, source_id: str | None = None, doc_comments: dict[int, Token] | None = None
+    ) -> list[Token]:
         """Return the tokens of a text, the last one of type `$END`.
 
-        Raises ParseError at a character that starts no token, and at strings and comments that never end.
+        Doc comments are put into `doc_comments`, if it is given, by the number of the token that follows: of several
+        in front of one token, the last. Raises ParseError at a character that starts no token, and at strings,
+        comments and scripts that never end.
         """
         found: list[Token] = []
         append = found.append
         types = self._types
         make = tuple.__new__  # what Token(...) comes down to, at half its cost
-        line, line_start = 1, 0
+        line = 1
         # A byte order mark is not part of the program, and takes no column.
-        begin = line_start = 1 if text.startswith("\ufeff") else 0
-        for match in self._pattern.finditer(text, begin):
-            kind: str = match.lastgroup  # type: ignore[assignment]  # every alternative is a group
-            start, stop = match.span(kind)
-            piece = text[start:stop]
-            if kind == "NAME" or kind == "MARK":
-                append(make(Token, (types.get(piece, kind), piece, line, start - line_start + 1)))
-            elif kind == "LINE_END":
-                line += piece.count("\n")
-                line_start = start + piece.rfind("\n") + 1
-            elif kind == _END_GROUP:
-                append(Token(END, "", line, start - line_start + 1))
-                break
-            elif kind in ("OPEN_COMMENT", "STRAY"):
-                raise _lexical_error(kind, piece, line, start - line_start + 1, source_id)
-            else:
-                if kind != "COMMENT":
-                    append(Token(kind, piece, line, start - line_start + 1))
-                if "\n" in piece:
+        position = line_start = 1 if text.startswith("\ufeff") else 0
+        while True:
+            for match in self._pattern.finditer(text, position):
+                kind: str = match.lastgroup  # type: ignore[assignment]  # every alternative is a group
+                piece = match[kind]
+                start = match.end() - len(piece)
+                if kind == "NAME" or kind == "MARK":
+                    append(make(Token, (types.get(piece, kind), piece, line, start - line_start + 1)))
+                elif kind == "LINE_END":
                     line += piece.count("\n")
                     line_start = start + piece.rfind("\n") + 1
-        return found
+                elif kind == "BRACE" and not opens_script([token.type for token in found[-5:]]):
+                    append(make(Token, ("LBRACE", piece, line, start - line_start + 1)))
+                elif kind == _END_GROUP:
+                    append(Token(END, "", line, start - line_start + 1))
+                    return found
+                else:
+                    place = line, start - line_start + 1
+                    if kind in ("OPEN_COMMENT", "STRAY"):
+                        raise _lexical_error(kind, piece, *place, source_id)
+                    if kind == "BRACE":
+                        end = end_of_body(text, start)
+                        if end is None:
+                            raise _lexical_error(kind, piece, *place, source_id)
+                        position, piece = end, text[start:end]
+                        append(Token(RAW_BODY, piece, *place))
+                    elif kind != "COMMENT":
+                        append(Token(kind, piece, *place))
+                    elif doc_comments is not None and piece.startswith("/**") and len(piece) > 4:
+                        doc_comments[len(found)] = Token(kind, piece, *place)
+                    if "\n" in piece:
+                        line += piece.count("\n")
+                        line_start = start + piece.rfind("\n") + 1
+                    if kind == "BRACE":
+                        break  # go on behind the script
 
 
 def _rank(pattern: tuple[str, str]) -> int:
@@ -106,6 +132,9 @@ def _lexical_error(kind: str, piece: str, line: int, column: int, source_id: str
     if kind == "OPEN_COMMENT":
         message, width = "syntax: this comment is never closed", 2
         hint = "end it with */"
+    elif kind == "BRACE":
+        message = "syntax: this script is never closed"
+        hint = "end it with }; braces in Python's strings and comments do not count, and an open string hides them"
     elif piece == '"':
         message = "syntax: this string is never closed"
         hint = 'end it with "; a quote inside is written \\"'

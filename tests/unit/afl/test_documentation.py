@@ -2,8 +2,10 @@
 
 import pytest
 
+from afl import ast
 from afl.cli import main
-from afl.documentation import Doc, markdown, read_doc
+from afl.doc_comments import read_doc
+from afl.documentation import markdown
 
 _TARIFF = """\
 /** Everything about tariffs. */
@@ -22,13 +24,25 @@ namespace tariff {
 def test_a_doc_comment_is_a_description_and_tags() -> None:
     text = "/** Looks\n * it up.\n * @param zone area code\n   more\n * @returns rate per unit\n */"
 
-    assert read_doc(text) == Doc(
-        description="Looks\nit up.\nmore", params=(("zone", "area code"),), returns=(("rate", "per unit"),)
+    assert read_doc(text) == ast.Doc(
+        "Looks\nit up.\nmore", [ast.DocEntry("zone", "area code")], [ast.DocEntry("rate", "per unit")]
     )
 
 
+def test_a_tag_knows_its_place() -> None:
+    doc = read_doc("/** @param a x\n *  @return b */", line=3, column=5)
+
+    assert doc.location == ast.SourceLocation(3, 5, 4, 17)
+    assert [entry.location for entry in (*doc.params, *doc.returns)] == [
+        ast.SourceLocation(3, 9, 3, 19),
+        ast.SourceLocation(4, 5, 4, 14),
+    ]
+
+
 def test_the_page_has_a_section_for_each_declaration() -> None:
-    assert markdown(_TARIFF) == """\
+    assert (
+        markdown(_TARIFF)
+        == """\
 # Namespace `tariff`
 
 Everything about tariffs.
@@ -55,6 +69,7 @@ event facet Lookup(zone: String) => (rate: Double)
 schema Money { amount: Double }
 ```
 """
+    )
 
 
 def test_the_command_names_syntax_errors(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:

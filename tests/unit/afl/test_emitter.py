@@ -13,12 +13,13 @@ from afl.emitter import NODE_ID_NAMESPACE, JSONEmitter, derive_id, emit_dict, em
 from afl.parser import AFLParser, parse
 from afl.source import CompilerInput, FileOrigin, MavenOrigin, MongoDBOrigin, SourceEntry
 
-from .programs import EVERYTHING, ROOMS
+from .programs import EVERYTHING, ROOMS, WHOLE_LANGUAGE
 
 #: Types of the nodes that have an id.
 IDENTIFIED = {
     *("Program", "Namespace", "FacetDecl", "EventFacetDecl", "WorkflowDecl", "SchemaDecl"),
-    *("AndThenBlock", "StepStmt", "YieldStmt", "CallExpr"),
+    *("ImplicitDecl", "AndThenBlock", "StepStmt", "YieldStmt", "CallExpr", "SysLogStmt", "SysAssertStmt"),
+    *("CatchClause", "PromptBlock", "ScriptBlock"),
 }
 
 
@@ -195,8 +196,9 @@ def test_openings_of_a_namespace_stay_apart_because_each_has_its_own_imports() -
 
 
 def test_every_identified_node_has_an_id_of_its_own_and_a_place() -> None:
-    twice = "namespace a { facet F() facet F() andThen { s = F() s = F() } } namespace a { }"
-    for text in (EVERYTHING, twice):
+    twice = """namespace a { facet F() facet F() andThen { s = F() s = F() sys.log() sys.log() sys.assert(1)
+        sys.assert(1) } implicit x = F() implicit x = F() } namespace a { }"""
+    for text in (EVERYTHING, WHOLE_LANGUAGE, twice):
         found = list(nodes(emit_dict(parse(text))))
         identified = [node for node in found if node["type"] in IDENTIFIED]
 
@@ -226,7 +228,8 @@ def test_ids_are_name_based_uuids() -> None:
 
 
 def test_compiling_twice_gives_the_same_bytes() -> None:
-    assert emit_json(parse(EVERYTHING)) == emit_json(parse(EVERYTHING))
+    for text in (EVERYTHING, WHOLE_LANGUAGE):
+        assert emit_json(parse(text)) == emit_json(parse(text))
 
 
 def test_an_id_that_a_node_brings_along_is_kept() -> None:
@@ -240,7 +243,8 @@ def test_locations_are_one_based_with_an_exclusive_end() -> None:
 
 
 def test_without_locations_there_are_none() -> None:
-    assert not any("location" in node for node in nodes(emit_dict(parse(EVERYTHING), include_locations=False)))
+    for text in (EVERYTHING, WHOLE_LANGUAGE):
+        assert not any("location" in node for node in nodes(emit_dict(parse(text), include_locations=False)))
 
 
 @pytest.mark.parametrize(
@@ -268,6 +272,7 @@ def test_provenance_names_the_origin(
 def test_the_text_is_what_the_library_would_write() -> None:
     values: list[Any] = [
         emit_dict(parse(EVERYTHING)),
+        emit_dict(parse(WHOLE_LANGUAGE)),
         {},
         [],
         {"a": [], "b": {}, "c": [1, [2.5, None, True]], 'é\n"': "日\x01", "big": 10**30},

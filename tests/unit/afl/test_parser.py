@@ -51,6 +51,10 @@ def expression(text: str) -> ast.Expression:
     return default
 
 
+def steps_of(clause: ast.AndThenBlock) -> list[ast.StepStmt]:
+    return [statement for statement in clause.block.steps if isinstance(statement, ast.StepStmt)]
+
+
 def number(value: int) -> ast.Literal:
     return ast.Literal(value, "integer")
 
@@ -59,7 +63,7 @@ def test_an_empty_text_is_a_program_without_declarations() -> None:
     assert parse("") == parse(" \t\f\r\n ;; // nothing\n/* at all */ /**/") == ast.Program()
 
 
-def test_every_construct_of_this_version_is_parsed() -> None:
+def test_a_program_of_declarations_steps_and_values_is_parsed() -> None:
     program = parse(EVERYTHING)
 
     assert [namespace.name for namespace in program.namespaces] == ["shop.prices", "shop.orders"]
@@ -69,8 +73,8 @@ def test_every_construct_of_this_version_is_parsed() -> None:
     order = program.namespaces[1].workflows[0]
     assert isinstance(order.body, list)
     assert order.body[1].foreach == ast.ForeachClause("sku", ast.Reference(["skus"], True))
-    assert [step.name for step in order.body[0].block.steps] == ["m", "q", "r"]
-    assert len(ast.clauses(order.body[0].block.steps[2].body)) == 2
+    assert [step.name for step in steps_of(order.body[0])] == ["m", "q", "r"]
+    assert len(ast.clauses(steps_of(order.body[0])[2].body)) == 2
 
 
 def test_a_namespace_without_braces_holds_for_its_whole_file() -> None:
@@ -90,7 +94,7 @@ def test_line_ends_and_semicolons_carry_no_meaning() -> None:
 def test_steps_on_one_line_need_no_separator() -> None:
     body = parse("facet F() andThen { a = G() b = G(x = a.y) yield F() }").facets[0].body
 
-    assert [step.name for clause in ast.clauses(body) for step in clause.block.steps] == ["a", "b"]
+    assert [step.name for clause in ast.clauses(body) for step in steps_of(clause)] == ["a", "b"]
 
 
 def test_comments_may_stand_between_any_two_tokens() -> None:
@@ -122,11 +126,26 @@ def test_a_keyword_names_declarations_parameters_fields_and_everything_but_steps
     assert program.namespaces[0].facets[0].sig.name == word
 
 
+@pytest.mark.parametrize("word", KEYWORDS)
+def test_a_keyword_names_mixins_aliases_implicits_loops_and_values(word: str) -> None:
+    program = parse(
+        f"facet F() with {word}.{word}({word} = 1) as {word} andThen foreach {word} in $.{word} {{ sys.log({word} = 1)"
+        f" s = {word}() with {word}() as {word} }} implicit {word} = {word}({word} = 1) with {word}()"
+    )
+
+    (facet,), (implicit,) = program.facets, program.implicits
+    assert facet.sig.mixins == [ast.MixinSig(f"{word}.{word}", [ast.NamedArg(word, ast.Literal(1, "integer"))], word)]
+    (clause,) = ast.clauses(facet.body)
+    assert clause.foreach == ast.ForeachClause(word, ast.Reference([word], True))
+    assert clause.block.steps[0] == ast.SysLogStmt([ast.NamedArg(word, ast.Literal(1, "integer"))])
+    assert (implicit.name, implicit.call.mixins) == (word, [ast.MixinCall(word)])
+
+
 @pytest.mark.parametrize("word", [word for word in KEYWORDS if word not in NO_STEP_NAMES])
 def test_most_keywords_name_steps(word: str) -> None:
     body = parse(f"facet F() andThen {{ a = G() {word} = G() }}").facets[0].body
 
-    assert [step.name for clause in ast.clauses(body) for step in clause.block.steps] == ["a", word]
+    assert [step.name for clause in ast.clauses(body) for step in steps_of(clause)] == ["a", word]
 
 
 @pytest.mark.parametrize("word", NO_STEP_NAMES)
@@ -298,7 +317,7 @@ def test_places_are_one_based_and_end_behind_the_last_character() -> None:
 
     assert facet.location == ast.SourceLocation(1, 1, 5, 2, "here")
     assert facet.sig.params[0].location == ast.SourceLocation(2, 2, 3, 3, "here")
-    step = ast.clauses(facet.body)[0].block.steps[0]
+    step = steps_of(ast.clauses(facet.body)[0])[0]
     assert step.location == ast.SourceLocation(4, 3, 4, 12, "here")
     assert step.call.location == ast.SourceLocation(4, 7, 4, 12, "here")
 

@@ -10,10 +10,10 @@ from afl.diagnostics import Diagnostic
 from afl.emitter import emit_json
 from afl.errors import ParseError
 from afl.parser import parse
-from afl.syntax_errors import SYNTAX_HELP
-from afl.transformer import MAX_EXPRESSION_DEPTH
+from afl.syntax_help import SYNTAX_HELP
+from afl.transformer import MAX_BLOCK_DEPTH, MAX_EXPRESSION_DEPTH
 
-from .programs import EVERYTHING
+from .programs import EVERYTHING, WHOLE_LANGUAGE
 
 
 def refusal(text: str) -> Diagnostic:
@@ -30,33 +30,20 @@ def test_syntax_help(help_text: str, program: str) -> None:
     assert (found.code, found.hint) == ("PARSE_ERROR", help_text)
 
 
-@pytest.mark.parametrize(
-    ("text", "construct", "column"),
-    [
-        ("facet F() catch { }", "`catch`", 11),
-        ("facet F() andThen { s = G() catch { } }", "`catch`", 29),
-        ("facet F() script { }", "`script`", 11),
-        ('event facet F() prompt { template "x" }', "`prompt`", 17),
-        ("facet F() with M()", "`with`", 11),
-        ("facet F() andThen { s = G() with M() }", "`with`", 29),
-        ("facet F() andThen { yield F() with M() }", "`with`", 31),
-        ("facet F() andThen when { case _ => { } }", "`andThen when`", 11),
-        ('facet F() andThen script "x"', "`andThen script`", 11),
-        ("implicit x = F()", "`implicit`", 1),
-        ("namespace a { implicit x = F() }", "`implicit`", 15),
-        ("facet F() andThen { sys.log(a = 1) }", "`sys`", 21),
-        ("facet F() andThen { s = G() sys.assert(a.b) }", "`sys`", 29),
-    ],
-)
-def test_a_construct_of_later_versions_is_called_by_its_name(text: str, construct: str, column: int) -> None:
-    found = refusal(text)
+@pytest.mark.parametrize("text", ["facet F() andThen { } else { }", "facet F() andThen when { else => { } }"])
+def test_a_word_of_other_languages_gets_an_answer(text: str) -> None:
+    assert refusal(text).hint == "the case for everything else is written: case _ => { ... }"
 
-    assert (found.code, found.line, found.column) == ("NOT_AVAILABLE", 1, column)
-    assert found.message == f"{construct} is not available yet in this version of the compiler"
+
+def test_a_keyword_used_as_a_name_gets_no_help_meant_for_the_keyword() -> None:
+    assert refusal("facet F() andThen { foo { } }").hint is None
+    assert refusal("facet F() andThen { when { } }").hint == (
+        "when stands behind andThen or catch: andThen when { case ... }"
+    )
 
 
 @pytest.mark.parametrize("text", ["facet contains in()", "facet F(x catch: Int)", "catch", "facet F(x: Int = 1 not 2)"])
-def test_a_stray_keyword_is_an_ordinary_mistake(text: str) -> None:
+def test_a_stray_keyword_is_a_mistake(text: str) -> None:
     assert refusal(text).code == "PARSE_ERROR"
 
 
@@ -72,6 +59,15 @@ def test_a_stray_keyword_is_an_ordinary_mistake(text: str) -> None:
         ("facet F(x: Int = $.a & $.b)", "syntax: found `&` (U+0026), which is no part of the language", 1, 22),
         ("facet F() andThen {", "syntax: found the end of the text, wanted `}`, `yield` or a name", 1, 20),
         ('facet F(x: String = "a\n', "syntax: this string is never closed", 1, 21),
+        ("facet F() script\n{ a", "syntax: this script is never closed", 2, 1),
+        ('facet F() prompt { user "a" }', "syntax: found `user`, wanted `system`, `template`, `model` or `}`", 1, 20),
+        ('facet F() prompt { system "\\x4" }', "syntax: \\x wants 2 hexadecimal digits", 1, 28),
+        ('facet F() script "\\u12"', "syntax: \\u wants 4 hexadecimal digits", 1, 19),
+        ("facet F() prompt {", "syntax: found the end of the text, wanted `}` or a name", 1, 19),
+        ("facet F() script 5", "syntax: found `5`, wanted a name, a string or a body in braces", 1, 18),
+        ("facet F() catch", "syntax: found the end of the text, wanted `{` or `when`", 1, 16),
+        ("facet F() andThen when { s }", "syntax: found `s`, wanted `}` or `case`", 1, 26),
+        ("facet F() andThen { sys.a() }", "syntax: found `a`, wanted `log` or `assert`", 1, 25),
         ("facet F() /* a\n", "syntax: this comment is never closed", 1, 11),
         ("facet Fé()", "syntax: found `é` (U+00E9), which is no part of the language", 1, 8),
         ("facet F(x: String = 'a')", "syntax: found `'`, wanted a string in double quotes", 1, 21),
@@ -135,15 +131,34 @@ def test_what_is_just_not_too_deep_compiles_to_json() -> None:
         assert checked.diagnostics == ()
 
 
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [
+        ("s = H(x = $.x) andThen {", "}"),
+        ("s = H(x = $.x) andThen when { case $.x == 1 => { } case _ => {", "} }"),
+        ("s = H(x = $.x) catch when { case $.x == 1 => { } case _ => {", "} }"),
+    ],
+)
+def test_blocks_just_not_too_deep_compile_to_json(opening: str, closing: str) -> None:
+    depth = MAX_EXPRESSION_DEPTH - 2
+    inner = f"s = H(x = {'[' * depth + ']' * depth})"
+    blocks = opening * (MAX_BLOCK_DEPTH - 1) + inner + closing * (MAX_BLOCK_DEPTH - 1)
+    checked = check_texts([(f"namespace a {{ facet H(x: Json) facet F(x: Json) andThen {{ {blocks} }} }}", None)])
+
+    assert not checked.has_errors
+    assert json.loads(emit_json(checked.program))["type"] == "Program"
+
+
 def test_a_long_chain_of_concatenations_is_not_deep() -> None:
     assert check_texts([('facet F(x: String = "a"' + ' ++ "a"' * 5_000 + ")", None)]).diagnostics == ()
 
 
-def test_no_mutation_of_a_program_is_more_than_a_diagnostic() -> None:
+@pytest.mark.parametrize("program", [EVERYTHING, WHOLE_LANGUAGE], ids=["values", "blocks"])
+def test_no_mutation_of_a_program_is_more_than_a_diagnostic(program: str) -> None:
     chance = random.Random(20240601)
-    original = EVERYTHING.encode()
-    alphabet = b'{}()[]$.=+-*/%"\\;:,#_ \n\tax1\xc3\xa9\xff\x00<>!&|'
-    for _ in range(1_500):
+    original = program.encode()
+    alphabet = b"{}()[]$.=+-*/%\"\\';:,#_ \n\tax1\xc3\xa9\xff\x00<>!&|"
+    for _ in range(1_000):
         mutant = bytearray(original)
         for _ in range(chance.randint(1, 4)):
             place = chance.randrange(len(mutant))

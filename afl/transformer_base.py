@@ -1,0 +1,94 @@
+"""What all parts of the tree builder share: lists, places, depths and refusals."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from afl import ast
+from afl.diagnostics import Diagnostic, Severity
+from afl.errors import ParseError
+from afl.grammar.lexer import MULTILINE, Token
+
+#: How deep expressions, blocks and types may nest. The tree is walked by recursive code here and in every
+#: consumer of the compiled JSON, so the limit is far below what Python's stack takes.
+MAX_EXPRESSION_DEPTH = 128
+MAX_BLOCK_DEPTH = 32
+MAX_TYPE_DEPTH = 32
+
+Values = list[Any]
+
+
+class NodeBuilder:
+    """The callbacks for lists, and what the callbacks of others need."""
+
+    def __init__(self, source_id: str | None) -> None:
+        self._source_id = source_id
+        # Depth of compound nodes, by identity: every node stays alive until the parse is over.
+        self._depths: dict[int, int] = {}
+
+    # -- lists --------------------------------------------------------------------------------------------------------
+
+    def empty_list(self, values: Values, first: Token, last: Token) -> list[Any]:
+        return []
+
+    def one(self, values: Values, first: Token, last: Token) -> list[Any]:
+        return [values[0]]
+
+    def one_after_word(self, values: Values, first: Token, last: Token) -> list[Any]:
+        return [values[1]]
+
+    def append(self, values: Values, first: Token, last: Token) -> list[Any]:
+        items: list[Any] = values[0]
+        items.append(values[1])
+        return items
+
+    def append_after_comma(self, values: Values, first: Token, last: Token) -> list[Any]:
+        items: list[Any] = values[0]
+        items.append(values[2])
+        return items
+
+    def extend(self, values: Values, first: Token, last: Token) -> list[Any]:
+        items: list[Any] = values[0]
+        items.extend(values[1])
+        return items
+
+    def skip_separator(self, values: Values, first: Token, last: Token) -> object:
+        return values[0]
+
+    # -- places, depths, refusals -------------------------------------------------------------------------------------
+
+    def _span(self, first: Token, last: Token) -> ast.SourceLocation:
+        kind, text, line, column = last
+        if kind in MULTILINE and "\n" in text:
+            line, column = last.end()
+        else:
+            column += len(text)
+        # What SourceLocation(...) comes down to, at half its cost; one is made for every node.
+        return tuple.__new__(ast.SourceLocation, (first[2], first[3], line, column, self._source_id))
+
+    def _deepen(self, node: object, children: list[Any], limit: int, what: str, at: Token) -> None:
+        """Note the depth of a node, and refuse the program where it gets too deep."""
+        depths = self._depths
+        depth = 1 + max([depths.get(id(child), 0) for child in children], default=0)
+        if depth > limit:
+            self._refuse(
+                f"syntax: {what} are nested too deeply here",
+                at,
+                f"at most {limit} levels; give parts of it to steps of their own",
+            )
+        depths[id(node)] = depth
+
+    def _refuse(self, message: str, at: Token, hint: str) -> NoReturn:
+        end_line, end_column = at.end()
+        diagnostic = Diagnostic(
+            code="PARSE_ERROR",
+            severity=Severity.ERROR,
+            message=message,
+            line=at.line,
+            column=at.column,
+            end_line=end_line,
+            end_column=end_column,
+            source_id=self._source_id,
+            hint=hint,
+        )
+        raise ParseError(message, at.line, at.column, self._source_id, diagnostic=diagnostic)
