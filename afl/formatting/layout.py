@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from afl.comments import PieceKind
 from afl.formatting.script_bodies import moved_body
 from afl.formatting.tokens import Comment, Token
 
 #: Columns that a line may take, and blanks of one level.
-WIDTH = 120
+WIDTH = 100
 INDENT = 4
+
+#: Kinds of token that may hold line ends.
+_MULTILINE = (PieceKind.STRING, PieceKind.RAW_BODY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class Text:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: there is one for every token, and that would cost three times as much
 class Code:
     """A token of the source with its comments; `own_line` says that it is the first of its line by layout."""
 
@@ -53,22 +56,81 @@ class IfBroken:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
 class Indent:
     """Lines that begin inside stand one level deeper."""
 
-    parts: Sequence[Document]
+    __slots__ = ("parts", "shape")
+    __match_args__ = ("parts",)
+
+    def __init__(self, parts: Sequence[Document]) -> None:
+        self.parts = parts
+        self.shape = _shape(parts)
 
 
-@dataclass(frozen=True, slots=True)
 class Group:
-    """Laid out on one line if it fits there and nothing in it forces a line end."""
+    """Laid out on one line if it fits there and nothing in it forces a line end; `broken` does so by itself.
 
-    parts: Sequence[Document]
-    broken: bool = False
+    A group that `gives_way` is broken before one in front of it is.
+    """
+
+    __slots__ = ("broken", "gives_way", "parts", "shape")
+    __match_args__ = ("parts",)
+
+    def __init__(self, parts: Sequence[Document], *, broken: bool = False, gives_way: bool = False) -> None:
+        self.parts = parts
+        self.gives_way = gives_way
+        self.shape = _shape(parts)
+        self.broken = broken or self.shape.broken
 
 
 Document: TypeAlias = "Text | Code | CommentLines | Line | IfBroken | Indent | Group"
+
+
+class _Shape(NamedTuple):
+    """What decides whether documents in a row can stand on one line; found once, as they are made."""
+
+    #: A comment or a hard line end inside leaves no way to do so.
+    broken: bool
+    #: Something in them is more than a gap.
+    solid: bool
+    #: A comment behind their last token takes the rest of its line, whatever follows them.
+    open: bool
+    #: Columns they take on one line; None if a text inside has several lines.
+    width: int | None
+
+
+def _shape(parts: Sequence[Document]) -> _Shape:
+    broken = solid = pending = manifold = False
+    width = 0
+    for part in parts:
+        if isinstance(part, Code):
+            token = part.token
+            broken = broken or pending
+            solid, pending = True, False
+            if not token.leading and not token.trailing and token.kind not in _MULTILINE:
+                width += len(token.text)
+                continue
+            broken = broken or any(comment.starts_line or comment.takes_the_line for comment in token.leading)
+            pending = any(comment.takes_the_line for comment in token.trailing)
+            texts = list(_inline_texts(token))
+            width += sum(map(len, texts))
+            manifold = manifold or any("\n" in text for text in texts)
+        elif isinstance(part, Group | Indent):
+            inner = part.shape
+            broken = broken or inner.broken or (isinstance(part, Group) and part.broken) or (pending and inner.solid)
+            if inner.solid:
+                solid, pending = True, inner.open
+            manifold = manifold or inner.width is None
+            width += inner.width or 0
+        elif isinstance(part, Text):
+            width += len(part.text)
+        elif isinstance(part, Line):
+            width += len(part.flat)
+            broken, solid = broken or part.hard, solid or part.hard
+        elif isinstance(part, CommentLines):
+            broken = solid = True
+    return _Shape(broken, solid, pending, None if manifold else width)
+
 
 _Task = tuple[int, bool, Document]
 
@@ -97,12 +159,12 @@ class _Renderer:
             indent, broken, part = stack.pop()
             self._indent = indent * INDENT
             match part:
+                case Code():
+                    self._code(part)
                 case Text(" "):
                     self._wants_blank = True
                 case Text(text):
                     self._write(text)
-                case Code():
-                    self._code(part)
                 case CommentLines(comments):
                     for number, comment in enumerate(comments):
                         self._end_line(blank=comment.blank_before and number > 0)
@@ -120,7 +182,7 @@ class _Renderer:
                     stack.extend((indent + 1, broken, item) for item in reversed(inner))
                 case Group(inner):
                     # What is in a group on one line is on that line too.
-                    split = broken and (part.broken or _forces_break(part) or not self._fits(part, stack))
+                    split = broken and (part.broken or not self._fits(part, stack))
                     stack.extend((indent, split, item) for item in reversed(inner))
         self._end_line()
         return "".join(self._out)
@@ -196,6 +258,14 @@ class _Renderer:
                 pending.append((rest[behind][1], rest[behind][2]))
             broken, part = pending.pop()
             match part:
+                case Code(token):
+                    if not token.leading and not token.trailing and token.kind not in _MULTILINE:
+                        left -= len(token.text)
+                        continue
+                    for text in _inline_texts(token):
+                        left -= len(text.partition("\n")[0])
+                        if "\n" in text:
+                            return left >= 0
                 case Text(text):
                     left -= len(text)
                 case IfBroken(text):
@@ -207,57 +277,20 @@ class _Renderer:
                 case Indent(inner):
                     pending.extend((broken, item) for item in reversed(inner))
                 case Group(inner):
-                    split = part is not group and (part.broken or _forces_break(part))
-                    pending.extend((split, item) for item in reversed(inner))
+                    split = part is not group and (part.broken or (part.gives_way and broken))
+                    if split or part.shape.width is None:
+                        pending.extend((split, item) for item in reversed(inner))
+                    else:
+                        left -= part.shape.width
                 case CommentLines():
                     return True
-                case Code(token):
-                    for text in _inline_texts(token):
-                        left -= len(text.partition("\n")[0])
-                        if "\n" in text:
-                            return left >= 0
         return False
 
 
 def _inline_texts(token: Token) -> Iterator[str]:
     yield from (comment.text + " " for comment in token.leading)
-    yield token.text
+    yield "{\n" if token.kind is PieceKind.RAW_BODY and "\n" in token.text else token.text
     yield from (" " + comment.text for comment in token.trailing if comment.kind is not PieceKind.LINE_COMMENT)
-
-
-def _forces_break(group: Group) -> bool:
-    """Whether a comment or a hard line end inside leaves no way to lay the group out on one line.
-
-    A comment behind the group's last token ends the line after the group, not inside it.
-    """
-    last: Token | None = None
-    for part in _flattened(group.parts):
-        if last is not None and any(comment.takes_the_line for comment in last.trailing):
-            return True
-        match part:
-            case Code(token):
-                if any(comment.starts_line or comment.takes_the_line for comment in token.leading):
-                    return True
-                last = token
-            case CommentLines():
-                return True
-            case Line(hard=True):
-                return True
-            case _:
-                continue
-    return False
-
-
-def _flattened(parts: Sequence[Document]) -> Iterator[Document]:
-    for part in parts:
-        if isinstance(part, Group):
-            if part.broken:
-                yield Line(hard=True)
-            yield from _flattened(part.parts)
-        elif isinstance(part, Indent):
-            yield from _flattened(part.parts)
-        elif isinstance(part, Code | CommentLines) or (isinstance(part, Line) and part.hard):
-            yield part
 
 
 def _aligned(comment: str, indent: int) -> str:

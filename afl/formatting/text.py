@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from afl.comments import Piece, PieceKind, pieces
 from afl.errors import AFLError
-from afl.formatting.arranger import Arranger, UnknownConstruct
+from afl.formatting.arranger import Arranger
 from afl.formatting.layout import render
-from afl.formatting.script_bodies import script_code
+from afl.formatting.reader import UnknownConstruct
 from afl.formatting.tokens import tokens_of
+from afl.grammar.script_bodies import script_code
 
 #: A comment that moves to another line can let its neighbours move too, so the layout is repeated until it rests.
 MAX_PASSES = 12
@@ -26,26 +27,30 @@ class FormatRefused(AFLError):
 def format_text(text: str) -> str:
     """Return the text in the one layout of the language.
 
-    The text has to be valid. Raises FormatRefused for a construct that the formatter does not know.
+    The text has to be valid. Raises FormatRefused where it is not, or is nested too deeply.
     """
-    formatted = _pass(text)
+    before = pieces(text)
+    formatted = _arranged(before)
+    if formatted == text:
+        return text
     for _ in range(MAX_PASSES):
-        again = _pass(formatted)
+        after = pieces(formatted)
+        if _program_of(before) != _program_of(after) or _comments_of(before) != _comments_of(after):
+            raise FormatRefused("the result would not be the same program")
+        again = _arranged(after)
         if again == formatted:
             return formatted
-        formatted = again
+        formatted, before = again, after
     raise FormatRefused("its comments find no place to rest")
 
 
-def _pass(text: str) -> str:
+def _arranged(text: list[Piece]) -> str:
     try:
-        formatted = render(Arranger(tokens_of(text)).program())
+        return render(Arranger(tokens_of(text)).program())
     except UnknownConstruct as unknown:
         raise FormatRefused(str(unknown), unknown.line) from None
-    before, after = pieces(text), pieces(formatted)
-    if _program_of(before) != _program_of(after) or _comments_of(before) != _comments_of(after):
-        raise FormatRefused("the result would not be the same program")
-    return formatted
+    except RecursionError:
+        raise FormatRefused("it is nested too deeply") from None
 
 
 def _program_of(text: list[Piece]) -> list[tuple[PieceKind, str]]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from afl.comments import Piece, PieceKind, pieces
+from afl.comments import Piece, PieceKind
 
 _CLOSERS = frozenset({")", "]", "}", ",", ""})
+
+#: Words that open what a doc comment may belong to.
+_DOCUMENTED = frozenset({"namespace", "facet", "event", "workflow", "schema"})
 
 
 @dataclass(slots=True)
@@ -34,39 +37,54 @@ class Token:
 
     kind: PieceKind
     text: str
-    line: int = 0
-    column: int = 0
-    leading: list[Comment] = field(default_factory=list)
-    trailing: list[Comment] = field(default_factory=list)
+    line: int
     #: An empty line, a line end, stands before the token and its leading comments.
-    blank_before: bool = False
-    starts_line: bool = False
+    blank_before: bool
+    starts_line: bool
+    leading: tuple[Comment, ...] = ()
+    trailing: tuple[Comment, ...] = ()
     #: An empty line stands between the leading comments and the token.
     blank_inside: bool = False
 
 
-def tokens_of(text: str) -> list[Token]:
-    """Return the tokens of a text with their comments attached; the last token is the end."""
+def tokens_of(pieces: Sequence[Piece]) -> list[Token]:
+    """Return the tokens among the pieces of a text with their comments attached; the last token is the end."""
     found: list[Token] = []
     waiting: list[Piece] = []
-    lost_line_ends = 0
-    for piece in pieces(text):
-        if piece.text == ";" and piece.kind is PieceKind.MARK:
+    lost_line_ends = cut_off = 0
+    for piece in pieces:
+        if piece.text == ";":
             lost_line_ends += piece.line_ends_before
+            cut_off = len(waiting)
             continue
-        piece = piece._replace(line_ends_before=piece.line_ends_before + lost_line_ends)
-        lost_line_ends = 0
+        if lost_line_ends:
+            piece = piece._replace(line_ends_before=piece.line_ends_before + lost_line_ends)
+            lost_line_ends = 0
         if piece.is_comment:
             waiting.append(piece)
-            continue
-        _attach(found, waiting, piece)
-        waiting = []
+        elif waiting:
+            if cut_off and piece.text in _DOCUMENTED:
+                _keep_apart(waiting, cut_off)
+            _attach(found, waiting, piece)
+            waiting = []
+        else:
+            gap = piece.line_ends_before
+            found.append(Token(piece.kind, piece.text, piece.line, gap > 1, gap > 0))
+        if not waiting:
+            cut_off = 0
     return found
+
+
+def _keep_apart(comments: list[Piece], cut_off: int) -> None:
+    """Let a `;` stay that keeps a doc comment among the first `cut_off` comments from the declaration behind them."""
+    docs = [number for number, comment in enumerate(comments) if comment.kind is PieceKind.DOC_COMMENT]
+    if docs and docs[-1] < cut_off:
+        last = comments[docs[-1]]
+        comments[docs[-1]] = last._replace(text=last.text + " ;")
 
 
 def _attach(found: list[Token], waiting: Sequence[Piece], piece: Piece) -> None:
     behind = _how_many_trail(waiting, piece) if found else 0
-    following = [*waiting, piece][1:]
     attached = [
         Comment(
             comment.text,
@@ -75,11 +93,11 @@ def _attach(found: list[Token], waiting: Sequence[Piece], piece: Piece) -> None:
             starts_line=comment.line_ends_before > 0,
             ends_line=after.line_ends_before > 0,
         )
-        for comment, after in zip(waiting, following, strict=True)
+        for comment, after in zip(waiting, [*waiting[1:], piece], strict=True)
     ]
     if behind:
-        found[-1].trailing.extend(attached[:behind])
-    leading = attached[behind:]
+        found[-1].trailing = tuple(attached[:behind])
+    leading = tuple(attached[behind:])
     opener = leading[0] if leading else None
     own_gap = piece.line_ends_before
     found.append(
@@ -87,10 +105,9 @@ def _attach(found: list[Token], waiting: Sequence[Piece], piece: Piece) -> None:
             piece.kind,
             piece.text,
             piece.line,
-            piece.column,
-            leading=leading,
             blank_before=opener.blank_before if opener else own_gap > 1,
             starts_line=opener.starts_line if opener else own_gap > 0,
+            leading=leading,
             blank_inside=opener is not None and own_gap > 1 and leading[-1].kind is not PieceKind.DOC_COMMENT,
         )
     )

@@ -1,54 +1,13 @@
 """The formatter: one layout, the same program, every comment."""
 
-from random import Random
+import sys
 
 import pytest
 
-from afl.comments import COMMENT_KINDS, PieceKind, doc_comments, pieces
-from afl.compiler import compile_text
+from afl.comments import PieceKind, pieces
+from afl.emitter import emit_dict
 from afl.formatting import FormatRefused, format_text
-from tests.random_programs.generator import generate
-
-from .programs import BILLING, EVERYTHING, ROOMS
-
-_COMMENTS = ("// line {n}\n", "/* block {n} */", "\n/* own\n   lines {n} */\n", "/** doc {n} */", "\n// own {n}\n")
-
-
-def _disturbed(text: str, random: Random) -> str:
-    """The same program with other line ends and blanks, and with comments between any two tokens."""
-    parts: list[str] = []
-    for n, piece in enumerate(pieces(text)):
-        gap = random.choice([" ", " ", "\n", "\n\n\n", "\t"])
-        if random.random() < 0.15:
-            gap += random.choice(_COMMENTS).format(n=n) + random.choice([" ", "\n"])
-        parts += [gap, piece.text]
-    return "".join(parts)
-
-
-def _comments(text: str) -> list[str]:
-    return [" ".join(piece.text.split()) for piece in pieces(text) if piece.kind in COMMENT_KINDS]
-
-
-def _compiled(text: str) -> object:
-    return compile_text(text, include_locations=False).program_json
-
-
-@pytest.mark.parametrize("text", [BILLING, ROOMS, EVERYTHING, *(generate(seed).text for seed in range(30))])
-def test_formatting_keeps_the_program_and_changes_nothing_the_second_time(text: str) -> None:
-    once = format_text(text)
-
-    assert _compiled(once) == _compiled(text)
-    assert format_text(once) == once
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_comments_between_any_two_tokens_stay_in_order_and_do_not_move_again(seed: int) -> None:
-    text = _disturbed(generate(seed).text, Random(seed))
-    once = format_text(text)
-
-    assert _comments(once) == _comments(text)
-    assert _compiled(once) == _compiled(text)
-    assert format_text(once) == once
+from afl.parser import parse
 
 
 def test_a_long_list_has_one_item_on_a_line() -> None:
@@ -63,11 +22,12 @@ def test_a_long_list_has_one_item_on_a_line() -> None:
 
 def test_separators_become_lines_and_declarations_with_a_body_stand_apart() -> None:
     text = (
-        "namespace a{use b;;facet F(x:Int=-1)\nworkflow W()andThen{s=F( x = 1+2*3 );"
-        "yield W()}facet G()}namespace b{}"
+        "namespace a{use b;;facet F(x:Int=-1)\nworkflow W()andThen{s=F( x = 1+2*3 );yield W()}facet G()}namespace b{}"
     )
 
-    assert format_text(text) == """\
+    assert (
+        format_text(text)
+        == """\
 namespace a {
     use b
 
@@ -83,12 +43,15 @@ namespace a {
 
 namespace b { }
 """
+    )
 
 
 def test_comments_stay_with_what_they_are_about() -> None:
     text = "// head\n\nnamespace a { // spaces\n/** What F is. */ facet F(x: Int, // first\ny: Int)\n// last\n}"
 
-    assert format_text(text) == """\
+    assert (
+        format_text(text)
+        == """\
 // head
 
 namespace a { // spaces
@@ -100,6 +63,14 @@ namespace a { // spaces
     // last
 }
 """
+    )
+
+
+def test_a_separator_stays_where_it_keeps_a_doc_comment_from_a_declaration() -> None:
+    assert format_text("facet F() /** no one's */ ; facet G()") == "facet F()\n/** no one's */ ;\nfacet G()\n"
+    assert format_text("facet F() /** no one's */ ; /** G's */ facet G()") == (
+        "facet F()\n/** no one's */\n/** G's */\nfacet G()\n"
+    )
 
 
 def test_an_empty_text_stays_empty() -> None:
@@ -115,15 +86,151 @@ def test_what_the_formatter_does_not_know_is_refused_with_its_line() -> None:
 def test_a_script_in_braces_moves_as_a_whole() -> None:
     text = 'facet F(x: Int) script python {\n  if "}" in x:\n    y = 1\n\n  # }\n}'
 
-    assert format_text(text) == (
-        'facet F(x: Int) script python {\n    if "}" in x:\n      y = 1\n\n    # }\n}\n'
+    assert format_text(text) == ('facet F(x: Int) script python {\n    if "}" in x:\n      y = 1\n\n    # }\n}\n')
+
+
+def test_code_beside_the_brace_of_a_script_gets_a_line_of_its_own() -> None:
+    text = "facet F() andThen script { a = 1\n      if a:\n        b = 2\n}"
+
+    assert format_text(text) == ("facet F() andThen script {\n    a = 1\n    if a:\n      b = 2\n}\n")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "\"result['a']  =  1\n  # as it is\"",
+        '{ text = """\n      kept\n   kept"""\n  x = {"}": 1}\n   \n  \n}',
+        "{\n\tif x:\n\t\ty = '{' # }\n    \n}",
+        "{x = 1  }",
+        "{\r\n    x = 1\r\n}",
+    ],
+)
+def test_the_code_of_a_script_is_never_changed(script: str) -> None:
+    text = f"namespace a {{ facet F(x: Int) script python {script} andThen script {script} }}"
+    once = format_text(text)
+
+    assert _scripts(once) == _scripts(text)
+    assert format_text(once) == once
+
+
+def _scripts(text: str) -> object:
+    (facet,) = parse(text).namespaces[0].facets
+    return emit_dict(facet, include_locations=False)
+
+
+def test_mixins_that_do_not_fit_stand_below_each_other_and_the_body_begins_a_line() -> None:
+    text = (
+        "event facet Pull(url: String) => (rows: Json) with Retry(times = 5) as retry with Timeout(minutes = 2, "
+        "seconds = 30) catch { p = Pull(url = $.url, whole = true) with Retry(times = 50) as retry with "
+        "Timeout(minutes = 2) andThen { x = Y() yield Z() } }"
+    )
+
+    assert (
+        format_text(text)
+        == """\
+event facet Pull(url: String) => (rows: Json)
+    with Retry(times = 5) as retry
+    with Timeout(minutes = 2, seconds = 30)
+catch {
+    p = Pull(url = $.url, whole = true)
+        with Retry(times = 50) as retry
+        with Timeout(minutes = 2)
+    andThen {
+        x = Y()
+        yield Z()
+    }
+}
+"""
     )
 
 
-def test_a_doc_comment_belongs_to_the_declaration_behind_it() -> None:
-    text = "/** first */ /** F */ /* more */ facet F() /** a */\nnamespace a { /** S */\nschema S { /** - */ x: Int } }"
+def test_of_parameters_and_returns_the_longer_list_is_broken_first() -> None:
+    few, many = "a: Int", ", ".join(f"number_{n}: [Double]" for n in range(5))
+    broken = "".join(f"    {slot},\n" for slot in many.split(", "))
 
-    assert doc_comments(text) == {(1, 34): "/** F */", (2, 1): "/** a */", (3, 1): "/** S */"}
+    assert format_text(f"facet F({few}) => ({many})") == f"facet F({few}) => (\n{broken})\n"
+    assert format_text(f"facet F({many}) => ({few})") == f"facet F(\n{broken}) => ({few})\n"
+
+
+def test_lines_have_a_hundred_columns() -> None:
+    fits = f'facet F(x: String = "{"x" * 77}")\n'
+
+    assert len(fits) == 101
+    assert format_text(fits) == fits
+    assert format_text(fits.replace("F", "FF")).startswith("facet FF(\n")
+
+
+def test_cases_and_clauses_are_laid_out_like_blocks() -> None:
+    text = (
+        "workflow W() andThen when { case $.a>1&&!$.b => { yield W(x=1) } case _ => {} } andThen foreach r in $.rows "
+        '{ s=F(r=r) catch when { case s.error=="" => { sys.log(text=s.error) } case _ => {} } } catch { yield W() }'
+    )
+
+    assert (
+        format_text(text)
+        == """\
+workflow W() andThen when {
+    case $.a > 1 && !$.b => { yield W(x = 1) }
+    case _ => { }
+} andThen foreach r in $.rows {
+    s = F(r = r) catch when {
+        case s.error == "" => { sys.log(text = s.error) }
+        case _ => { }
+    }
+} catch { yield W() }
+"""
+    )
+
+
+def test_a_broken_assertion_gets_no_comma_which_it_may_not_have() -> None:
+    text = f"workflow W() andThen {{ sys.assert({' && '.join(['$.number_of_rows > 0'] * 5)}) }}"
+    formatted = format_text(text)
+
+    assert "sys.assert(\n        $.number_of_rows > 0\n            && $" in formatted
+    assert "> 0\n    )" in formatted
+
+
+def test_signs_in_a_row_are_not_joined_to_another_operator() -> None:
+    assert format_text("facet F(x: Int = 1 - - + + - 2)") == "facet F(x: Int = 1 - -+ +-2)\n"
+
+
+def test_schema_fields_get_commas() -> None:
+    assert format_text("schema S { a: Int b: Int; c: Int }") == "schema S { a: Int, b: Int, c: Int }\n"
+    assert format_text("schema S {\na: Int b: Int }") == "schema S {\n    a: Int,\n    b: Int,\n}\n"
+
+
+def test_a_header_namespace_stands_over_declarations_that_are_not_indented() -> None:
+    text = "namespace a . b use c implicit i = F(x=1) facet F(x:Int)"
+
+    assert format_text(text) == "namespace a.b\n\nuse c\n\nimplicit i = F(x = 1)\nfacet F(x: Int)\n"
+
+
+def test_a_text_that_is_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(FormatRefused, match="nested too deeply"):
+        format_text(f"facet F(x: Int = {'(' * 5000}1{')' * 5000})")
+
+
+def test_a_long_text_takes_time_in_proportion() -> None:
+    def calls(times: int) -> int:
+        """Count the function calls, which no other process disturbs."""
+        count = 0
+
+        def count_call(frame: object, event: str, argument: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        text = "facet F(x: Int = (1 + 2) * 3 /* c */, y: [[Int]]) // d\n" * times
+        sys.setprofile(count_call)
+        try:
+            format_text(text)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(160) / calls(40) < 4.4
+
+
+def test_a_comment_of_marks_alone_is_no_doc_comment() -> None:
     assert [piece.kind for piece in pieces("/**/ /***/")] == [
         PieceKind.BLOCK_COMMENT, PieceKind.DOC_COMMENT, PieceKind.END,
     ]  # fmt: skip
