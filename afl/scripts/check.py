@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from afl.scripts.vocabulary import MODULES, is_missing_builtin, is_refused_name, is_refused_text
@@ -82,6 +82,9 @@ def check_script(code: str) -> ScriptCheck:
         # A null byte, or nesting that Python's own parser gives up on.
         return _unreadable(str(error) or "the code is nested too deeply", 1, 1)
     problems = [*_refusals(nodes), *_missing_builtins(nodes)]
+    if not code.isascii():
+        lines = code.split("\n")
+        problems = [_in_characters(problem, lines) for problem in problems]
     problems.sort(key=lambda problem: (problem.line, problem.column))
     assigned, result_is_open = _result_names(nodes)
     return ScriptCheck(problems=tuple(problems), assigned=assigned, result_is_open=result_is_open, tree=tree)
@@ -90,6 +93,13 @@ def check_script(code: str) -> ScriptCheck:
 def _unreadable(message: str, line: int, column: int) -> ScriptCheck:
     problem = ScriptProblem(kind=ProblemKind.SYNTAX, message=message, line=max(line, 1), column=max(column, 1))
     return ScriptCheck(problems=(problem,), assigned=frozenset(), result_is_open=True, tree=None)
+
+
+def _in_characters(problem: ScriptProblem, lines: Sequence[str]) -> ScriptProblem:
+    """The same problem with its column counted in characters: Python's tree counts bytes."""
+    line = lines[problem.line - 1] if problem.line <= len(lines) else ""
+    before = line.encode(errors="surrogatepass")[: problem.column - 1]
+    return replace(problem, column=len(before.decode(errors="ignore")) + 1)
 
 
 def _problem(kind: ProblemKind, message: str, node: ast.AST) -> ScriptProblem:

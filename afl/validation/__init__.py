@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from afl.ast import Program
 from afl.diagnostics import Diagnostic
+from afl.validation.declarations import DeclarationChecker
 from afl.validation.findings import Findings
 from afl.validation.recursion import check_recursion
 from afl.validation.rules import RULES, Rule
-from afl.validation.statements import StatementChecker
+from afl.validation.statements import ScopeObserver
 from afl.validation.symbols import Symbols
 
-__all__ = ["RULES", "Rule", "validate_program"]
+__all__ = ["RULES", "Examined", "Rule", "examine_program", "validate_program"]
+
+
+class Examined(NamedTuple):
+    """What the rules find in a program, and what its names mean."""
+
+    diagnostics: list[Diagnostic]
+    symbols: Symbols
 
 
 def validate_program(program: Program) -> list[Diagnostic]:
     """Return everything that the rules find, all errors and warnings, ordered by source and place."""
+    return examine_program(program).diagnostics
+
+
+def examine_program(program: Program, observer: ScopeObserver | None = None) -> Examined:
+    """Validate a program and return the symbols too; `observer` is told which scope its blocks see."""
     findings = Findings()
     symbols = Symbols(program, findings)
-    checker = StatementChecker(symbols, findings)
+    checker = DeclarationChecker(symbols, findings, observer)
+    checker.check_implicits()
     for signature in symbols.all:
         checker.check(signature)
     check_recursion(symbols, findings)
     # Texts keep the order in which they were given, as far as the tree still shows it.
     order: dict[str | None, int] = {}
-    for node in [*program.namespaces, *(signature.node for signature in symbols.all)]:
+    implicits = (implicit for implicit, _ in symbols.implicits)
+    for node in [*program.namespaces, *(signature.node for signature in symbols.all), *implicits]:
         order.setdefault(node.location.source_id if node.location else None, len(order))
-    return sorted(findings.diagnostics, key=lambda item: (order.get(item.source_id, -1), *item.sort_key()))
+    ordered = sorted(findings.diagnostics, key=lambda item: (order.get(item.source_id, -1), *item.sort_key()))
+    return Examined(ordered, symbols)

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from afl import ast
+from afl.validation.bare_steps import BareSteps
 from afl.validation.findings import Findings, listed
-from afl.validation.scopes import Scope
-from afl.validation.symbols import Slot, Symbols
+from afl.validation.scopes import Scope, Step
+from afl.validation.signatures import UNKNOWN, Slot
+from afl.validation.symbols import Symbols
 from afl.validation.value_types import (
     ARITHMETIC,
     BOOLEAN,
@@ -29,7 +31,9 @@ class ExpressionChecker:
 
     def __init__(self, symbols: Symbols, findings: Findings) -> None:
         self._symbols = symbols
+        self._findings = findings
         self._report = findings.report
+        self._bare_steps = BareSteps(symbols, findings)
         self._checks: dict[type, Callable[[Any, Scope], ValueType | None]] = {
             ast.Literal: self._literal,
             ast.Reference: self._reference,
@@ -45,13 +49,23 @@ class ExpressionChecker:
         """Report what is wrong with an expression; return its type, None if it is not known."""
         return self._checks[type(expression)](expression, scope)
 
+    def check_boolean(self, expression: ast.Expression, scope: Scope, rule: str) -> None:
+        """Report a condition that is known to be something else than a Boolean."""
+        found = self.check(expression, scope)
+        if found is not None and found != BOOLEAN:
+            self._report(rule, expression.location, found=found)
+
     def check_against(self, expression: ast.Expression, slot: Slot | None, name: str, scope: Scope) -> None:
-        """Check a value that is given to a parameter, return or field."""
-        if isinstance(expression, ast.Reference) and self._is_schema_value(expression, slot, scope):
-            self._report("NOT_AVAILABLE bare step", expression.location, name=expression.path[0])
-            return
-        self.check(expression, scope)
+        """Check a value that is given to a parameter, return or field; slot None if that is not known."""
+        if isinstance(expression, ast.Reference):
+            step = _bare_step(expression, scope)
+            if step is not None:
+                self._bare_steps.check(expression, step, slot, name)
+                return
+        found = self.check(expression, scope)
         self.check_constant(expression, slot, name)
+        if slot is not None and found is not None and found.name == "step":
+            self._bare_steps.check_passed_on(expression, found, slot, name)
 
     def check_constant(self, expression: ast.Expression, slot: Slot | None, name: str) -> None:
         """Report a constant that contradicts the declared type it is given to."""
@@ -99,8 +113,8 @@ class ExpressionChecker:
 
     def _check_ordering(self, node: ast.BinaryExpr, left: ValueType | None, right: ValueType | None) -> None:
         for operand, found in ((node.left, left), (node.right, right)):
-            if found is not None and (found == BOOLEAN or found.schema):
-                rule = "TYPE_ORDERED_COMPARISON_SCHEMA" if found.schema else "TYPE_ORDERED_COMPARISON_BOOLEAN"
+            if found is not None and (found == BOOLEAN or found.is_object):
+                rule = "TYPE_ORDERED_COMPARISON_SCHEMA" if found.is_object else "TYPE_ORDERED_COMPARISON_BOOLEAN"
                 self._report(rule, operand.location, operator=node.operator, found=found)
                 break
 
@@ -160,14 +174,20 @@ class ExpressionChecker:
     # -- references ---------------------------------------------------------------------------------------------------
 
     def _reference(self, node: ast.Reference, scope: Scope) -> ValueType | None:
-        if node.is_input:
-            slot = scope.input(node.path[0])
-            if slot is None:
-                known = listed([f"$.{name}" for name in scope.input_names()])
-                self._report("REF_INVALID_INPUT", node.location, name=node.path[0], known=known)
-                return None
-            return self._walk(slot.type, node, 1)
-        return self._step_reference(node, scope)
+        if not node.path:
+            self._report("REF_INVALID_STEP_FORMAT empty", node.location)
+            return None
+        if not node.is_input:
+            return self._step_reference(node, scope)
+        name = node.path[0]
+        slot = scope.input(name)
+        if slot is None:
+            known = scope.input_names()
+            hint = self._findings.did_you_mean(name, known)
+            listing = listed(f"$.{item}" for item in known)
+            self._report("REF_INVALID_INPUT", node.location, hint=hint, name=name, known=listing)
+            return None
+        return self._walk(slot.type, node, 1)
 
     def _step_reference(self, node: ast.Reference, scope: Scope) -> ValueType | None:
         name = node.path[0]
@@ -181,13 +201,19 @@ class ExpressionChecker:
         if len(node.path) == 1:
             self._report("REF_INVALID_STEP_FORMAT", node.location, name=name)
             return None
-        if step.callee is None:
-            return None
-        readable = step.callee.readable()
-        slot = readable.get(node.path[1])
+        attribute = node.path[1]
+        slot = step.attribute(attribute)
         if slot is None:
-            known = listed(readable)
-            self._report("REF_INVALID_STEP_ATTRIBUTE", node.location, step=name, attribute=node.path[1], known=known)
+            known = step.attribute_names()
+            hint = self._findings.did_you_mean(attribute, known)
+            self._report(
+                "REF_INVALID_STEP_ATTRIBUTE",
+                node.location,
+                hint=hint,
+                step=name,
+                attribute=attribute,
+                known=listed(known),
+            )
             return None
         return self._walk(slot.type, node, 2)
 
@@ -199,28 +225,43 @@ class ExpressionChecker:
         elif scope.is_sibling(name):
             self._report("REF_CROSS_BLOCK_STEP", node.location, name=name)
         else:
-            known = listed(scope.visible_steps())
-            hint = f"; write $.{name} for the parameter" if scope.input(name) is not None else ""
-            self._report("REF_UNDEFINED_STEP", node.location, name=name, known=known, hint=hint)
-
-    def _is_schema_value(self, node: ast.Reference, slot: Slot | None, scope: Scope) -> bool:
-        """Tell whether a bare step passes its schema's value on: part of the language, but not of this version."""
-        if node.is_input or len(node.path) != 1 or slot is None or not (slot.type is None or slot.type.schema):
-            return False
-        step = scope.step(node.path[0])
-        return step is not None and step.callee is not None and step.callee.is_schema
+            known = scope.visible_steps()
+            hint = scope.hint_for_unseen(name)
+            if hint is None and scope.input(name) not in (None, UNKNOWN):
+                hint = f"write $.{name} for the parameter"
+            hint = hint or self._findings.did_you_mean(name, known)
+            self._report("REF_UNDEFINED_STEP", node.location, hint=hint, name=name, known=listed(known))
 
     def _walk(self, found: ValueType | None, node: ast.Reference, start: int) -> ValueType | None:
-        """Follow the rest of a path through schemas, as far as types are known."""
-        for part in node.path[start:]:
-            if found is None or not found.schema:
+        """Follow the rest of a path through schemas, steps and maps of mixins, as far as types are known."""
+        for number in range(start, len(node.path)):
+            if found is None:
                 return None
-            slot = self._symbols.field_type(found, part)
+            part, slot = node.path[number], None
+            owner = self._symbols.named(found.facet or found.schema)
+            if owner is None:
+                return None
+            slot = owner.returns.get(part) if found.schema else owner.member(part)
             if slot is None:
-                self._report("SCHEMA_UNKNOWN_FIELD path", node.location, schema=found.schema, name=part)
+                known = list(owner.returns) if found.schema else owner.member_names()
+                rule = "SCHEMA_UNKNOWN_FIELD path" if found.schema else "REF_INVALID_FACET_REF_ATTRIBUTE"
+                self._report(
+                    rule,
+                    node.location,
+                    hint=self._findings.did_you_mean(part, known),
+                    path=("$." if node.is_input else "") + ".".join(node.path[:number]),
+                    owner=owner.name,
+                    name=part,
+                    known=listed(known),
+                )
                 return None
             found = slot.type
         return found
+
+
+def _bare_step(node: ast.Reference, scope: Scope) -> Step | None:
+    """Return the step that a reference without an attribute names, if it names one."""
+    return scope.step(node.path[0]) if not node.is_input and len(node.path) == 1 else None
 
 
 _OperandCheck = Callable[[ExpressionChecker, ast.BinaryExpr, ValueType | None, ValueType | None], None]

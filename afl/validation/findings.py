@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from afl.ast import SourceLocation
+from collections.abc import Collection, Iterable
+from difflib import SequenceMatcher
+
+from afl.ast import CallExpr, MixinCall, MixinSig, SourceLocation
+from afl.compiled import near_names
 from afl.diagnostics import Diagnostic
 from afl.validation.rules import RULES
+
+#: How many names all suggestions together are picked from. A text full of unknown names must not take minutes.
+MAX_COMPARED = 50_000
+
+#: From which likeness on, between 0 and 1, a name is suggested.
+MIN_LIKENESS = 0.6
+
+#: How many names a message lists.
+MAX_LISTED = 12
 
 
 class Findings:
@@ -12,9 +25,10 @@ class Findings:
 
     def __init__(self) -> None:
         self.diagnostics: list[Diagnostic] = []
+        self._compared = 0
 
-    def report(self, rule_key: str, place: SourceLocation | None, **facts: object) -> None:
-        """Add what a rule says; `facts` fill the blanks of its message."""
+    def report(self, rule_key: str, place: SourceLocation | None, *, hint: str | None = None, **facts: object) -> None:
+        """Add what a rule says; `facts` fill the blanks of its message, and a hint replaces the rule's own."""
         rule = RULES[rule_key]
         line, column, end_line, end_column, source_id = place or (None, None, None, None, None)
         self.diagnostics.append(
@@ -27,19 +41,38 @@ class Findings:
                 end_line=end_line,
                 end_column=end_column,
                 source_id=source_id,
-                hint=rule.hint,
+                hint=hint or rule.hint,
             )
         )
 
+    def did_you_mean(self, wanted: str, known: Collection[str]) -> str | None:
+        """Return a hint that names what looks like the wanted name; None if nothing does."""
+        self._compared += len(known)
+        if self._compared > MAX_COMPARED:
+            return None
+        near = [name for name in near_names(wanted, list(known)) if _look_alike(name, wanted)]
+        return f"did you mean {' or '.join(near)}?" if near else None
+
+
+def _look_alike(name: str, wanted: str) -> bool:
+    """Tell whether the last parts of two names are alike: a common namespace does not make two names similar."""
+    ratio = SequenceMatcher(None, name.rpartition(".")[2], wanted.rpartition(".")[2]).ratio()
+    return ratio >= MIN_LIKENESS
+
 
 def name_place(place: SourceLocation | None, name: str) -> SourceLocation | None:
-    """Return the place of the name that a node begins with."""
+    """Return the place of the word that a node begins with."""
     if place is None:
         return None
     return place._replace(end_line=place.line, end_column=place.column + len(name))
 
 
-def listed(names: object) -> str:
+def target_place(node: CallExpr | MixinSig | MixinCall) -> SourceLocation | None:
+    """Return the place of the name that a call or mixin calls."""
+    return name_place(node.location, node.name)
+
+
+def listed(names: Iterable[object]) -> str:
     """Return names for a message, at most a dozen of them."""
-    known = [str(name) for name in names] if isinstance(names, (list, tuple, set, dict)) else [str(names)]
-    return ", ".join(known[:12]) + (", ..." if len(known) > 12 else "") if known else "nothing"
+    known = [str(name) for name in names]
+    return ", ".join(known[:MAX_LISTED]) + (", ..." if len(known) > MAX_LISTED else "") if known else "nothing"

@@ -2,55 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from afl import ast
-from afl.compiled import CALLABLE, Kind
-from afl.validation.findings import Findings, name_place
-from afl.validation.symbols import Part, Signature, Symbols
+from afl.validation.findings import Findings, target_place
+from afl.validation.signatures import Signature
+from afl.validation.symbols import Symbols
 
-_Calls = dict[str, list[tuple[str, ast.CallExpr]]]
+_Call = ast.CallExpr | ast.MixinSig | ast.MixinCall
+_Calls = dict[str, list[tuple[str, _Call]]]
 
 
 def check_recursion(symbols: Symbols, findings: Findings) -> None:
     """Report each declaration on a cycle of calls, at the call that leads round it."""
     calls: _Calls = {
-        signature.qualified: [
-            (callee, call)
-            for call in _certain_calls(signature.node.body)
-            if (callee := _resolved(symbols, signature.part, call.name)) is not None
-        ]
+        signature.qualified: list(_certain_calls(signature, symbols.by_name))
         for signature in symbols.by_name.values()
-        if not isinstance(signature.node, ast.SchemaDecl)
+        if not signature.is_schema
     }
     component = _components(calls)
     for name, made in calls.items():
         for callee, call in made:
             if callee == name or component[callee] == component[name]:
-                findings.report("RECURSIVE_CALL", name_place(call.location, call.name), name=name, callee=callee)
+                findings.report("RECURSIVE_CALL", target_place(call), name=name, callee=callee)
                 break
 
 
-def _resolved(symbols: Symbols, part: Part, name: str) -> str | None:
-    # The statements have been checked: every callee is known to its part by now.
-    known = part.callees.get(name)
-    signature: Signature | None = known[0] if known else None
-    return signature.qualified if signature is not None and signature.kind in CALLABLE - {Kind.SCHEMA} else None
+def _certain_calls(signature: Signature, known_names: Container[str]) -> Iterator[tuple[str, _Call]]:
+    """Return what runs each time that a declaration runs: aliased mixins, and calls of its blocks."""
+    for mixin in signature.mixins:
+        if mixin.node.alias is not None and mixin.target is not None and mixin.target.qualified in known_names:
+            yield mixin.target.qualified, mixin.node
+    if not isinstance(signature.node, ast.SchemaDecl):
+        callees = signature.part.callees
+        for call in _calls_in(signature.node.body):
+            # The statements have been checked: every callee is known to its part by now.
+            known = callees.get(call.name)
+            callee = known.signature if known is not None else None
+            if callee is not None and not callee.is_schema:
+                yield callee.qualified, call
 
 
-def _certain_calls(body: ast.Body | None) -> Iterator[ast.CallExpr]:
+def _calls_in(body: ast.Body | None) -> Iterator[ast.CallExpr]:
     """Return the calls whose own bodies run each time this body runs.
 
-    A foreach may have nothing to go over, and a step with clauses of its own does not run its callee's.
+    A foreach may have nothing to go over, the cases of a `when` depend on conditions, and a step with clauses of its
+    own does not run its callee's.
     """
     for clause in ast.clauses(body):
         if clause.foreach is not None:
             continue
         for step in clause.block.steps:
+            if not isinstance(step, ast.StepStmt):
+                continue
             if step.body is None:
                 yield step.call
             else:
-                yield from _certain_calls(step.body)
+                yield from _calls_in(step.body)
 
 
 def _components(calls: _Calls) -> dict[str, int]:

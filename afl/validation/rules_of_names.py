@@ -6,7 +6,7 @@ NAME_RULES: dict[str, Rule] = {
     "DUPLICATE_NAME": error(
         "DUPLICATE_NAME",
         "Facets, event facets, workflows and schemas of a namespace share one pool of names, over all its openings.",
-        "Duplicate {kind} name '{name}': a {first} of that name is declared on line {line}",
+        "Duplicate {kind} name '{name}': a {first} of that name is declared {where}",
         "namespace a { facet F() }\nnamespace a { event facet «F»() }",
         "namespace a { facet F() }\nnamespace b { event facet F() }",
     ),
@@ -48,15 +48,15 @@ NAME_RULES: dict[str, Rule] = {
     ),
     "REF_UNKNOWN_FACET": error(
         "REF_UNKNOWN_FACET",
-        "A call by full name finds its facet.",
-        "Unknown facet '{name}'{near}",
+        "A call, mixin or implicit by full name finds its facet.",
+        "Unknown facet '{name}'",
         "namespace a { facet F() andThen { s = «a.Other»() } }",
         "namespace a { facet F() andThen { s = a.Other() } facet Other() }",
     ),
     "REF_UNKNOWN_FACET short": warning(
         "REF_UNKNOWN_FACET",
-        "A call by short name should find its facet; one that does not is left to the runtime, where it fails.",
-        "Unknown facet '{name}'{near}",
+        "A call, mixin or implicit by short name should find its facet; one that does not is left to the runtime.",
+        "Unknown facet '{name}'",
         "namespace a { facet F() andThen { s = «Other»() } }",
         "namespace a { facet F() andThen { s = Other() } }\nnamespace b { facet Other() }",
     ),
@@ -78,8 +78,8 @@ NAME_RULES: dict[str, Rule] = {
     ),
     "REF_UNKNOWN_TYPE": error(
         "REF_UNKNOWN_TYPE",
-        "A type is a builtin or a schema of the program.",
-        "Unknown type '{name}'{near}",
+        "A type is a builtin, a schema or a facet of the program.",
+        "Unknown type '{name}'",
         "namespace a { facet F(x: «Integer») }",
         "namespace a { facet F(x: Integer) schema Integer { value: Int } }",
         "the builtin types are String, Int, Long, Double, Boolean and Json",
@@ -87,7 +87,7 @@ NAME_RULES: dict[str, Rule] = {
     "REF_UNKNOWN_SCHEMA": error(
         "REF_UNKNOWN_SCHEMA",
         "A type by full name finds its schema.",
-        "Unknown schema '{name}'{near}",
+        "Unknown schema '{name}'",
         "namespace a { facet F(x: [«b.S»]) }",
         "namespace a { facet F(x: [b.S]) }\nnamespace b { schema S { } }",
     ),
@@ -111,13 +111,6 @@ NAME_RULES: dict[str, Rule] = {
         "Event facet {name} and event facet {other} have names that Kafka cannot tell apart as topics",
         "namespace a.b { event facet C() }\nnamespace a_b { event facet «C»() }",
         "namespace a.b { event facet C() }\nnamespace a_b { facet C() }",
-    ),
-    "NOT_AVAILABLE step type": error(
-        "NOT_AVAILABLE",
-        "A type that names a facet is part of the language, but not of this version.",
-        "'{name}' as a type (a reference to a step) is not available yet in this version of the compiler",
-        "namespace a { facet F() => (x: Int) facet G(of: «F») }",
-        "namespace a { schema F { x: Int } facet G(of: F) }",
     ),
     "RECURSIVE_CALL": warning(
         "RECURSIVE_CALL",

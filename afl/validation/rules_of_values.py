@@ -97,7 +97,7 @@ VALUE_RULES: dict[str, Rule] = {
     ),
     "TYPE_ARG_MISMATCH": error(
         "TYPE_ARG_MISMATCH",
-        "A constant that is given to a parameter, return or field has its declared type.",
+        "A constant, or the bare name of a schema's step, has the declared type of what it is given to.",
         "'{name}' wants {wanted}, this is {found}",
         'namespace a { facet F(n: Int = «"one"») }',
         "namespace a { facet F(n: Long = 1, d: Double = 2, e: Double = -1.5, x: Int = null, j: Json = [1]) }",

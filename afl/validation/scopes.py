@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from afl.ast import SourceLocation
-from afl.validation.symbols import Signature, Slot
+from afl.validation.signatures import FAILURE, UNKNOWN, Signature, Slot
 from afl.validation.value_types import ValueType
 
 
@@ -18,19 +19,52 @@ class Step(NamedTuple):
     written: str
     callee: Signature | None
     place: SourceLocation | None
+    #: What the mixins of the call add to the parameters.
+    extras: Mapping[str, Slot] = MappingProxyType({})
+    #: As the step's own catch sees it.
+    is_failed: bool = False
+
+    def attribute(self, name: str) -> Slot | None:
+        """Return what `step.name` reads: a return if there are any, else a parameter, or what a script has set."""
+        if self.is_failed and name in FAILURE:
+            return FAILURE[name]
+        callee = self.callee
+        if callee is None:
+            return UNKNOWN
+        found = (callee.returns or callee.params).get(name) or callee.scripted.get(name)
+        if found is None and not callee.returns:
+            found = self.extras.get(name) or callee.extras.get(name)
+        return UNKNOWN if found is None and callee.is_open else found
+
+    def attribute_names(self) -> list[str]:
+        names = list(FAILURE) if self.is_failed else []
+        if self.callee is not None:
+            names += self.callee.returns or [*self.callee.params, *self.callee.extras, *self.extras]
+            names += self.callee.scripted
+        return list(dict.fromkeys(names))
+
+    def input(self, name: str) -> Slot | None:
+        """Return what `$.name` reads in the bodies of the step: parameters, and returns over them."""
+        callee = self.callee
+        if callee is None:
+            return UNKNOWN
+        return callee.returns.get(name) or self.extras.get(name) or callee.param(name)
+
+    def input_names(self) -> list[str]:
+        return [] if self.callee is None else [*self.callee.returns, *self.extras, *self.callee.param_names()]
 
 
-@dataclass(slots=True)
-class Variable:
+class Variable(NamedTuple):
     """A foreach variable; type None where it is unknown."""
 
     name: str
     type: ValueType | None
+    place: SourceLocation | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Scope:
-    """One block: the body of a declaration, or with `owner` the body of that step."""
+    """One block: of a declaration, or with `owner` of that step; or what a group of blocks has in common."""
 
     declaration: Signature
     outer: Scope | None = None
@@ -40,8 +74,15 @@ class Scope:
     steps: dict[str, Step] = field(default_factory=dict)
     #: Places of all steps of the block.
     own_names: dict[str, SourceLocation | None] = field(default_factory=dict)
-    #: Steps of the clauses beside this one.
+    #: Steps of the blocks beside this one, which are not seen.
     sibling_names: frozenset[str] = frozenset()
+    #: Steps of the declaration that are out of sight for another reason, and what to do about it.
+    unseen_names: frozenset[str] = frozenset()
+    unseen_hint: str = ""
+    #: This is the catch of the declaration.
+    is_catch: bool = False
+    #: Only what is bound by arguments counts: the scope of the arguments of the signature's mixins.
+    is_binding: bool = False
 
     def outwards(self) -> Iterator[Scope]:
         """Return this scope and those around it, up to the declaration."""
@@ -72,6 +113,9 @@ class Scope:
     def is_sibling(self, name: str) -> bool:
         return any(name in scope.sibling_names for scope in self.outwards())
 
+    def hint_for_unseen(self, name: str) -> str | None:
+        return next((scope.unseen_hint for scope in self.outwards() if name in scope.unseen_names), None)
+
     def visible_steps(self) -> list[str]:
         names: dict[str, None] = {}
         for scope in self.outwards():
@@ -84,22 +128,27 @@ class Scope:
         """Return what `$.name` is. A step whose callee is unknown may have it, so then its type is unknown too."""
         for scope in self.outwards():
             if scope.variable is not None and scope.variable.name == name:
-                return Slot(scope.variable.type)
+                return Slot(scope.variable.type, place=scope.variable.place)
             if scope.owner is not None:
-                callee = scope.owner.callee
-                if callee is None:
-                    return Slot(None)
-                slot = callee.returns.get(name) or callee.params.get(name)
+                slot = scope.owner.input(name)
                 if slot is not None:
                     return slot
-        return self.declaration.params.get(name)
+            if scope.is_catch and name in FAILURE:
+                return FAILURE[name]
+            if scope.is_binding:
+                return self.declaration.params.get(name)
+        return self.declaration.param(name)
 
     def input_names(self) -> list[str]:
         names: dict[str, None] = {}
         for scope in self.outwards():
             if scope.variable is not None:
                 names[scope.variable.name] = None
-            if scope.owner is not None and scope.owner.callee is not None:
-                names.update(dict.fromkeys(scope.owner.callee.attributes()))
-        names.update(dict.fromkeys(self.declaration.params))
+            if scope.owner is not None:
+                names.update(dict.fromkeys(scope.owner.input_names()))
+            if scope.is_catch:
+                names.update(dict.fromkeys(FAILURE))
+            if scope.is_binding:
+                return list(self.declaration.params)
+        names.update(dict.fromkeys(self.declaration.param_names()))
         return list(names)

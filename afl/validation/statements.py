@@ -1,215 +1,198 @@
-"""Checks declarations: their defaults, blocks, steps, calls and yields."""
+"""Checks what runs inside declarations: blocks, when, catch, and their statements."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 
 from afl import ast
+from afl.validation.calls import CallChecker
 from afl.validation.expressions import ExpressionChecker
-from afl.validation.findings import Findings, listed, name_place
+from afl.validation.findings import Findings, name_place
 from afl.validation.scopes import Scope, Step, Variable
-from afl.validation.symbols import Signature, Slot, Symbols
+from afl.validation.scripts import check_script
+from afl.validation.signatures import Signature, mixin_extras
+from afl.validation.symbols import Symbols
 from afl.validation.value_types import SCALARS, STRING
+from afl.validation.yields import YieldChecker
 
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """Something a yield may give to; signature None where the callee of a step is unknown."""
-
-    names: tuple[str, ...]
-    signature: Signature | None
+#: Is told of every block and `when` with the scope that its statements or conditions see.
+ScopeObserver = Callable[[ast.Block | ast.WhenBlock, Scope], None]
 
 
 class StatementChecker:
-    """Checks the declarations of a program one by one."""
+    """Checks the blocks of declarations, and inside them those of steps."""
 
-    def __init__(self, symbols: Symbols, findings: Findings) -> None:
-        self._symbols = symbols
-        self._report = findings.report
-        self._expressions = ExpressionChecker(symbols, findings)
-
-    def check(self, signature: Signature) -> None:
-        """Check everything inside one declaration."""
-        node = signature.node
-        if isinstance(node, ast.SchemaDecl):
-            return
-        self._check_defaults(signature, node.sig)
-        self._check_clauses(node.body, signature, None, None)
-
-    def _check_defaults(self, signature: Signature, sig: ast.FacetSig) -> None:
-        """Defaults may use constants and what is bound before them; returns come after all parameters."""
-        earlier: dict[str, Slot] = {}
-        for item in sig.params:
-            if item.default is not None:
-                self._check_default(signature, item, earlier, signature.params)
-            earlier[item.name] = signature.params[item.name]
-        for item in sig.returns.params if sig.returns is not None else ():
-            if item.default is not None:
-                self._check_default(signature, item, earlier, signature.returns)
-
-    def _check_default(
-        self, owner: Signature, item: ast.Parameter, earlier: Mapping[str, Slot], slots: Mapping[str, Slot]
+    def __init__(
+        self,
+        symbols: Symbols,
+        findings: Findings,
+        expressions: ExpressionChecker,
+        calls: CallChecker,
+        observer: ScopeObserver | None = None,
     ) -> None:
-        assert item.default is not None
-        outside = [
-            reference
-            for reference in references_in(item.default)
-            if not reference.is_input or reference.path[0] not in earlier
-        ]
-        for reference in outside:
-            written = ("$." if reference.is_input else "") + ".".join(reference.path)
-            self._report("DEFAULT_NOT_CONSTANT", reference.location, name=item.name, written=written)
-        if outside:
-            self._expressions.check_constant(item.default, slots[item.name], item.name)
-            return
-        self._expressions.check_against(item.default, slots[item.name], item.name, Scope(owner))
+        self._observer = observer
+        self._symbols = symbols
+        self._findings = findings
+        self._report = findings.report
+        self._expressions = expressions
+        self._calls = calls
+        self._yields = YieldChecker(findings, calls)
+
+    def check_declaration(self, signature: Signature, body: ast.Body | None, catch: ast.CatchClause | None) -> None:
+        """Check the blocks of a declaration and its catch, which does not see their steps."""
+        self._check_clauses(body, signature, None, None)
+        if catch is not None:
+            scope = Scope(declaration=signature, is_catch=True)
+            scope.unseen_names = frozenset(name for clause in ast.clauses(body) for name in _step_names(clause))
+            scope.unseen_hint = "the catch of a declaration sees no steps of its blocks; give the step one of its own"
+            self._check_catch(catch, scope)
 
     # -- blocks -------------------------------------------------------------------------------------------------------
 
     def _check_clauses(
         self, body: ast.Body | None, declaration: Signature, outer: Scope | None, owner: Step | None
     ) -> None:
-        if body is None:
-            return
         clauses = ast.clauses(body)
-        names = [{step.name for step in clause.block.steps} for clause in clauses] if len(clauses) > 1 else []
-        for number, clause in enumerate(clauses):
-            siblings = frozenset[str]().union(*names[:number], *names[number + 1 :]) if names else frozenset[str]()
-            scope = Scope(declaration, outer, owner, sibling_names=siblings)
-            if clause.foreach is not None:
-                scope.variable = self._foreach_variable(clause.foreach, scope)
-            self._check_block(clause.block, scope)
+        siblings = hidden = frozenset[str]()
+        if len(clauses) > 1:
+            siblings = frozenset(name for clause in clauses for name in _step_names(clause))
+            hidden = frozenset(name for clause in clauses if not _is_plain(clause) for name in _step_names(clause))
+        # Of a declaration's blocks, and only of them, a `when` sees the steps of the plain ones before it.
+        above = outer
+        if owner is None:
+            above = Scope(declaration=declaration, sibling_names=hidden, unseen_names=siblings - hidden)
+            above.unseen_hint = "a when sees the steps of the blocks above it only; move that block up"
+        for clause in clauses:
+            scope = Scope(declaration=declaration, outer=outer, owner=owner, sibling_names=siblings)
+            if clause.script is not None:
+                check_script(clause.script, self._findings)
+            elif clause.when is not None:
+                scope.outer = above
+                scope.sibling_names = hidden if owner is None else siblings
+                self._check_when(clause.when, scope)
+            else:
+                if clause.foreach is not None:
+                    scope.variable = self._foreach_variable(clause.foreach, scope)
+                self._check_block(clause.block, scope)
+                if owner is None and above is not None and clause.foreach is None:
+                    above.steps.update(scope.steps)
 
     def _foreach_variable(self, clause: ast.ForeachClause, scope: Scope) -> Variable:
         """Check the source, which the clause's own variable and steps are not part of, and type the variable."""
         source = self._expressions.check(clause.iterable, scope)
+        place = clause.location
         if source is None:
-            return Variable(clause.variable, None)
-        if source.name in SCALARS:
+            return Variable(clause.variable, None, place)
+        if source.name in SCALARS or source.name == "step":
             self._report("FOREACH_NOT_ITERABLE", clause.iterable.location, found=source)
-            return Variable(clause.variable, None)
+            return Variable(clause.variable, None, place)
         # Going over a map, a schema's value included, goes over its keys.
-        return Variable(clause.variable, source.element if source.name == "Array" else STRING)
+        return Variable(clause.variable, source.element if source.name == "Array" else STRING, place)
+
+    def _check_when(self, when: ast.WhenBlock, scope: Scope) -> None:
+        """Check the cases of a `when` whose conditions are evaluated in the given scope."""
+        if self._observer is not None:
+            self._observer(when, scope)
+        defaults = [number for number, case in enumerate(when.cases) if case.condition is None]
+        place = name_place(when.location, "when")
+        if not when.cases:
+            self._report("WHEN_NO_CASES", place)
+        elif not defaults:
+            self._report("WHEN_MISSING_DEFAULT", place)
+        elif len(defaults) == 1 and defaults[0] != len(when.cases) - 1:
+            self._report("WHEN_DEFAULT_NOT_LAST", _case_place(when.cases[defaults[0]]))
+        for number in defaults[1:]:
+            self._report("WHEN_MULTIPLE_DEFAULTS", _case_place(when.cases[number]))
+        names = frozenset(name for case in when.cases for name in _names(case.block))
+        for case in when.cases:
+            if case.condition is not None:
+                self._expressions.check_boolean(case.condition, scope, "WHEN_CONDITION_NOT_BOOLEAN")
+            self._check_block(case.block, Scope(declaration=scope.declaration, outer=scope, sibling_names=names))
+
+    def _check_catch(self, catch: ast.CatchClause, scope: Scope) -> None:
+        if catch.when is not None:
+            self._check_when(catch.when, scope)
+        else:
+            self._check_block(catch.block, scope)
 
     def _check_block(self, block: ast.Block, scope: Scope) -> None:
+        if self._observer is not None:
+            self._observer(block, scope)
         for step in block.steps:
+            if not isinstance(step, ast.StepStmt):
+                continue
             if step.name in scope.own_names:
                 first = scope.own_names[step.name]
                 place = name_place(step.location, step.name)
                 self._report("DUPLICATE_STEP_NAME", place, name=step.name, line=first.line if first else 0)
             else:
                 scope.own_names[step.name] = step.location
-        for step in block.steps:
-            self._check_step(step, scope)
-        seen: set[int] = set()
-        for give in block.yield_stmts:
-            self._check_yield(give, scope, seen)
+        for statement in block.steps:
+            if isinstance(statement, ast.StepStmt):
+                self._check_step(statement, scope)
+            elif isinstance(statement, ast.SysAssertStmt):
+                self._expressions.check_boolean(statement.condition, scope, "SYS_ASSERT_NOT_BOOLEAN")
+            else:
+                self._check_log(statement, scope)
+        self._yields.check(block.yield_stmts, scope)
+
+    # -- statements ---------------------------------------------------------------------------------------------------
 
     def _check_step(self, node: ast.StepStmt, scope: Scope) -> None:
         callee = self._symbols.callee(scope.declaration.part, node.call)
-        if scope.owner is not None and node.name not in scope.steps:
-            hidden = scope.step(node.name)
-            if hidden is not None:
-                line = hidden.place.line if hidden.place else 0
-                self._report("SHADOWED_STEP_NAME", name_place(node.location, node.name), name=node.name, line=line)
-        self._check_arguments(node.call, callee, scope)
+        self._check_shadowing(node, scope)
+        mixins = self._symbols.mixins(scope.declaration.part, node.call.mixins) if node.call.mixins else []
+        self._calls.check(node.call, callee, mixins, scope)
         step = Step(node.name, node.call.name, callee, node.location)
+        if mixins:
+            step = step._replace(extras=dict(mixin_extras(mixins, None if callee is None else callee.params)))
         if node.body is not None:
             if callee is not None and callee.is_schema:
-                place = ast.clauses(node.body)[0].location
-                self._report("SCHEMA_INSTANTIATION_NO_BODY", place and _first_word(place, "andThen"), name=callee.name)
+                place = name_place(ast.clauses(node.body)[0].location, "andThen")
+                self._report("SCHEMA_INSTANTIATION_NO_BODY", place, name=callee.name)
             self._check_clauses(node.body, scope.declaration, scope, step)
-        scope.steps.setdefault(node.name, step)
+        if node.catch is not None:
+            failed = step._replace(is_failed=True)
+            self._check_catch(node.catch, Scope(declaration=scope.declaration, outer=scope, owner=failed))
+        if node.name in scope.steps:
+            # Which of the two a reference means no one knows, so nothing is said about its attributes.
+            step = step._replace(callee=None)
+        scope.steps[node.name] = step
 
-    def _check_arguments(self, call: ast.CallExpr, callee: Signature | None, scope: Scope) -> None:
-        slots = None if callee is None else callee.returns if callee.is_schema else callee.params
-        given = self._check_values(call.args, slots, scope)
-        if callee is None or slots is None:
+    def _check_shadowing(self, node: ast.StepStmt, scope: Scope) -> None:
+        if (scope.outer is None and scope.owner is None) or node.name in scope.steps:
             return
-        for arg in call.args:
-            if arg.name in slots:
-                continue
-            place = name_place(arg.location, arg.name)
-            if callee.is_schema:
-                self._report("SCHEMA_UNKNOWN_FIELD", place, name=arg.name, schema=callee.name, known=listed(slots))
-            else:
-                self._report("ARG_UNKNOWN", place, name=arg.name, facet=callee.name, known=listed(slots))
-        if not callee.is_schema:
-            missing = [name for name, slot in slots.items() if not slot.has_default and name not in given]
-            if missing:
-                place = name_place(call.location, call.name)
-                self._report("ARG_MISSING", place, facet=callee.name, names=listed(missing))
+        hidden = scope.step(node.name)
+        if hidden is not None:
+            line = hidden.place.line if hidden.place else 0
+            self._report("SHADOWED_STEP_NAME", name_place(node.location, node.name), name=node.name, line=line)
 
-    def _check_values(self, args: Sequence[ast.NamedArg], slots: Mapping[str, Slot] | None, scope: Scope) -> set[str]:
+    def _check_log(self, node: ast.SysLogStmt, scope: Scope) -> None:
         given: set[str] = set()
-        for arg in args:
+        for arg in node.args:
             if arg.name in given:
                 self._report("ARG_DUPLICATE", name_place(arg.location, arg.name), name=arg.name)
             given.add(arg.name)
-            slot = slots.get(arg.name) if slots is not None else None
-            self._expressions.check_against(arg.value, slot, arg.name, scope)
-        return given
-
-    # -- yields -------------------------------------------------------------------------------------------------------
-
-    def _check_yield(self, node: ast.YieldStmt, scope: Scope, seen: set[int]) -> None:
-        call = node.call
-        place = name_place(call.location, call.name)
-        targets = self._targets(scope)
-        number = next((n for n, target in enumerate(targets) if call.name in target.names), None)
-        if number is None:
-            allowed = listed([target.names[0] for target in targets])
-            self._report("YIELD_INVALID_TARGET", place, name=call.name, allowed=allowed)
-            self._check_values(call.args, None, scope)
-            return
-        if number in seen:
-            self._report("YIELD_DUPLICATE_TARGET", place, name=call.name)
-        seen.add(number)
-        signature = targets[number].signature
-        self._check_values(call.args, signature.returns if signature is not None else None, scope)
-        if signature is None:
-            return
-        for arg in call.args:
-            if arg.name not in signature.returns:
-                known = listed(signature.returns)
-                at = name_place(arg.location, arg.name)
-                self._report("YIELD_UNKNOWN_FIELD", at, name=arg.name, facet=signature.name, known=known)
-
-    def _targets(self, scope: Scope) -> list[_Target]:
-        """Return what a yield of this block may give to, the innermost first."""
-        targets: list[_Target] = []
-        for level in scope.outwards():
-            if level.owner is None:
-                continue
-            callee = level.owner.callee
-            if callee is None:
-                targets.append(_Target((level.owner.written, level.owner.written.rpartition(".")[2]), None))
-            elif not callee.is_schema:
-                targets.append(_Target((callee.name, callee.qualified), callee))
-        declaration = scope.declaration
-        return [*targets, _Target((declaration.name, declaration.qualified), declaration)]
+            self._expressions.check(arg.value, scope)
 
 
-def _first_word(place: ast.SourceLocation, word: str) -> ast.SourceLocation:
-    return place._replace(end_line=place.line, end_column=place.column + len(word))
+def _is_plain(clause: ast.AndThenBlock) -> bool:
+    return clause.foreach is None and clause.when is None
 
 
-def references_in(node: ast.Expression) -> list[ast.Reference]:
-    """Return every reference in an expression, in the order of the text."""
-    match node:
-        case ast.Reference():
-            return [node]
-        case ast.ConcatExpr(operands=children) | ast.ArrayLiteral(elements=children):
-            parts = children
-        case ast.BinaryExpr():
-            parts = [node.left, node.right]
-        case ast.UnaryExpr():
-            parts = [node.operand]
-        case ast.MapLiteral():
-            parts = [entry.value for entry in node.entries]
-        case ast.IndexExpr():
-            parts = [node.target, node.index]
-        case _:
-            return []
-    return [reference for part in parts for reference in references_in(part)]
+def _step_names(clause: ast.AndThenBlock) -> Iterator[str]:
+    """Return the names of the steps of a clause, those of all its cases included."""
+    if clause.when is None:
+        yield from _names(clause.block)
+    else:
+        for case in clause.when.cases:
+            yield from _names(case.block)
+
+
+def _names(block: ast.Block) -> Iterable[str]:
+    return (step.name for step in block.steps if isinstance(step, ast.StepStmt))
+
+
+def _case_place(case: ast.WhenCase) -> ast.SourceLocation | None:
+    """Return the place of the words `case _`, of the first if a line end is between them."""
+    return name_place(case.location, "case")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from afl import ast
-from afl.compiled import CALLABLE, SCHEMAS, Kind, Names, Resolution
-from afl.validation.findings import Findings, listed, name_place
-from afl.validation.value_types import BUILTINS, BY_NAME, ValueType
+from afl.compiled import CALLABLE, SCHEMAS, Kind, Names
+from afl.diagnostics import display_name
+from afl.validation.findings import Findings, listed, name_place, target_place
+from afl.validation.scripts import check_script
+from afl.validation.signatures import BROKEN, UNKNOWN, Answer, Mixin, Part, Signature, Slot, mixin_extras
+from afl.validation.value_types import BUILTINS, BY_NAME, INT, ValueType
 
 _KINDS: dict[type, Kind] = {
     ast.FacetDecl: Kind.FACET,
@@ -21,46 +22,19 @@ _KINDS: dict[type, Kind] = {
 #: Kafka's limit for the name of a topic, less the default prefix `afl.events.` in front of the facet's name.
 MAX_EVENT_NAME_LENGTH = 249 - len("afl.events.")
 
+_TOP_LEVEL = Part("", ())
 
-class Slot(NamedTuple):
-    """A parameter, return or field."""
-
-    type: ValueType | None
-    has_default: bool = False
-
-
-@dataclass(slots=True)
-class Part:
-    """One opening of a namespace, or the top level: how names written there are looked up."""
-
-    namespace: str
-    uses: tuple[str, ...]
-    callees: dict[str, tuple[Signature | None, str | None, dict[str, object]]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Signature:
-    """A declaration as its callers see it; for a schema the fields are `returns`."""
-
-    qualified: str
-    name: str
-    kind: Kind
-    part: Part
-    node: ast.Callable | ast.SchemaDecl
-    params: dict[str, Slot] = field(default_factory=dict)
-    returns: dict[str, Slot] = field(default_factory=dict)
-
-    @property
-    def is_schema(self) -> bool:
-        return self.kind is Kind.SCHEMA
-
-    def readable(self) -> dict[str, Slot]:
-        """Return what `step.x` may read: the returns if there are any, else the parameters."""
-        return self.returns or self.params
-
-    def attributes(self) -> dict[str, Slot]:
-        """Return what `$.x` may read in the body of a step that calls this: parameters, and returns over them."""
-        return {**self.params, **self.returns}
+#: Mixins that the runtime knows without a declaration, by their short names.
+_WELL_KNOWN = {
+    "Timeout": Signature(
+        "Timeout",
+        "Timeout",
+        Kind.FACET,
+        _TOP_LEVEL,
+        ast.FacetDecl(ast.FacetSig("Timeout")),
+        {unit: Slot(INT, True) for unit in ("hours", "minutes", "seconds", "ms")},
+    )
+}
 
 
 class Symbols:
@@ -69,62 +43,134 @@ class Symbols:
     def __init__(self, program: ast.Program, findings: Findings) -> None:
         self._findings = findings
         self._names = Names()
-        #: First declaration of each qualified name.
+        self._known_names: dict[frozenset[Kind], list[str]] = {}
+        #: How callers see the declaration of each qualified name.
         self.by_name: dict[str, Signature] = {}
-        #: Every declaration, duplicates included, in source order.
+        #: Every declaration, duplicates included.
         self.all: list[Signature] = []
-        namespaces = {namespace.name for namespace in program.namespaces}
+        #: Every implicit, with the part that it stands in.
+        self.implicits: list[tuple[ast.ImplicitDecl, Part]] = []
+        self._declare_all(program)
+        for signature in self.all:
+            self._type(signature)
+        self._merge_duplicates()
+        for signature in self.all:
+            self._add_extras(signature)
+        #: By the target's qualified name: what each of its implicits supplies, and where it stands.
+        self._supplies: dict[str, list[tuple[str, frozenset[str]]]] = {}
+        for implicit, part in self.implicits:
+            target = self.facet(part, implicit.call.name)
+            if target is not None:
+                names = frozenset(arg.name for arg in implicit.call.args)
+                self._supplies.setdefault(target.qualified, []).append((part.namespace, names))
+        self._check_event_names()
+
+    # -- looking up ---------------------------------------------------------------------------------------------------
+
+    def callee(self, part: Part, call: ast.CallExpr) -> Signature | None:
+        """Return the facet or schema that a call calls; reports names that are unknown or ambiguous."""
+        known = part.callees.get(call.name)
+        if known is None:
+            known = part.callees[call.name] = self._look_up_callee(part, call.name)
+        if known.rule is not None:
+            self._findings.report(known.rule, target_place(call), hint=known.hint, **known.facts)
+        return known.signature
+
+    def facet(self, part: Part, name: str) -> Signature | None:
+        """Return the facet that a mixin or implicit means; says nothing of names that are unknown."""
+        return self._facet(part, name).signature
+
+    def report_facet(self, part: Part, node: ast.MixinSig | ast.MixinCall | ast.CallExpr) -> None:
+        """Report the target of a mixin or implicit if it is unknown or ambiguous."""
+        known = self._facet(part, node.name)
+        if known.rule is not None:
+            self._findings.report(known.rule, target_place(node), hint=known.hint, **known.facts)
+
+    def mixins(self, part: Part, nodes: Sequence[ast.MixinSig | ast.MixinCall]) -> list[Mixin]:
+        return [Mixin(node, self.facet(part, node.name)) for node in nodes]
+
+    def named(self, qualified: str) -> Signature | None:
+        """Return the declaration that the type of a value names."""
+        return self.by_name.get(qualified) or _WELL_KNOWN.get(qualified)
+
+    def implicit_params(self, part: Part, callee: Signature) -> frozenset[str]:
+        """Return the parameters that an implicit supplies to calls of a facet from a part of the program.
+
+        One implicit counts: the first of the caller's namespace, the callee's, the imported ones, the top level, or
+        else of all.
+        """
+        supplies = self._supplies.get(callee.qualified)
+        if not supplies:
+            return frozenset()
+        found = part.implicit_params.get(callee.qualified)
+        if found is None:
+            order = {name: -number for number, name in enumerate(["", *reversed(part.uses), callee.part.namespace])}
+            order[part.namespace] = -len(order) - 1
+            found = min(supplies, key=lambda item: order.get(item[0], 1))[1]
+            part.implicit_params[callee.qualified] = found
+        return found
+
+    def _facet(self, part: Part, name: str) -> Answer:
+        known = part.facets.get(name)
+        if known is None:
+            known = self._look_up_facet(part, name)
+            if known is None:
+                builtin = _WELL_KNOWN.get(name)
+                known = Answer(builtin) if builtin is not None else self._unknown(name, CALLABLE)
+            part.facets[name] = known
+        return known
+
+    def _look_up_callee(self, part: Part, name: str) -> Answer:
+        found = self._look_up_facet(part, name)
+        if found is not None:
+            return found
+        schema = self._names.resolve(name, part.namespace, part.uses, SCHEMAS)
+        if schema.candidates:
+            return Answer(None, "REF_AMBIGUOUS_SCHEMA", None, {"name": name, "candidates": listed(schema.candidates)})
+        if schema.found is not None:
+            return Answer(self.by_name[schema.found])
+        return self._unknown(name, CALLABLE | SCHEMAS)
+
+    def _look_up_facet(self, part: Part, name: str) -> Answer | None:
+        found = self._names.resolve(name, part.namespace, part.uses, CALLABLE)
+        if found.candidates:
+            return Answer(None, "REF_AMBIGUOUS_FACET", None, {"name": name, "candidates": listed(found.candidates)})
+        if found.found is None:
+            return None
+        if found.namesakes:
+            facts = {"name": name, "found": found.found}
+            return Answer(self.by_name[found.found], "REF_AMBIGUOUS_FACET namesakes", None, facts)
+        return Answer(self.by_name[found.found])
+
+    def _unknown(self, name: str, kinds: frozenset[Kind]) -> Answer:
+        hint = self._findings.did_you_mean(name, self._known(kinds))
+        return Answer(None, "REF_UNKNOWN_FACET" if "." in name else "REF_UNKNOWN_FACET short", hint, {"name": name})
+
+    def _known(self, kinds: frozenset[Kind]) -> list[str]:
+        """Return the declared names of some kinds, for suggestions: put together once for all of them."""
+        found = self._known_names.get(kinds)
+        if found is None:
+            found = self._known_names[kinds] = self._names.all(kinds)
+        return found
+
+    # -- declaring ----------------------------------------------------------------------------------------------------
+
+    def _declare_all(self, program: ast.Program) -> None:
+        namespaces = list(dict.fromkeys(namespace.name for namespace in program.namespaces))
+        known = frozenset(namespaces)
         top = Part("", ())
+        self.implicits.extend((implicit, top) for implicit in program.implicits)
         for declaration in _declarations(program):
             self._declare(declaration, top)
         for namespace in program.namespaces:
             for use in namespace.uses:
-                if use.name not in namespaces:
-                    findings.report("USE_UNKNOWN_NAMESPACE", use.location, name=use.name)
+                if use.name not in known:
+                    hint = self._findings.did_you_mean(use.name, namespaces)
+                    self._findings.report("USE_UNKNOWN_NAMESPACE", use.location, hint=hint, name=use.name)
             part = Part(namespace.name, tuple(use.name for use in namespace.uses))
+            self.implicits.extend((implicit, part) for implicit in namespace.implicits)
             for declaration in _declarations(namespace):
                 self._declare(declaration, part)
-        for signature in self.all:
-            self._type(signature)
-        self._check_event_names()
-
-    def callee(self, part: Part, call: ast.CallExpr) -> Signature | None:
-        """Return what a call calls; reports names that are unknown or ambiguous."""
-        known = part.callees.get(call.name)
-        if known is None:
-            known = part.callees[call.name] = self._look_up_callee(part, call.name)
-        signature, rule, facts = known
-        if rule is not None:
-            self._findings.report(rule, name_place(call.location, call.name), **facts)
-        return signature
-
-    def field_type(self, schema: ValueType, name: str) -> Slot | None:
-        """Return the field of a schema-typed value, or None."""
-        return self.by_name[schema.schema].returns.get(name)
-
-    def _look_up_callee(self, part: Part, name: str) -> tuple[Signature | None, str | None, dict[str, object]]:
-        found = self._resolve(part, name, CALLABLE)
-        facts: dict[str, object] = {"name": name, "candidates": listed(found.candidates)}
-        if found.candidates:
-            return None, "REF_AMBIGUOUS_FACET", facts
-        if found.found is not None:
-            if not found.namesakes:
-                return self.by_name[found.found], None, {}
-            facts["found"] = found.found
-            return self.by_name[found.found], "REF_AMBIGUOUS_FACET namesakes", facts
-        found = self._resolve(part, name, SCHEMAS)
-        if found.candidates:
-            return None, "REF_AMBIGUOUS_SCHEMA", {"name": name, "candidates": listed(found.candidates)}
-        if found.found is not None:
-            return self.by_name[found.found], None, {}
-        near = self._names.near(name, CALLABLE | SCHEMAS)
-        facts["near"] = f"; did you mean {' or '.join(near)}?" if near else ""
-        return None, "REF_UNKNOWN_FACET" if "." in name else "REF_UNKNOWN_FACET short", facts
-
-    def _resolve(self, part: Part, name: str, kinds: frozenset[Kind]) -> Resolution:
-        return self._names.resolve(name, part.namespace, part.uses, kinds)
-
-    # -- declaring ----------------------------------------------------------------------------------------------------
 
     def _declare(self, node: ast.Callable | ast.SchemaDecl, part: Part) -> None:
         kind = _KINDS[type(node)]
@@ -135,9 +181,8 @@ class Symbols:
         self.all.append(signature)
         first = self.by_name.setdefault(qualified, signature)
         if first is not signature:
-            known = first.node.location
-            line = known.line if known else 0
-            self._findings.report("DUPLICATE_NAME", place, kind=kind, name=name, first=first.kind, line=line)
+            where = _where(first.node.location, place)
+            self._findings.report("DUPLICATE_NAME", place, kind=kind, name=name, first=first.kind, where=where)
         else:
             self._names.add(part.namespace, name, kind)
         if not part.namespace and kind is Kind.SCHEMA:
@@ -149,10 +194,12 @@ class Symbols:
         node, part = signature.node, signature.part
         if isinstance(node, ast.SchemaDecl):
             for item in node.fields:
+                slot = _placed(self._slot(part, item.type), item)
                 if item.name in signature.returns:
                     place = name_place(item.location, item.name)
                     self._findings.report("DUPLICATE_NAME field", place, name=item.name, schema=node.name)
-                signature.returns[item.name] = Slot(self._value_type(part, item.type))
+                    slot = UNKNOWN
+                signature.returns[item.name] = slot
             return
         self._slots(signature, node.sig.params, signature.params, "parameter")
         if node.sig.returns is not None:
@@ -160,33 +207,77 @@ class Symbols:
 
     def _slots(self, owner: Signature, items: Sequence[ast.Parameter], slots: dict[str, Slot], what: str) -> None:
         for item in items:
+            slot = self._slot(owner.part, item.type)
             if item.name in slots:
                 place = name_place(item.location, item.name)
                 self._findings.report("DUPLICATE_PARAM", place, what=what, name=item.name)
-            slots[item.name] = Slot(self._value_type(owner.part, item.type), item.default is not None)
+                slots[item.name] = UNKNOWN
+            else:
+                slots[item.name] = _placed(slot, item)
 
-    def _value_type(self, part: Part, written: ast.Type) -> ValueType | None:
+    def _merge_duplicates(self) -> None:
+        """Where a name is declared twice, let callers see what either has: which one they mean no one knows."""
+        for signature in self.all:
+            first = self.by_name[signature.qualified]
+            if first is signature:
+                continue
+            merged = Signature(first.qualified, first.name, first.kind, first.part, first.node)
+            if first.is_schema is not signature.is_schema:
+                merged.kind = Kind.FACET
+            merged.params = dict.fromkeys([*first.params, *signature.params], UNKNOWN)
+            merged.returns = dict.fromkeys([*first.returns, *signature.returns], UNKNOWN)
+            if not first.returns or not signature.returns or first.is_schema is not signature.is_schema:
+                merged.params = merged.returns = {**merged.params, **merged.returns}
+            self.by_name[signature.qualified] = merged
+
+    def _add_extras(self, signature: Signature) -> None:
+        node = signature.node
+        if isinstance(node, ast.SchemaDecl):
+            return
+        if node.sig.mixins:
+            signature.mixins = self.mixins(signature.part, node.sig.mixins)
+            signature.extras = dict(mixin_extras(signature.mixins, signature.params))
+        if node.pre_script is not None:
+            names, signature.is_open = check_script(node.pre_script, self._findings)
+            signature.scripted = dict.fromkeys(names, Slot(None, place=node.pre_script.location))
+        seen = self.by_name[signature.qualified]
+        if seen is not signature:
+            seen.mixins.extend(signature.mixins)
+            seen.extras.update(signature.extras)
+            seen.scripted.update(signature.scripted)
+            seen.is_open |= signature.is_open
+
+    # -- types --------------------------------------------------------------------------------------------------------
+
+    def _slot(self, part: Part, written: ast.Type) -> Slot:
+        """Return a slot of a type as it is written; reports names that are unknown or ambiguous."""
         if isinstance(written, ast.ArrayType):
-            return ValueType("Array", self._value_type(part, written.element_type))
-        name = written.name
-        if name in BUILTINS:
-            return BY_NAME.get(name)
-        facet = self._resolve(part, name, CALLABLE)
-        if facet.found is not None or facet.candidates:
-            self._findings.report("NOT_AVAILABLE step type", written.location, name=name)
-            return None
-        found = self._resolve(part, name, SCHEMAS)
-        if found.found is not None:
-            return ValueType("schema", schema=found.found)
-        if found.candidates:
-            candidates = listed(found.candidates)
-            self._findings.report("REF_AMBIGUOUS_SCHEMA", written.location, name=name, candidates=candidates)
-        else:
-            near = self._names.near(name, SCHEMAS)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            rule = "REF_UNKNOWN_SCHEMA" if "." in name else "REF_UNKNOWN_TYPE"
-            self._findings.report(rule, written.location, name=name, near=hint)
-        return None
+            element = self._slot(part, written.element_type)
+            return Slot(ValueType("Array", element.type), is_broken=element.is_broken)
+        if written.name in BUILTINS:
+            return Slot(BY_NAME.get(written.name))
+        known = part.types.get(written.name)
+        if known is None:
+            known = part.types[written.name] = self._look_up_type(part, written.name)
+        slot, answer = known
+        if answer.rule is not None:
+            self._findings.report(answer.rule, written.location, hint=answer.hint, **answer.facts)
+        return slot
+
+    def _look_up_type(self, part: Part, name: str) -> tuple[Slot, Answer]:
+        facet = self._look_up_facet(part, name)
+        if facet is not None:
+            found = facet.signature
+            return (BROKEN if found is None else Slot(ValueType("step", facet=found.qualified))), facet
+        schema = self._names.resolve(name, part.namespace, part.uses, SCHEMAS)
+        if schema.found is not None:
+            return Slot(ValueType("schema", schema=schema.found)), Answer(None)
+        if schema.candidates:
+            facts = {"name": name, "candidates": listed(schema.candidates)}
+            return BROKEN, Answer(None, "REF_AMBIGUOUS_SCHEMA", None, facts)
+        near = self._findings.did_you_mean(name, self._known(CALLABLE | SCHEMAS))
+        rule = "REF_UNKNOWN_SCHEMA" if "." in name else "REF_UNKNOWN_TYPE"
+        return BROKEN, Answer(None, rule, near, {"name": name})
 
     def _check_event_names(self) -> None:
         """Find event facets whose names cannot be, or are not told apart as, names of Kafka topics."""
@@ -202,6 +293,21 @@ class Symbols:
             other = folded.setdefault(signature.qualified.replace(".", "_"), signature)
             if other is not signature:
                 self._findings.report("EVENT_NAME_CLASH", place, name=signature.qualified, other=other.qualified)
+
+
+def _placed(slot: Slot, item: ast.Parameter | ast.SchemaField) -> Slot:
+    """Return the slot of a type as that of one parameter, return or field."""
+    has_default = isinstance(item, ast.Parameter) and item.default is not None
+    return Slot(slot.type, has_default, slot.is_broken, item.location)
+
+
+def _where(first: ast.SourceLocation | None, second: ast.SourceLocation | None) -> str:
+    """Return where a name was declared first, for a message about the second time."""
+    if first is None:
+        return "elsewhere"
+    if second is None or first.source_id == second.source_id:
+        return f"on line {first.line}"
+    return f"on line {first.line} of {display_name(first.source_id)}"
 
 
 def _declarations(owner: ast.Program | ast.Namespace) -> Iterator[ast.Callable | ast.SchemaDecl]:

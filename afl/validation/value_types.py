@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from afl import ast
 
@@ -12,20 +12,28 @@ SCALARS = NUMBERS | {"String", "Boolean"}
 BUILTINS = SCALARS | {"Json"}
 
 
-@dataclass(frozen=True, slots=True)
-class ValueType:
-    """A known type: a builtin's name, `Null`, `Array`, `Map`, or `schema` with the schema's qualified name.
+class ValueType(NamedTuple):
+    """A known type: a builtin's name, `Null`, `Array`, `Map`, `schema` with the schema's qualified name, or `step`.
 
+    `facet` is the qualified name of what a `step` is a step of, and of the mixin whose attributes a `Map` holds.
     Where nothing is known (Json, values of unknown facets) there is None instead.
     """
 
     name: str
     element: ValueType | None = None
     schema: str = ""
+    facet: str = ""
+
+    @property
+    def is_object(self) -> bool:
+        """Whether it is a schema's value or a reference to a step, which no operator but equality takes."""
+        return bool(self.schema) or self.name == "step"
 
     def __str__(self) -> str:
         if self.name == "Array":
             return f"[{self.element}]" if self.element else "array"
+        if self.name == "step":
+            return f"{self.facet} step"
         return self.schema or {"Map": "map", "Null": "null"}.get(self.name, self.name)
 
 
@@ -57,7 +65,7 @@ def mismatch(declared: ValueType | None, value: ast.Expression) -> tuple[ast.Exp
     if declared is None or declared.schema:
         return None
     found = _constant_type(value)
-    if found is None or found is NULL:
+    if found is None or found is NULL or (declared.name == "step" and found is MAP):
         return None
     if declared.name == "Array":
         if isinstance(value, ast.ArrayLiteral):

@@ -20,7 +20,7 @@ def settings() -> str:
     rows = [
         (
             f"`{setting.metadata.get('passed_through', section + setting.name)}`",
-            f"`{default}`" if default or default == 0 else "",
+            f"`{_written(default)}`" if default or default == 0 else "",
             str(setting.metadata["meaning"]),
         )
         for section, setting, default in _settings(StreamConfig())
@@ -55,7 +55,7 @@ def tables_in(text: str) -> list[str]:
 
 def pages() -> list[Path]:
     """Every document that may have such a table."""
-    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 def _settings(config: object, section: str = "") -> Iterator[tuple[str, dataclasses.Field[object], object]]:
@@ -66,6 +66,11 @@ def _settings(config: object, section: str = "") -> Iterator[tuple[str, dataclas
             yield from _settings(value, f"{setting.name}.")
         else:
             yield section, setting, value
+
+
+def _written(default: object) -> object:
+    """A default as it stands in a settings file."""
+    return str(default).lower() if isinstance(default, bool) else default
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

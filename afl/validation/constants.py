@@ -1,0 +1,66 @@
+"""Checks values that may not depend on a run: defaults, and what implicits supply."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from afl import ast
+from afl.compiled import Kind
+from afl.validation.expressions import ExpressionChecker
+from afl.validation.findings import Findings
+from afl.validation.scopes import Scope
+from afl.validation.signatures import Part, Signature, Slot
+
+#: Where constants are evaluated: there is nothing to refer to.
+_NOWHERE = Scope(declaration=Signature("", "", Kind.FACET, Part("", ()), ast.FacetDecl(ast.FacetSig(""))))
+
+
+class ConstantChecker:
+    """Checks that values are constants."""
+
+    def __init__(self, findings: Findings, expressions: ExpressionChecker) -> None:
+        self._report = findings.report
+        self._expressions = expressions
+
+    def check(
+        self,
+        value: ast.Expression,
+        slot: Slot | None,
+        name: str,
+        rule: str,
+        scope: Scope = _NOWHERE,
+        earlier: Container[str] = (),
+    ) -> None:
+        """Check the value for `name`: it may use nothing but those inputs of the scope that are in `earlier`."""
+        outside = [
+            reference
+            for reference in references_in(value)
+            if not reference.is_input or not reference.path or reference.path[0] not in earlier
+        ]
+        for reference in outside:
+            written = ("$." if reference.is_input else "") + ".".join(reference.path)
+            self._report(rule, reference.location, name=name, written=written)
+        if outside:
+            self._expressions.check_constant(value, slot, name)
+        else:
+            self._expressions.check_against(value, slot, name, scope)
+
+
+def references_in(node: ast.Expression) -> list[ast.Reference]:
+    """Return every reference in an expression, in the order of the text."""
+    match node:
+        case ast.Reference():
+            return [node]
+        case ast.ConcatExpr(operands=children) | ast.ArrayLiteral(elements=children):
+            parts = children
+        case ast.BinaryExpr():
+            parts = [node.left, node.right]
+        case ast.UnaryExpr():
+            parts = [node.operand]
+        case ast.MapLiteral():
+            parts = [entry.value for entry in node.entries]
+        case ast.IndexExpr():
+            parts = [node.target, node.index]
+        case _:
+            return []
+    return [reference for part in parts for reference in references_in(part)]

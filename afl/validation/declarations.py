@@ -1,0 +1,102 @@
+"""Checks declarations: defaults, mixins, prompt, and by way of the statements everything that runs in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from afl import ast
+from afl.compiled import Kind
+from afl.validation.calls import CallChecker
+from afl.validation.constants import ConstantChecker
+from afl.validation.expressions import ExpressionChecker
+from afl.validation.findings import Findings, listed, name_place
+from afl.validation.scopes import Scope
+from afl.validation.signatures import Signature, Slot, alias_place
+from afl.validation.statements import ScopeObserver, StatementChecker
+from afl.validation.symbols import Symbols
+
+#: A placeholder of a prompt, after the doubled braces that stand for braces.
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class DeclarationChecker:
+    """Checks the declarations and implicits of a program one by one."""
+
+    def __init__(self, symbols: Symbols, findings: Findings, observer: ScopeObserver | None = None) -> None:
+        self._findings = findings
+        self._report = findings.report
+        expressions = ExpressionChecker(symbols, findings)
+        self._constants = ConstantChecker(findings, expressions)
+        self._calls = CallChecker(symbols, findings, expressions)
+        self._statements = StatementChecker(symbols, findings, expressions, self._calls, observer)
+        self._implicits = symbols.implicits
+
+    def check_implicits(self) -> None:
+        for implicit, part in self._implicits:
+            self._calls.check_implicit(implicit, part)
+
+    def check(self, signature: Signature) -> None:
+        """Check everything inside one declaration."""
+        node = signature.node
+        if isinstance(node, ast.SchemaDecl):
+            return
+        self._check_defaults(signature, node.sig)
+        if signature.mixins:
+            self._check_mixins(signature)
+        if isinstance(node.body, ast.PromptBlock):
+            self._check_prompt(node.body, signature)
+        self._statements.check_declaration(signature, node.body, node.catch)
+
+    def _check_defaults(self, signature: Signature, sig: ast.FacetSig) -> None:
+        """Defaults may use constants and what is bound before them; returns come after all parameters."""
+        earlier: set[str] = set()
+        for item in sig.params:
+            self._check_default(signature, item, earlier, signature.params)
+            earlier.add(item.name)
+        for item in sig.returns.params if sig.returns is not None else ():
+            self._check_default(signature, item, earlier, signature.returns)
+
+    def _check_default(
+        self, owner: Signature, item: ast.Parameter, earlier: Iterable[str], slots: Mapping[str, Slot]
+    ) -> None:
+        if item.default is not None:
+            scope = Scope(declaration=owner, is_binding=True)
+            self._constants.check(
+                item.default, slots[item.name], item.name, "DEFAULT_NOT_CONSTANT", scope, frozenset(earlier)
+            )
+
+    def _check_mixins(self, signature: Signature) -> None:
+        """Check the mixins of a signature, whose arguments see its parameters and nothing else."""
+        scope = Scope(declaration=signature, is_binding=True)
+        taken = {
+            **dict.fromkeys(signature.returns, "a return"),
+            **dict.fromkeys(signature.params, "a parameter"),
+        }
+        for mixin in signature.mixins:
+            self._calls.check_mixin(mixin, scope)
+            alias = mixin.node.alias
+            if alias is None:
+                continue
+            self._calls.check_sub_step(mixin, signature.part)
+            if alias in taken:
+                self._report("MIXIN_ALIAS_NAME_CONFLICT", alias_place(mixin.node), name=alias, what=taken[alias])
+            taken.setdefault(alias, "another alias")
+
+    def _check_prompt(self, prompt: ast.PromptBlock, signature: Signature) -> None:
+        place = name_place(prompt.location, "prompt")
+        if signature.kind is not Kind.EVENT_FACET:
+            self._report("PROMPT_NOT_EVENT", place, name=signature.name)
+        if prompt.template is None:
+            self._report("PROMPT_MISSING_TEMPLATE", place)
+        for directive, text in (("system", prompt.system), ("template", prompt.template)):
+            for name in dict.fromkeys(_PLACEHOLDER.findall(text or "")):
+                if name and name not in signature.params and name not in signature.scripted and not signature.is_open:
+                    self._report(
+                        "PROMPT_INVALID_PLACEHOLDER",
+                        prompt.places.get(directive, place),
+                        hint=self._findings.did_you_mean(name, signature.params),
+                        name=name,
+                        directive=directive,
+                        known=listed(signature.params),
+                    )
