@@ -9,18 +9,23 @@ from typing import Any
 __version__ = "0.1.0"
 
 _AST_NAMES = (
-    "ASTNode AndThenBlock ArrayLiteral ArrayType BinaryExpr Block CallExpr ConcatExpr EventFacetDecl FacetDecl "
-    "FacetSig ForeachClause IndexExpr Literal MapEntry MapLiteral NamedArg Namespace Parameter "
-    "Program Reference ReturnClause SchemaDecl SchemaField SourceLocation StepStmt TypeRef UnaryExpr UsesDecl "
+    "ASTNode AndThenBlock ArrayLiteral ArrayType BinaryExpr Block CallExpr CatchClause ConcatExpr Doc DocEntry "
+    "EventFacetDecl FacetDecl FacetSig ForeachClause ImplicitDecl IndexExpr Literal MapEntry MapLiteral MixinCall "
+    "MixinSig NamedArg Namespace Parameter Program PromptBlock Reference ReturnClause SchemaDecl SchemaField "
+    "ScriptBlock SourceLocation StepStmt SysAssertStmt SysLogStmt TypeRef UnaryExpr UsesDecl WhenBlock WhenCase "
     "WorkflowDecl YieldStmt"
 )
 _HOMES = {
     "afl.ast": _AST_NAMES,
     "afl.compiler": "Compiled compile_files compile_text",
+    "afl.config": "AFLConfig MongoDBConfig ResolverConfig load_config",
     "afl.diagnostics": "Diagnostic Severity",
     "afl.emitter": "JSONEmitter emit_dict emit_json",
     "afl.errors": "AFLError CompileError ParseError SourceUnreadable",
+    "afl.loader": "SourceLoader",
     "afl.parser": "AFLParser parse",
+    "afl.publisher": "PublishError SourcePublisher",
+    "afl.resolver": "DependencyResolver MongoDBNamespaceResolver NamespaceIndex",
     "afl.source": ("CompilerInput FileOrigin MavenOrigin MongoDBOrigin SourceEntry SourceOrigin SourceRegistry"),
     "afl.validator": "AFLValidator ValidationError ValidationResult validate",
 }

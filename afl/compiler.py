@@ -7,14 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from afl.ast import Program
 from afl.diagnostics import Diagnostic
-from afl.emitter import emit_dict
 from afl.errors import CompileError, ParseError
 from afl.parser import AFLParser, read_source
-from afl.source import FileOrigin
+from afl.source import CompilerInput, FileOrigin, SourceRegistry
+
+if TYPE_CHECKING:
+    from afl.config import AFLConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,14 @@ class Checked:
         return any(diagnostic.is_error for diagnostic in self.diagnostics)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedInput(Checked):
+    """The same of sources, the libraries that were found on the way included."""
+
+    sources: CompilerInput
+    registry: SourceRegistry
+
+
 def compile_text(text: str, filename: str = "<string>", *, include_locations: bool = True) -> Compiled:
     """Compile one text. Raises CompileError, which holds everything found wrong."""
     return _compile([(text, None if filename == "<string>" else filename)], include_locations)
@@ -57,7 +67,41 @@ def check_texts(texts: Sequence[tuple[str, str | None]], *, validate: bool = Tru
         return _check(texts, validate)
 
 
+def check_input(sources: CompilerInput, *, config: AFLConfig | None = None, validate: bool = True) -> CheckedInput:
+    """Parse, and validate, sources as one program; namespaces they lack are added as far as `config` has them found.
+
+    `sources` itself is not changed. Libraries are compiled along: their errors count, their warnings are not told.
+    Raises MongoDBUnavailable.
+    """
+    sources = CompilerInput(list(sources.primary_sources), list(sources.library_sources))
+    with collector_paused():
+        program, findings = _parse([(entry.text, entry.source_id) for entry in sources.all_sources])
+        registry = SourceRegistry.from_compiler_input(sources)
+        if config is not None and config.resolver.is_wanted and not findings:
+            from afl.resolver import resolver_of
+
+            resolver = resolver_of(config, sources)
+            try:
+                if resolver is not None:
+                    program, registry, sources = resolver.resolve(program, registry, sources)
+            except ParseError as error:
+                findings = [error.finding()]
+        if validate and not findings:
+            findings = _validate(program, [entry.source_id for entry in sources.all_sources])
+    libraries = {entry.source_id for entry in sources.library_sources}
+    told = [item for item in findings if item.is_error or item.source_id not in libraries]
+    return CheckedInput(program=program, diagnostics=tuple(told), sources=sources, registry=registry)
+
+
 def _check(texts: Sequence[tuple[str, str | None]], validate: bool) -> Checked:
+    program, findings = _parse(texts)
+    if validate and not findings:
+        findings = _validate(program, [source_id for _, source_id in texts])
+    return Checked(program=program, diagnostics=tuple(findings))
+
+
+def _parse(texts: Sequence[tuple[str, str | None]]) -> tuple[Program, list[Diagnostic]]:
+    """Return the tree of those texts that can be parsed, and what keeps the others from it."""
     parser = AFLParser()
     programs: list[Program] = []
     findings: list[Diagnostic] = []
@@ -66,13 +110,14 @@ def _check(texts: Sequence[tuple[str, str | None]], validate: bool) -> Checked:
             programs.append(parser.parse(text, source_id=source_id))
         except ParseError as error:
             findings.append(error.finding())
-    program = programs[0] if len(programs) == 1 else Program.merge(programs)
-    if validate and not findings:
-        from afl.validation import validate_program
+    return programs[0] if len(programs) == 1 else Program.merge(programs), findings
 
-        order = {source_id: number for number, (_, source_id) in enumerate(texts)}
-        findings = sorted(validate_program(program), key=lambda item: order.get(item.source_id, -1))
-    return Checked(program=program, diagnostics=tuple(findings))
+
+def _validate(program: Program, source_ids: Sequence[str | None]) -> list[Diagnostic]:
+    from afl.validation import validate_program
+
+    order = {source_id: number for number, source_id in enumerate(source_ids)}
+    return sorted(validate_program(program), key=lambda item: order.get(item.source_id, -1))
 
 
 @contextmanager
@@ -96,5 +141,7 @@ def _check_and_emit(texts: Sequence[tuple[str, str | None]], include_locations: 
     checked = _check(texts, validate=True)
     if checked.has_errors:
         raise CompileError(checked.diagnostics)
+    from afl.emitter import emit_dict
+
     document = emit_dict(checked.program, include_locations=include_locations)
     return Compiled(program_json=document, diagnostics=checked.diagnostics)

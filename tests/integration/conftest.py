@@ -1,4 +1,4 @@
-"""Where the tests get their broker: one for the whole run, and one of a test's own where it is killed."""
+"""Where the tests get their broker and their MongoDB: one for the whole run; a broker of a test's own to be killed."""
 
 import os
 import uuid
@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from pymongo import MongoClient
 
+from afl.config import MongoDBConfig
 from tests.integration.kafka_deployment import Deployments
+from tests.integration.mongodb import server_of_the_run
 from tests.integration.processes import Processes
 from tests.integration.requirements import missing
 from tests.integration.shared_broker import BrokerOfTheRun
@@ -46,6 +49,30 @@ def kafka_bootstrap(
         missing(f"no Kafka broker: AFL_KAFKA_BOOTSTRAP is not set; {reason}; {error}")
     with docker as bootstrap:
         yield bootstrap
+
+
+@pytest.fixture(scope="session")
+def mongodb_url(
+    mongodb_from_outside: str | None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The address of the run's MongoDB: the person's own (AFL_MONGODB_URL), else ours."""
+    if mongodb_from_outside is not None:
+        yield mongodb_from_outside
+        return
+    is_worker = hasattr(request.config, "workerinput")
+    folder = tmp_path_factory.getbasetemp()
+    shared = (folder.parent if is_worker else folder) / "mongodb-of-the-run"
+    with server_of_the_run(shared, os.getppid() if is_worker else os.getpid()) as url:
+        yield url
+
+
+@pytest.fixture
+def mongodb(mongodb_url: str) -> Iterator[MongoDBConfig]:
+    """A database that no other test has; it is dropped after the test."""
+    config = MongoDBConfig(url=mongodb_url, database=f"t{uuid.uuid4().hex[:12]}")
+    yield config
+    with MongoClient[dict[str, object]](config.connection_string()) as client:
+        client.drop_database(config.database)
 
 
 @pytest.fixture

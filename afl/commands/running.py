@@ -1,0 +1,169 @@
+"""`afl run`: run a workflow in this process, with answers for its events out of a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from afl.commands.inputs import Named, WrongInput, check_named, source_options
+from afl.commands.terminal import json_findings, report_checked, write_json
+
+if TYPE_CHECKING:
+    from afl.compiled import CompiledProgram, Declaration
+    from afl.local_run import LocalRun
+    from afl.runtime.scripting import ScriptRunner
+
+#: The exit code of a run that waits for answers nobody gave.
+EXIT_WAITING = 3
+
+#: What the platform may lack and scripts run all the same, as for the services.
+ACCEPT_MISSING_VARIABLE = "AFL_SCRIPTS_ACCEPT_MISSING"
+
+
+@click.command("run", short_help="Run a workflow here and now, and print its outputs.")
+@click.option("--workflow", metavar="NAME", help="Which workflow.  [default: the only one]")
+@click.option("--inputs", metavar="JSON", help="Inputs as a JSON object, or @FILE with one.")
+@click.option("-i", "--input", "pairs", multiple=True, metavar="NAME=VALUE", help="One input: JSON where it is any.")
+@click.option("--answers", metavar="FILE", help="A JSON object: event facet -> its result, or a list of results.")
+@json_findings
+@source_options
+@click.pass_context
+def run_command(
+    ctx: click.Context,
+    named: Named,
+    workflow: str | None,
+    inputs: str | None,
+    pairs: tuple[str, ...],
+    answers: str | None,
+    as_json: bool,
+) -> None:
+    """Run a workflow of FILEs here and now, and print its outputs as JSON.
+
+    Nothing is stored. Event facets are answered from --answers; an answer {"$error": "message"} fails its step.
+    The exit code is 1 when the run fails, and 3 when it waits for answers that are not there.
+    """
+    checked = check_named(named)
+    report_checked(ctx, checked, as_json=as_json)
+    from afl.compiled import CompiledProgram, ProgramError
+    from afl.emitter import emit_dict
+    from afl.local_run import Answers, run_locally, workflow_name
+
+    program = CompiledProgram(emit_dict(checked.program))
+    try:
+        name = workflow_name(program, workflow)
+        known = Answers({} if answers is None else _object(_file(answers, "--answers"), "--answers"), program)
+    except ProgramError as error:
+        raise WrongInput(str(error)) from error
+    given = _inputs(pairs, inputs, program.workflow(name))
+    with ExitStack() as opened:
+        opened.enter_context(_workflow_log())
+        run = run_locally(program, name, given, known, _scripts(program, opened))
+    ctx.exit(_tell(run))
+
+
+@contextmanager
+def _workflow_log() -> Iterator[None]:
+    """Show what the workflow says by `sys.log`, and warnings about its steps, on standard error."""
+    import logging
+
+    log = logging.getLogger("afl.workflow")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    before = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    # A log file gets it too; a log on standard error would say it twice.
+    log.propagate = any(isinstance(other, logging.FileHandler) for other in logging.getLogger("afl").handlers)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.level, log.propagate = before
+
+
+def _tell(run: LocalRun) -> int:
+    """Write how a run went; the exit code."""
+    for facet in run.unused:
+        click.echo(f"note: there were more answers for {facet} than events", err=True)
+    if run.error is not None:
+        click.echo(f"Error: {run.error}", err=True)
+        return 1
+    if run.waiting:
+        for item in run.waiting:
+            params = json.dumps(item.params, ensure_ascii=False)
+            click.echo(f"waiting: {item.step} for {item.facet} {params}", err=True)
+        click.echo("no answers are left; give more by --answers FILE", err=True)
+        return EXIT_WAITING
+    write_json(run.outputs)
+    return 0
+
+
+def _scripts(program: CompiledProgram, opened: ExitStack) -> ScriptRunner | None:
+    """Return what runs the program's scripts; workers are started only for a program that has any."""
+    if not _has_script(program.tree):
+        return None
+    from afl.scripts.pool import ScriptPool
+
+    accepted = os.environ.get(ACCEPT_MISSING_VARIABLE, "")
+    accept_missing = [name.strip() for name in accepted.split(",") if name.strip()]
+    return opened.enter_context(ScriptPool(accept_missing=accept_missing))
+
+
+def _has_script(node: Any) -> bool:
+    if isinstance(node, dict):
+        return node.get("type") == "ScriptBlock" or any(_has_script(value) for value in node.values())
+    return isinstance(node, list) and any(_has_script(item) for item in node)
+
+
+def _inputs(pairs: tuple[str, ...], document: str | None, workflow: Declaration) -> dict[str, Any]:
+    """Return the inputs of the document and, over them, of each pair. A String is taken as it stands."""
+    types = {param["name"]: param.get("type") for param in workflow.node.get("params") or ()}
+    if document is not None and document.startswith("@"):
+        document = _file(document[1:], "--inputs")
+    inputs = {} if document is None else _object(document, "--inputs")
+    seen: set[str] = set()
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise WrongInput(f"--input {pair}: wanted NAME=VALUE, for instance --input limit=5")
+        if name in seen:
+            raise WrongInput(f"--input {name} is given twice; for a list give one: --input '{name}=[1, 2]'")
+        seen.add(name)
+        inputs[name] = text if types.get(name) == "String" else _json_or_text(text)
+    return inputs
+
+
+def _object(text: str, what: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise WrongInput(f"{what}: not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise WrongInput(f'{what}: wanted a JSON object such as {{"name": "value"}}')
+    return value
+
+
+def _file(path: str, what: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise WrongInput(f"{what}: {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise WrongInput(f"{what}: {path} is not UTF-8") from error
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,0 +1,99 @@
+"""What the subcommands write: findings for people or programs, JSON, and files."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from afl.compiler import CheckedInput
+    from afl.diagnostics import Diagnostic
+
+#: The option that has findings written for programs.
+json_findings = click.option("--json", "as_json", is_flag=True, help="Write findings to standard error as JSON.")
+
+
+def report(diagnostics: Sequence[Diagnostic], texts: Sequence[tuple[str, str]], *, as_json: bool = False) -> None:
+    """Write findings to standard error: for people with excerpts of the texts, or as JSON."""
+    from afl.diagnostics import render
+
+    if as_json:
+        if diagnostics:
+            click.echo(to_json(findings_json(diagnostics)), err=True)
+        return
+    by_source = {source_id: text for text, source_id in texts}
+    colour = wants_colour()
+    for diagnostic in diagnostics:
+        text = by_source.get(diagnostic.source_id or "")
+        click.echo(render(diagnostic, text, colour=colour), err=True, color=colour)
+
+
+def report_checked(ctx: click.Context, checked: CheckedInput, *, as_json: bool = False) -> None:
+    """Write what was found; ends the command with 1 when there are errors."""
+    report(checked.diagnostics, texts_of(checked), as_json=as_json)
+    if checked.has_errors:
+        ctx.exit(1)
+
+
+def texts_of(checked: CheckedInput) -> list[tuple[str, str]]:
+    """Return the texts of everything that was compiled, each with its source id."""
+    return [(entry.text, entry.source_id) for entry in checked.sources.all_sources]
+
+
+def findings_json(diagnostics: Sequence[Diagnostic]) -> dict[str, object]:
+    """Return findings as programs read them."""
+    return {
+        "valid": not any(diagnostic.is_error for diagnostic in diagnostics),
+        "diagnostics": [diagnostic.to_json() for diagnostic in diagnostics],
+    }
+
+
+def wants_colour() -> bool:
+    """Whether standard error is a terminal whose owner did not ask for plain text (NO_COLOR, https://no-color.org)."""
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def to_json(document: object) -> str:
+    return json.dumps(document, ensure_ascii=False, indent=2)
+
+
+def write_json(document: object) -> None:
+    """Write a document to standard output."""
+    write_bytes((to_json(document) + "\n").encode())
+
+
+def write_bytes(content: bytes) -> None:
+    """Write to standard output; UTF-8 and line ends stay what they are on every platform."""
+    sys.stdout.buffer.write(content)
+
+
+def write_output(ctx: click.Context, output: str | None, content: bytes) -> None:
+    """Write to a file, or to standard output when none is named; ends the command with 1 when that fails."""
+    if output is None or output == "-":
+        write_bytes(content)
+        return
+    try:
+        Path(output).write_bytes(content)
+    except OSError as error:
+        click.echo(f"Error writing output {output}: {error.strerror or error}", err=True)
+        ctx.exit(1)
+
+
+def replace(path: Path, text: str) -> bool:
+    """Give a file a new text, all of it or nothing: a crash while writing must not cost anybody a source file."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        beside.write_bytes(text.encode())
+        beside.chmod(path.stat().st_mode & 0o7777)
+        beside.replace(path.resolve())
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        click.echo(f"Error writing {path}: {error.strerror or error}", err=True)
+        return False
+    return True

@@ -1,0 +1,219 @@
+"""Settings of the compiler: where the MongoDB with published sources is, and how missing namespaces are found.
+
+The file is JSON, called `afl.config.json`; without one the environment decides.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from afl.errors import AFLError
+
+CONFIG_NAME = "afl.config.json"
+
+#: Names the configuration file when no path is given.
+CONFIG_VARIABLE = "AFL_CONFIG"
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"", "0", "false", "no", "off"})
+
+
+class ConfigUnreadable(AFLError):
+    """A configuration file that is not there, or does not hold settings."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"the configuration {path} {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class WrongSetting(AFLError, ValueError):
+    """A setting with a value that cannot be meant."""
+
+    def __init__(self, name: str, found: object, wanted: str) -> None:
+        super().__init__(f"the setting {name} is {found!r}, wanted {wanted}")
+        self.name = name
+
+
+@dataclass(frozen=True)
+class MongoDBConfig:
+    """A MongoDB database, and who asks. Without a user name the url alone decides."""
+
+    url: str = "mongodb://localhost:27017"
+    username: str = ""
+    password: str = field(default="", repr=False)
+    auth_source: str = "admin"
+    database: str = "afl"
+
+    def connection_string(self) -> str:
+        """Return the url with user, password and authentication database, as far as they are set."""
+        scheme, mark, rest = self.url.partition("://")
+        if not self.username or not mark:
+            return self.url
+        where, _, query = rest.partition("?")
+        hosts, _, database = where.partition("/")
+        # Who asks is told once: here, not in a url that was made for somebody else.
+        hosts = hosts.rpartition("@")[2]
+        options = [option for option in query.split("&") if option and not option.lower().startswith("authsource=")]
+        options.append(f"authSource={quote(self.auth_source, safe='')}")
+        person = f"{quote(self.username, safe='')}:{quote(self.password, safe='')}"
+        return f"{scheme}://{person}@{hosts}/{database}?{'&'.join(options)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as they stand in a file, the password included."""
+        return {
+            "url": self.url,
+            "username": self.username,
+            "password": self.password,
+            "authSource": self.auth_source,
+            "database": self.database,
+        }
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> MongoDBConfig:
+        """Read settings; what is missing gets its default. Raises WrongSetting."""
+        default = cls()
+        return cls(
+            url=_text(settings, default.url, "url"),
+            username=_text(settings, default.username, "username"),
+            password=_text(settings, default.password, "password"),
+            auth_source=_text(settings, default.auth_source, "authSource", "auth_source"),
+            database=_text(settings, default.database, "database"),
+        )
+
+    @classmethod
+    def from_env(cls) -> MongoDBConfig:
+        """Read AFL_MONGODB_URL, _USERNAME, _PASSWORD, _AUTH_SOURCE and _DATABASE."""
+        names = ("url", "username", "password", "auth_source", "database")
+        found = {name: os.environ.get(f"AFL_MONGODB_{name.upper()}") for name in names}
+        return cls.from_dict({name: value for name, value in found.items() if value})
+
+
+@dataclass(frozen=True)
+class ResolverConfig:
+    """Where namespaces are looked for that a program uses and does not hold."""
+
+    source_paths: list[str] = field(default_factory=list)
+    auto_resolve: bool = False
+    mongodb_resolve: bool = False
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is anywhere to look."""
+        return bool(self.source_paths) or self.auto_resolve or self.mongodb_resolve
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "sourcePaths": list(self.source_paths),
+            "autoResolve": self.auto_resolve,
+            "mongodbResolve": self.mongodb_resolve,
+        }
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> ResolverConfig:
+        """Read settings; what is missing gets its default. Raises WrongSetting."""
+        name, paths = _first(settings, [], "sourcePaths", "source_paths")
+        if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+            raise WrongSetting(name, paths, "a list of folders")
+        return cls(
+            source_paths=list(paths),
+            auto_resolve=_flag(settings, "autoResolve", "auto_resolve"),
+            mongodb_resolve=_flag(settings, "mongodbResolve", "mongodb_resolve"),
+        )
+
+    @classmethod
+    def from_env(cls) -> ResolverConfig:
+        """Read AFL_SOURCE_PATHS (parted as in PATH), AFL_AUTO_RESOLVE and AFL_MONGODB_RESOLVE."""
+        return cls(
+            source_paths=[path for path in os.environ.get("AFL_SOURCE_PATHS", "").split(os.pathsep) if path],
+            auto_resolve=_flag_of_environment("AFL_AUTO_RESOLVE"),
+            mongodb_resolve=_flag_of_environment("AFL_MONGODB_RESOLVE"),
+        )
+
+
+@dataclass(frozen=True)
+class AFLConfig:
+    """All settings of the compiler."""
+
+    mongodb: MongoDBConfig = field(default_factory=MongoDBConfig)
+    resolver: ResolverConfig = field(default_factory=ResolverConfig)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"mongodb": self.mongodb.to_dict(), "resolver": self.resolver.to_dict()}
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> AFLConfig:
+        """Read settings; what is missing gets its default. Raises WrongSetting."""
+        for name in ("mongodb", "resolver"):
+            if not isinstance(settings.get(name, {}), Mapping):
+                raise WrongSetting(name, settings[name], "an object")
+        return cls(
+            mongodb=MongoDBConfig.from_dict(settings.get("mongodb", {})),
+            resolver=ResolverConfig.from_dict(settings.get("resolver", {})),
+        )
+
+    @classmethod
+    def from_env(cls) -> AFLConfig:
+        return cls(mongodb=MongoDBConfig.from_env(), resolver=ResolverConfig.from_env())
+
+
+def load_config(path: str | Path | None = None) -> AFLConfig:
+    """Return the settings of the file at `path`, else of the first that there is, else of the environment.
+
+    Looked at, in order: the file that AFL_CONFIG names, then `afl.config.json` in the current folder, in `~/.afl` and
+    in `/etc/afl`. Raises ConfigUnreadable for a file that was named and is not there, and for one without settings.
+    """
+    named = path or os.environ.get(CONFIG_VARIABLE)
+    if named:
+        return _read(Path(named))
+    for folder in (Path.cwd(), Path.home() / ".afl", Path("/etc/afl")):
+        if (folder / CONFIG_NAME).is_file():
+            return _read(folder / CONFIG_NAME)
+    return AFLConfig.from_env()
+
+
+def _read(path: Path) -> AFLConfig:
+    try:
+        settings = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigUnreadable(str(path), f"cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ConfigUnreadable(str(path), f"is not JSON: {error}") from error
+    if not isinstance(settings, dict):
+        raise ConfigUnreadable(str(path), f"holds no settings: wanted an object, found {type(settings).__name__}")
+    try:
+        return AFLConfig.from_dict(settings)
+    except WrongSetting as error:
+        raise ConfigUnreadable(str(path), f"cannot be used: {error}") from error
+
+
+def _first(settings: Mapping[str, Any], default: object, *names: str) -> tuple[str, Any]:
+    """Return the name under which a setting stands, and its value."""
+    return next(((name, settings[name]) for name in names if name in settings), (names[0], default))
+
+
+def _text(settings: Mapping[str, Any], default: str, *names: str) -> str:
+    name, value = _first(settings, default, *names)
+    if not isinstance(value, str):
+        raise WrongSetting(name, value, "a text")
+    return value
+
+
+def _flag(settings: Mapping[str, Any], *names: str) -> bool:
+    name, value = _first(settings, False, *names)
+    if not isinstance(value, bool):
+        raise WrongSetting(name, value, "true or false")
+    return value
+
+
+def _flag_of_environment(name: str) -> bool:
+    value = os.environ.get(name, "").strip().lower()
+    if value not in _TRUE | _FALSE:
+        raise WrongSetting(name, value, "true or false")
+    return value in _TRUE

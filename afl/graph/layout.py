@@ -1,0 +1,234 @@
+"""Lays a graph out on a plane: boxes in boxes, and the ways of the arrows."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from afl.graph.layering import LANE, Layers, Size, place
+from afl.graph.model import Edge, Graph, Item, Vertex
+
+Point: TypeAlias = tuple[float, float]
+
+#: A character of the titles in pixels, at their size of 13; the font is the viewer's, so this is on the wide side.
+CHARACTER = 7.6
+SMALL_CHARACTER = 6.6
+
+_PAD, _PAD_TOP = 16.0, 34.0
+_EMPTY: Size = (60.0, 20.0)
+_PORT_GAP = 14.0
+
+#: How much wider than high a picture may be; past that it had better be high, for pages scroll downwards.
+_SHAPE = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle by its upper left corner."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """An arrow with the points it passes, its ends included."""
+
+    edge: Edge
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where everything is. `is_down`: arrows lead downwards, else to the right."""
+
+    boxes: dict[str, Box]
+    ways: tuple[Way, ...]
+    width: float
+    height: float
+    is_down: bool
+
+
+def layout(graph: Graph) -> Layout:
+    """Lay the graph out downwards or to the right, whichever is nearer to the shape of a screen."""
+    candidates = [_Layouter(graph, is_down=is_down).lay_out() for is_down in (True, False)]
+    return min(candidates, key=lambda found: max(found.width / _SHAPE, found.height))
+
+
+def text_width(text: str, character: float) -> float:
+    """Return about how wide a text is."""
+    cells = sum(1.7 if unicodedata.east_asian_width(char) in "WF" else 1.0 for char in text)
+    return cells * character
+
+
+class _Layouter:
+    def __init__(self, graph: Graph, *, is_down: bool) -> None:
+        self._graph = graph
+        self._is_down = is_down
+        self._parents: dict[str, tuple[str, ...]] = {}
+        self._inner: dict[str, Layers] = {}
+        self._sizes: dict[str, Size] = {}
+        self._boxes: dict[str, Box] = {}
+        self._find_parents(graph.items, ())
+
+    def lay_out(self) -> Layout:
+        width, height = self._measure("", self._graph.items)
+        self._put("", self._graph.items, 0.0, 0.0)
+        return Layout(self._boxes, tuple(self._ways()), width, height, self._is_down)
+
+    def _find_parents(self, items: tuple[Item, ...], parents: tuple[str, ...]) -> None:
+        for item in items:
+            self._parents[item.id] = (*parents, item.id)
+            if not isinstance(item, Vertex):
+                self._find_parents(item.items, (*parents, item.id))
+
+    def _measure(self, frame: str, items: tuple[Item, ...]) -> Size:
+        """Place what is in a frame; the width and height of all of it."""
+        for item in items:
+            self._sizes[item.id] = self._size_of(item)
+        inside = {item.id for item in items}
+        sizes = {item.id: self._turned(self._sizes[item.id]) for item in items}
+        arrows: list[tuple[str, str]] = []
+        entries: dict[str, Size] = {}
+        exits: dict[str, Size] = {}
+        for number, edge in enumerate(self._graph.edges):
+            source, target = self._in(inside, edge.source), self._in(inside, edge.target)
+            if source is not None and target is not None:
+                if source != target:
+                    arrows.append((source, target))
+            elif target is not None and edge.target != frame:
+                entries[f"in {number}"] = (LANE, 0.0)
+                arrows.append((f"in {number}", target))
+            elif source is not None and edge.source != frame:
+                exits[f"out {number}"] = (LANE, 0.0)
+                arrows.append((source, f"out {number}"))
+        # The ends stand before and behind everything: arrows lead to later boxes only.
+        self._inner[frame] = place({**entries, **sizes, **exits}, arrows, first=entries, last=exits)
+        return self._turned(self._inner[frame].size)
+
+    def _in(self, inside: set[str], end: str) -> str | None:
+        """Return the box of a frame in which the end of an arrow is, or None when it is elsewhere."""
+        return next((key for key in self._parents[end] if key in inside), None)
+
+    def _size_of(self, item: Item) -> Size:
+        title = text_width(item.title, CHARACTER)
+        if isinstance(item, Vertex):
+            width = max(title, text_width(item.detail, SMALL_CHARACTER) + (14 if item.kind == "event" else 0)) + 28
+            return max(width, 76.0), 44.0 if item.detail else 32.0
+        width, height = self._measure(item.id, item.items) if item.items else _EMPTY
+        return max(width + 2 * _PAD, title + 2 * _PAD), height + _PAD + _PAD_TOP
+
+    def _put(self, frame: str, items: tuple[Item, ...], x: float, y: float) -> None:
+        for item in items:
+            dx, dy = self._turned(self._inner[frame].places[item.id])
+            width, height = self._sizes[item.id]
+            self._boxes[item.id] = Box(x + dx, y + dy, width, height)
+            if not isinstance(item, Vertex) and item.items:
+                inner_width = self._turned(self._inner[item.id].size)[0]
+                # A title may be wider than what is below it.
+                self._put(item.id, item.items, x + dx + (width - inner_width) / 2, y + dy + _PAD_TOP)
+
+    def _ways(self) -> list[Way]:
+        passed = {edge: self._on_the_way(number, edge) for number, edge in enumerate(self._graph.edges)}
+        out, into = self._ports(passed)
+        ways: list[Way] = []
+        for edge, points in passed.items():
+            frame, (source, _) = self._common_frame(edge)
+            beside = self._beside(frame, source, out[edge]) if source == edge.source else []
+            ways.append(Way(edge, (out[edge], *beside, *points, into[edge])))
+        return ways
+
+    def _on_the_way(self, number: int, edge: Edge) -> list[Point]:
+        """Return the points that an arrow passes: out of frames, innermost first, then into others, outermost first."""
+        frame, (source, target) = self._common_frame(edge)
+        leaving, entering = self._parents[edge.source], self._parents[edge.target]
+        points = self._passed(frame, (source, target))
+        for at in range(leaving.index(source), len(leaving) - 1):
+            points = self._border(leaving[at], (leaving[at + 1], f"out {number}")) + points
+        for at in range(entering.index(target), len(entering) - 1):
+            points = points + self._border(entering[at], (f"in {number}", entering[at + 1]))
+        return points
+
+    def _beside(self, frame: str, source: str, port: Point) -> list[Point]:
+        """Return where an arrow leaves the layer of its box: up to there it goes straight, past what is deeper."""
+        inner = self._inner[frame]
+        corner, along = self._turned(self._corner(frame)), inner.ends[inner.layer_of[source]]
+        across, begin = self._turned(port)
+        return [self._turned((across, corner[1] + along))] if corner[1] + along - begin > _PAD else []
+
+    def _passed(self, frame: str, ends: tuple[str, str]) -> list[Point]:
+        """Return the points of an arrow between two boxes of a frame."""
+        x, y = self._corner(frame)
+        return [(x + dx, y + dy) for dx, dy in map(self._turned, self._inner[frame].routes.get(ends, []))]
+
+    def _border(self, frame: str, ends: tuple[str, str]) -> list[Point]:
+        """Return the points of an arrow from a frame's border to a box in it, or the other way round."""
+        inner = self._inner[frame]
+        is_in = ends[0].startswith("in ")
+        end = ends[0] if is_in else ends[1]
+        if ends not in inner.routes and not inner.is_apart(ends):
+            # What it leads to stands at the border itself.
+            return []
+        across, along = inner.places[end]
+        depth = inner.depths[0 if is_in else -1]
+        x, y = self._corner(frame)
+        lane = [(across + LANE / 2, along - depth / 2), (across + LANE / 2, along + depth / 2)]
+        points = [(x + dx, y + dy) for dx, dy in map(self._turned, lane)]
+        passed = self._passed(frame, ends)
+        return [*points, *passed] if is_in else [*passed, *points]
+
+    def _common_frame(self, edge: Edge) -> tuple[str, tuple[str, str]]:
+        """Return the innermost frame that has both ends of an arrow, and between which of its boxes it leads."""
+        source, target = self._parents[edge.source], self._parents[edge.target]
+        depth = 0
+        while depth < min(len(source), len(target)) - 1 and source[depth] == target[depth]:
+            depth += 1
+        return (source[depth - 1] if depth else ""), (source[depth], target[depth])
+
+    def _corner(self, frame: str) -> Point:
+        if not frame:
+            return 0.0, 0.0
+        box = self._boxes[frame]
+        return box.x + (box.width - self._turned(self._inner[frame].size)[0]) / 2, box.y + _PAD_TOP
+
+    def _ports(self, passed: Mapping[Edge, Sequence[Point]]) -> tuple[dict[Edge, Point], dict[Edge, Point]]:
+        """Return where each arrow leaves and enters: side by side, in the order of where they go and come from."""
+        leaving: dict[str, list[Edge]] = defaultdict(list)
+        entering: dict[str, list[Edge]] = defaultdict(list)
+        for edge in self._graph.edges:
+            leaving[edge.source].append(edge)
+            entering[edge.target].append(edge)
+        out: dict[Edge, Point] = {}
+        into: dict[Edge, Point] = {}
+        for key, edges in leaving.items():
+            edges.sort(key=lambda edge: self._across(passed[edge][0]) if passed[edge] else self._middle(edge.target))
+            out.update((edge, self._port(key, n, len(edges), is_out=True)) for n, edge in enumerate(edges))
+        for key, edges in entering.items():
+            edges.sort(key=lambda edge: self._across(passed[edge][-1]) if passed[edge] else self._middle(edge.source))
+            into.update((edge, self._port(key, n, len(edges), is_out=False)) for n, edge in enumerate(edges))
+        return out, into
+
+    def _across(self, point: Point) -> float:
+        return self._turned(point)[0]
+
+    def _middle(self, key: str) -> float:
+        box = self._boxes[key]
+        return box.x + box.width / 2 if self._is_down else box.y + box.height / 2
+
+    def _port(self, key: str, number: int, count: int, *, is_out: bool) -> Point:
+        box = self._boxes[key]
+        room = (box.width if self._is_down else box.height) * 0.7
+        gap = min(_PORT_GAP, room / max(count - 1, 1))
+        across = self._middle(key) + (number - (count - 1) / 2) * gap
+        if self._is_down:
+            return across, box.y + (box.height if is_out else 0.0)
+        return box.x + (box.width if is_out else 0.0), across
+
+    def _turned(self, pair: tuple[float, float]) -> tuple[float, float]:
+        """Return (x, y) for (across, along), and the other way round."""
+        return pair if self._is_down else (pair[1], pair[0])

@@ -1,0 +1,68 @@
+"""Writes a graph as a Mermaid flowchart, which Markdown viewers draw."""
+
+from __future__ import annotations
+
+from afl.graph.model import Graph, Item, Vertex, everything
+
+_SHAPES = {
+    "event": ("([", "])"),
+    "workflow": ("[[", "]]"),
+    "schema": ("[/", "/]"),
+    "yield": (">", "]"),
+    "log": ("(", ")"),
+    "assert": ("{{", "}}"),
+    "script": ("[(", ")]"),
+}
+_ARROWS = {"needs": "-->", "then": "-.->", "fails": "-. fails .->"}
+_CLASSES = {
+    "event": "fill:#fff3d6,stroke:#c77700,stroke-width:2px,color:#3b2a00",
+    "yield": "fill:#e3f4e8,stroke:#2f8f4e,color:#10351d",
+    "assert": "fill:#fdeaea,stroke:#c0392b,color:#471410",
+}
+
+
+def mermaid(graph: Graph) -> str:
+    """Return the flowchart. Ids are numbers of its own: the same program gives the same text."""
+    return _Chart(graph).write()
+
+
+class _Chart:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._names: dict[str, str] = {}
+        for item in everything(graph.items):
+            self._names[item.id] = f"{'n' if isinstance(item, Vertex) else 'c'}{len(self._names)}"
+        self._lines: list[str] = []
+
+    def write(self) -> str:
+        self._lines += ["---", f"title: {self._graph.name}", "---", "flowchart TD"]
+        for item in self._graph.items:
+            self._item(item, "    ")
+        for edge in self._graph.edges:
+            self._lines.append(f"    {self._names[edge.source]} {_ARROWS[edge.kind]} {self._names[edge.target]}")
+        for kind, style in _CLASSES.items():
+            names = [self._names[vertex.id] for vertex in self._graph.vertices() if vertex.kind == kind]
+            if names:
+                self._lines += [f"    classDef {kind} {style}", f"    class {','.join(names)} {kind}"]
+        return "\n".join(self._lines) + "\n"
+
+    def _item(self, item: Item, indent: str) -> None:
+        if isinstance(item, Vertex):
+            begin, end = _SHAPES.get(item.kind, ("[", "]"))
+            mark = "⚡ " if item.kind == "event" else ""
+            detail = f"<br/>{mark}{_text(item.detail)}" if item.detail else ""
+            self._lines.append(f'{indent}{self._names[item.id]}{begin}"{_text(item.title)}{detail}"{end}')
+            return
+        self._lines.append(f'{indent}subgraph {self._names[item.id]} ["{_text(item.title)}"]')
+        for inner in item.items:
+            self._item(inner, indent + "    ")
+        if not item.items:
+            self._lines.append(f'{indent}    {self._names[item.id]}e["nothing"]')
+        self._lines.append(f"{indent}end")
+
+
+def _text(text: str) -> str:
+    """Return a text as it may stand between quotes in a flowchart, where HTML has its say too."""
+    for char in '#"<>&`':
+        text = text.replace(char, f"\0{ord(char)};")
+    return text.replace("\0", "#")

@@ -1,0 +1,58 @@
+"""Writes compiled expressions the way they stand in a program, for titles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+#: Longest piece of an expression that a title shows, in characters.
+LONGEST = 36
+
+#: How tightly an operator binds, as in the grammar; what binds less gets parentheses.
+_TIGHTNESS = {"||": 1, "&&": 2, "++": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
+_RELATION, _UNARY, _ATOM = 3, 7, 8
+
+
+def short(text: str) -> str:
+    """Return the text, cut when it is long."""
+    return text if len(text) <= LONGEST else text[: LONGEST - 1].rstrip() + "…"
+
+
+def expression(node: Mapping[str, Any]) -> str:
+    """Return the text of an expression."""
+    return _write(node)[0]
+
+
+def _write(node: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the text of an expression, and how tightly its outermost operator binds."""
+    kind = node["type"]
+    if kind == "InputRef":
+        return "$." + ".".join(node["path"]), _ATOM
+    if kind == "StepRef":
+        return ".".join(node["path"]), _ATOM
+    if kind == "BinaryExpr":
+        operator = node["operator"]
+        tightness = _TIGHTNESS.get(operator, _RELATION)
+        return f"{_inside(node['left'], tightness)} {operator} {_inside(node['right'], tightness + 1)}", tightness
+    if kind == "ConcatExpr":
+        return " ++ ".join(_inside(operand, 5) for operand in node["operands"]), 4
+    if kind == "UnaryExpr":
+        return node["operator"] + _inside(node["operand"], _UNARY), _UNARY
+    if kind == "IndexExpr":
+        return f"{_inside(node['target'], _ATOM)}[{expression(node['index'])}]", _ATOM
+    if kind == "ArrayLiteral":
+        return f"[{', '.join(expression(item) for item in node['elements'])}]", _ATOM
+    if kind == "MapLiteral":
+        pairs = (f"{_quoted(item['key'])}: {expression(item['value'])}" for item in node["entries"])
+        return f"#{{{', '.join(pairs)}}}", _ATOM
+    return _quoted(node.get("value")), _ATOM
+
+
+def _inside(node: Mapping[str, Any], tightness: int) -> str:
+    text, own = _write(node)
+    return text if own >= tightness else f"({text})"
+
+
+def _quoted(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,126 @@
+"""Loads AFL sources: from files, from flows in MongoDB, from source archives of Maven repositories."""
+
+from __future__ import annotations
+
+import io
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+import zipfile
+import zlib
+from pathlib import Path
+
+from afl.config import MongoDBConfig, load_config
+from afl.errors import AFLError
+from afl.source import FileOrigin, MavenOrigin, MongoDBOrigin, SourceEntry
+
+#: Names the Maven repository when none is given.
+MAVEN_REPOSITORY_VARIABLE = "AFL_MAVEN_REPOSITORY"
+
+#: How long a repository may keep silent.
+DOWNLOAD_TIMEOUT_S = 30.0
+
+#: Largest archive, and largest sum of texts in one: AFL is written by people, a bomb is not.
+MAX_ARCHIVE_BYTES = 64 * 1024 * 1024
+
+_SUFFIXES = (".afl", ".ffl")
+
+
+class SourceNotFound(AFLError, ValueError):
+    """A source that is not where it was said to be, or is no AFL."""
+
+
+class SourceLoader:
+    """Makes source entries of what people name. Holds nothing."""
+
+    @staticmethod
+    def load_file(path: str | Path, is_library: bool = False) -> SourceEntry:
+        """Return the text of a UTF-8 file. Raises SourceUnreadable."""
+        from afl.parser import read_source
+
+        return SourceEntry(read_source(path), FileOrigin(str(path)), is_library)
+
+    @staticmethod
+    def load_mongodb(
+        collection_id: str, display_name: str, is_library: bool = True, config: MongoDBConfig | None = None
+    ) -> SourceEntry:
+        """Return the AFL texts of a flow, joined into one. Raises SourceNotFound or MongoDBUnavailable."""
+        from afl.joining import joined
+        from afl.mongo_sources import MongoSources
+
+        with MongoSources(config or load_config().mongodb) as sources:
+            flow = sources.flow(collection_id)
+        if flow is None:
+            raise SourceNotFound(f"Flow not found in MongoDB: {collection_id} ({display_name})")
+        stored = flow.get("compiled_sources") or []
+        texts = [str(source["content"]) for source in stored if source.get("language", "afl") == "afl"]
+        if not texts:
+            raise SourceNotFound(f"Flow {collection_id} ({display_name}) has no AFL sources")
+        return SourceEntry(joined(texts), MongoDBOrigin(collection_id, display_name), is_library)
+
+    @staticmethod
+    def load_maven(
+        group_id: str,
+        artifact_id: str,
+        version: str,
+        classifier: str = "sources",
+        is_library: bool = True,
+        repository_url: str | None = None,
+    ) -> SourceEntry:
+        """Return the AFL files of an archive in a Maven repository, in order of their names, joined into one text.
+
+        Without `repository_url` it is what AFL_MAVEN_REPOSITORY says. Raises SourceNotFound.
+        """
+        from afl.joining import joined
+
+        origin = MavenOrigin(group_id, artifact_id, version, classifier)
+        url = _archive_url(origin, repository_url)
+        texts = _texts_of(_download(url), url)
+        if not texts:
+            raise SourceNotFound(f"No .afl files found in {url}")
+        return SourceEntry(joined(texts), origin, is_library)
+
+
+def _archive_url(origin: MavenOrigin, repository_url: str | None) -> str:
+    repository = repository_url or os.environ.get(MAVEN_REPOSITORY_VARIABLE)
+    if not repository:
+        raise SourceNotFound(
+            f"no Maven repository to find {origin.to_source_id()} in; "
+            f"set {MAVEN_REPOSITORY_VARIABLE} to its url, or give --maven-repository"
+        )
+    name = f"{origin.artifact_id}-{origin.version}{f'-{origin.classifier}' if origin.classifier else ''}.jar"
+    parts = [*origin.group_id.split("."), origin.artifact_id, origin.version, name]
+    return "/".join([repository.rstrip("/"), *(urllib.parse.quote(part, safe="") for part in parts)])
+
+
+def _download(url: str) -> bytes:
+    scheme = urllib.parse.urlsplit(url).scheme
+    if scheme not in ("http", "https", "file"):
+        raise SourceNotFound(f"cannot load {url}: a Maven repository is at http, https or file")
+    try:
+        with urllib.request.urlopen(url, timeout=DOWNLOAD_TIMEOUT_S) as response:
+            content = response.read(MAX_ARCHIVE_BYTES + 1)
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise SourceNotFound(f"cannot load {url}: HTTP {error.code}") from error
+    except (OSError, ValueError) as error:
+        raise SourceNotFound(f"cannot load {url}: {getattr(error, 'reason', None) or error}") from error
+    if len(content) > MAX_ARCHIVE_BYTES:
+        raise SourceNotFound(f"cannot load {url}: larger than {MAX_ARCHIVE_BYTES} bytes")
+    return bytes(content)
+
+
+def _texts_of(archive: bytes, url: str) -> list[str]:
+    from afl.parser import decode_source
+
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as jar:
+            members = sorted(
+                (item for item in jar.infolist() if item.filename.endswith(_SUFFIXES)), key=lambda item: item.filename
+            )
+            if sum(item.file_size for item in members) > MAX_ARCHIVE_BYTES:
+                raise SourceNotFound(f"cannot load {url}: its AFL files take more than {MAX_ARCHIVE_BYTES} bytes")
+            return [decode_source(jar.read(item), f"{url}!/{item.filename}") for item in members]
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
+        raise SourceNotFound(f"Invalid JAR file {url}: {error}") from error

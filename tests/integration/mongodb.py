@@ -1,0 +1,44 @@
+"""One MongoDB server for all workers of a test run, and databases in it that no other test has."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.integration.requirements import missing
+from tools.kafka.jars import locked
+from tools.mongodb import NotInstalled, Server
+
+
+@contextmanager
+def server_of_the_run(folder: Path, guardian_pid: int | None) -> Iterator[str]:
+    """The url of the server of this run: the first worker to ask starts it, the last one out stops it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    users = folder / "users"
+    users.mkdir(exist_ok=True)
+    own = users / str(os.getpid())
+    with locked(folder / "lock"):
+        server = _running(folder) or _started(folder, guardian_pid)
+        own.touch()
+    try:
+        yield server.url
+    finally:
+        with locked(folder / "lock"):
+            own.unlink()
+            if not any(users.iterdir()):
+                server.stop()
+
+
+def _running(folder: Path) -> Server | None:
+    return next((server for data in sorted(folder.glob("server-*")) if (server := Server.attach(data))), None)
+
+
+def _started(folder: Path, guardian_pid: int | None) -> Server:
+    unused = (folder / f"server-{number}" for number in itertools.count(1))
+    try:
+        return Server.start(next(path for path in unused if not path.exists()), guardian_pid=guardian_pid)
+    except NotInstalled as error:
+        missing(f"no MongoDB: AFL_MONGODB_URL is not set; {error}")

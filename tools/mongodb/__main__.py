@@ -1,0 +1,48 @@
+"""`python -m tools.mongodb up|down`: a MongoDB server for a person's own trials, that stays until it is stopped."""
+
+from pathlib import Path
+
+import click
+
+from tools.mongodb.server import NotInstalled, Server, ServerDidNotStart, cache_folder
+
+_folder = click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=cache_folder,
+    help="Where its data and log are.  [default: a folder of the user's cache]",
+)
+
+
+@click.group()
+def main() -> None:
+    """A MongoDB server on this machine, without Docker."""
+
+
+@main.command()
+@_folder
+def up(folder: Path) -> None:
+    """Start it, or say where it is when it runs already. Data of an earlier time is used again."""
+    try:
+        server = Server.attach(folder) or Server.start(folder)
+    except (NotInstalled, ServerDidNotStart, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"MongoDB is at {server.url}: process {server.pid}")
+    click.echo(f"Use it:  export AFL_MONGODB_URL={server.url}")
+    click.echo("Stop it: python -m tools.mongodb down")
+
+
+@main.command()
+@_folder
+def down(folder: Path) -> None:
+    """Stop it; its data stays."""
+    server = Server.attach(folder)
+    if server is None:
+        raise click.ClickException(f"no server of {folder} is running")
+    server.stop()
+    click.echo(f"Stopped: process {server.pid}")
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m tools.mongodb")
