@@ -171,8 +171,48 @@ class Declaration:
         return blocks_of(self.node.get("body"))
 
     @property
+    def pre_script(self) -> Node | None:
+        """The script that runs before the blocks. The older shape has it as the body."""
+        script = self.node.get("pre_script")
+        if script is None:
+            body = self.node.get("body")
+            script = body if isinstance(body, Mapping) and body.get("type") == "ScriptBlock" else None
+        return script
+
+    @property
+    def mixins(self) -> Sequence[Node]:
+        """The mixins of its signature: `target`, and where they have them `args` and `alias`."""
+        return self.node.get("mixins") or ()
+
+    @property
+    def prompt(self) -> Node | None:
+        """What an LLM agent is to be asked, when that is the body: `template`, and maybe `system` and `model`."""
+        body = self.node.get("body")
+        return body if isinstance(body, Mapping) and body.get("type") == "PromptBlock" else None
+
+    @property
     def line(self) -> int:
         return line_of(self.node)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Implicit:
+    """Values for parameters that calls of its target leave out."""
+
+    name: str
+    namespace: str
+    #: Namespaces imported where it stands, in order: its target's name is resolved there.
+    uses: tuple[str, ...]
+    node: Node = field(repr=False)
+
+    @property
+    def target(self) -> str:
+        """What it is for, as written."""
+        return str(self.node["call"]["target"])
+
+    @property
+    def args(self) -> Sequence[Node]:
+        return self.node["call"].get("args") or ()
 
 
 def blocks_of(body: object) -> tuple[Node, ...]:
@@ -201,8 +241,13 @@ class CompiledProgram:
         self.tree = tree
         self.names = Names()
         self.declarations: dict[str, Declaration] = {}
+        #: In source order.
+        self.implicits: list[Implicit] = []
         try:
             for declaration in _declarations(tree, "", ()):
+                if isinstance(declaration, Implicit):
+                    self.implicits.append(declaration)
+                    continue
                 self.names.add(declaration.namespace, declaration.name, declaration.kind)
                 self.declarations[declaration.qualified_name] = declaration
         except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
@@ -249,6 +294,49 @@ class CompiledProgram:
     def schemas(self) -> dict[str, Declaration]:
         return {name: d for name, d in self.declarations.items() if d.kind is Kind.SCHEMA}
 
+    def implicit_for(self, caller: Declaration, callee: Declaration) -> Implicit | None:
+        """The implicit that fills in what a call of `callee`, written inside `caller`, leaves out.
+
+        The first in source order of the caller's namespace; or else of the callee's, of the imported ones in their
+        order, of the top level, of any other. Raises AmbiguousName for an implicit whose target may be several.
+        """
+        found: dict[str, Implicit] = {}
+        for implicit in self._implicits_by_target.get(callee.qualified_name, ()):
+            found.setdefault(implicit.namespace, implicit)
+        for namespace in (caller.namespace, callee.namespace, *caller.uses, "", *found):
+            if namespace in found:
+                return found[namespace]
+        return None
+
+    @cached_property
+    def _implicits_by_target(self) -> dict[str, list[Implicit]]:
+        by_target: dict[str, list[Implicit]] = {}
+        for implicit in self.implicits:
+            resolution = self.names.resolve(implicit.target, implicit.namespace, implicit.uses)
+            if resolution.candidates:
+                raise AmbiguousName("facet", implicit.target, resolution.candidates)
+            if resolution.found is not None:
+                by_target.setdefault(resolution.found, []).append(implicit)
+        return by_target
+
+    @cached_property
+    def has_step_types(self) -> bool:
+        """Whether a parameter or return anywhere is declared with a facet as its type: its values refer to steps."""
+        return any(
+            self._is_step_type(declaration, slot.get("type"))
+            for declaration in self.declarations.values()
+            for slot in (*declaration.params, *declaration.returns, *declaration.fields)
+        )
+
+    def _is_step_type(self, declaration: Declaration, written: object) -> bool:
+        while isinstance(written, Mapping):
+            written = written.get("elementType")
+        return (
+            isinstance(written, str)
+            and written not in BUILTIN_TYPES
+            and self.names.resolve(written, declaration.namespace, declaration.uses).found is not None
+        )
+
     def resolve_in(self, declaration: Declaration, name: str, kinds: frozenset[Kind], what: str) -> Declaration | None:
         """What `name`, written inside `declaration`, means; None when unknown. Raises AmbiguousName."""
         resolution = self.names.resolve(name, declaration.namespace, declaration.uses, kinds)
@@ -279,7 +367,7 @@ class CompiledProgram:
 BUILTIN_TYPES = frozenset({"String", "Int", "Long", "Double", "Boolean", "Json"})
 
 
-def _declarations(node: Node, namespace: str, uses: tuple[str, ...]) -> Iterator[Declaration]:
+def _declarations(node: Node, namespace: str, uses: tuple[str, ...]) -> Iterator[Declaration | Implicit]:
     for child in _children(node):
         kind = child.get("type")
         if kind == "Namespace":
@@ -293,6 +381,8 @@ def _declarations(node: Node, namespace: str, uses: tuple[str, ...]) -> Iterator
             name = str(child["name"])
             qualified = f"{namespace}.{name}" if namespace else name
             yield Declaration(qualified, _KIND_OF_NODE[kind], namespace, uses, child)
+        elif kind == "ImplicitDecl":
+            yield Implicit(str(child["name"]), namespace, uses, child)
 
 
 def _children(node: Node) -> list[Node]:

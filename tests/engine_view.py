@@ -1,4 +1,4 @@
-"""What a store holds of a run, under names that a person would use: `s1.sub`, `[3].ping`, `payment`."""
+"""What a store holds of a run, under names that a person would use: `s1.sub`, `[3].ping`, `payment.catch.alert`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -42,31 +42,46 @@ def statement_names(program: object) -> dict[str, str]:
 
 
 def seen_steps(documents: Iterable[StepDocument], names: Mapping[str, str]) -> list[SeenStep]:
-    """All steps in order of creation. Blocks are `#0`, `#1`, ... of their step; yields are `yield`."""
+    """All steps in order of creation. Blocks are `#0`, `#1`, ..., `#catch` of their step, and `#0#case-1` of a `when`;
+    yields are `yield`, what stands in a case or catch is below `case[1]`, `catch`."""
     paths: dict[str, str] = {}
-    indices: dict[str, int | None] = {}
+    inside: dict[str, str] = {}
     seen: list[SeenStep] = []
     for document in documents:
-        paths[document.id] = path = _path(document, names, paths, indices)
-        indices[document.id] = document.foreach_index
+        paths[document.id] = path = _path(document, names, paths, inside)
+        if ObjectType.is_block(document.object_type):
+            inside[document.id] = _inside(document, paths, inside)
         seen.append(SeenStep(path, document))
     return seen
 
 
-def _path(
-    document: StepDocument, names: Mapping[str, str], paths: Mapping[str, str], indices: Mapping[str, int | None]
-) -> str:
+def _path(document: StepDocument, names: Mapping[str, str], paths: Mapping[str, str], inside: Mapping[str, str]) -> str:
     if document.container_id is None:
         return ""
     around = paths[document.container_id]
     if ObjectType.is_block(document.object_type):
         own = f"#{str(document.statement_id).removeprefix('block-')}"
-        return f"{around}{own}" if document.foreach_index is None else f"{around}[{document.foreach_index}]{own}"
-    index = indices[document.block_id] if document.block_id is not None else None
-    if index is not None:
-        around = f"{around}[{index}]"
-    name = "yield" if document.object_type == ObjectType.YIELD_ASSIGNMENT else names[str(document.statement_id)]
+        if document.foreach_index is not None:
+            return f"{around}[{document.foreach_index}]{own}"
+        return f"{around}{own}" if document.block_id is None else f"{paths[document.block_id]}{own}"
+    if document.block_id is not None:
+        around = inside[document.block_id]
+    name = "yield"
+    if document.object_type == ObjectType.FACET:
+        name = str(document.statement_id).removeprefix("mixin-")
+    elif document.object_type != ObjectType.YIELD_ASSIGNMENT:
+        name = names.get(str(document.statement_id)) or document.facet_name
     return f"{around}.{name}" if around else name
+
+
+def _inside(document: StepDocument, paths: Mapping[str, str], inside: Mapping[str, str]) -> str:
+    """The path in front of what stands in a block."""
+    around = paths[str(document.container_id)] if document.block_id is None else inside[document.block_id]
+    if document.foreach_index is not None:
+        return f"{around}[{document.foreach_index}]"
+    kind, _, number = str(document.statement_id).partition("-")
+    label = {"case": f"case[{number}]", "catch": "catch"}.get(kind, "")
+    return f"{around}.{label}" if around and label else around or label
 
 
 def _nodes(tree: object) -> Iterator[Node]:

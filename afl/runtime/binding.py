@@ -1,11 +1,12 @@
-"""Binding: arguments become a step's attributes, with the callee's defaults for what the call left out."""
+"""Binding: arguments become a step's attributes, and what else its callee knows of fills in what the call left out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from afl.runtime.plan import Binder, FacetPlan, StatementPlan
+from afl.runtime.plan import Binder, Default, FacetPlan, MixinPlan, StatementPlan
 from afl.runtime.records import Frame
+from afl.runtime.step_values import LinkedParams, StepLookup
 from afl.runtime.types import Value
 
 #: The params and returns that a step begins with.
@@ -13,9 +14,11 @@ Bound = tuple[Mapping[str, Value], Mapping[str, Value]]
 
 _NOTHING: Mapping[str, Value] = {}
 
+Fills = tuple[tuple[str, Default], ...]
+
 
 def bind_arguments(plan: StatementPlan, frame: Frame) -> Bound:
-    """The params and returns that a step begins with. A schema's arguments are returns; a yield takes no defaults."""
+    """The params and returns that a step begins with. A schema's arguments are returns; a yield's are all it has."""
     args = plan.args
     if len(args) == 1:
         # The most common call by far; a comprehension would cost a frame of its own.
@@ -28,7 +31,14 @@ def bind_arguments(plan: StatementPlan, frame: Frame) -> Bound:
         return bound, _NOTHING
     if callee.is_schema:
         return _NOTHING, bound
-    return (bind_defaults(callee, bound) if callee.defaults else bound), _NOTHING
+    fills = plan.fills
+    if fills:
+        if callee.reads_steps:
+            bound = fill_in(bound, fills, frame.lookup)
+        else:
+            for name, fill in fills:
+                bound[name] = fill(bound)
+    return bound, _NOTHING
 
 
 def binder_of(plan: StatementPlan) -> Binder:
@@ -38,10 +48,9 @@ def binder_of(plan: StatementPlan) -> Binder:
     all questions at run time.
     """
     callee = plan.callee
-    given = {name for name, _ in plan.args}
-    asks_defaults = callee is not None and any(name not in given for name, _ in callee.defaults)
     return_defaults = callee.return_defaults if callee is not None else ()
-    if len(plan.args) != 1 or asks_defaults or len(return_defaults) > 1 or (callee is not None and callee.is_schema):
+    is_special = callee is not None and (callee.is_schema or (callee.reads_steps and bool(return_defaults)))
+    if len(plan.args) != 1 or plan.fills or len(return_defaults) > 1 or is_special:
         return lambda frame: _bind(plan, frame)
     name, value = plan.args[0]
     if not return_defaults:
@@ -57,25 +66,39 @@ def binder_of(plan: StatementPlan) -> Binder:
 
 def _bind(plan: StatementPlan, frame: Frame) -> Bound:
     params, returns = bind_arguments(plan, frame)
-    if plan.callee is not None and plan.callee.return_defaults:
-        returns = bind_return_defaults(plan.callee, params, returns)
+    callee = plan.callee
+    if callee is not None and callee.return_defaults:
+        returns = bind_return_defaults(callee, params, returns, frame.lookup if callee.reads_steps else None)
     return params, returns
 
 
-def bind_defaults(facet: FacetPlan, given: Mapping[str, Value]) -> dict[str, Value]:
-    """What was given, with the facet's defaults for the rest, each evaluated in the facet's own scope."""
-    bound = dict(given)
-    for name, default in facet.defaults:
+def bind_inputs(facet: FacetPlan, inputs: Mapping[str, Value]) -> dict[str, Value]:
+    """What a workflow is started with: the inputs, and what its own declaration gives for the rest."""
+    return fill_in(dict(inputs), facet.fills, None)
+
+
+def bind_mixin(plan: MixinPlan, around: Mapping[str, Value], lookup: StepLookup) -> dict[str, Value]:
+    """The params of a mixin's step: its arguments in the scope of the step around it, the rest in its own."""
+    scope = LinkedParams(around, lookup)
+    return fill_in({name: value(scope) for name, value in plan.args}, plan.fills, lookup)
+
+
+def fill_in(given: dict[str, Value], fills: Fills, lookup: StepLookup | None) -> dict[str, Value]:
+    """What was given, with what fills in the rest, each evaluated in the callee's own scope."""
+    bound = LinkedParams(given, lookup) if lookup is not None else given
+    for name, fill in fills:
         if name not in bound:
-            bound[name] = default(bound)
-    return bound
+            bound[name] = fill(bound)
+    return dict(bound) if lookup is not None else bound
 
 
 def bind_return_defaults(
-    facet: FacetPlan, params: Mapping[str, Value], returns: Mapping[str, Value]
+    facet: FacetPlan, params: Mapping[str, Value], returns: Mapping[str, Value], lookup: StepLookup | None
 ) -> dict[str, Value]:
     """The returns, as a map of their own, with the facet's return defaults for those that nobody has set."""
     bound = dict(returns)
+    if lookup is not None:
+        params = LinkedParams(params, lookup)
     for name, default in facet.return_defaults:
         if name not in bound:
             bound[name] = default(params)

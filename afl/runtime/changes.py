@@ -32,11 +32,15 @@ def take_changes(execution: Execution, batch: Batch) -> None:
         effects.outbox.clear()
         batch.tasks.extend(effects.tasks)
         effects.tasks.clear()
+        if effects.logs:
+            batch.logs.extend(effects.logs)
+            effects.logs.clear()
 
 
 def _row(execution: Execution, revision: int) -> WorkflowRow:
     root, ended, plan = execution.root, execution.is_ended, execution.plan
-    is_runnable = not ended and bool(execution.queue)
+    # A script that runs is lost with its process: whoever owns the workflow then runs it again.
+    is_runnable = not ended and bool(execution.queue or execution.scripts)
     # By tuple.__new__, like _document: a row is made for every commit.
     return tuple.__new__(
         WorkflowRow,
@@ -73,8 +77,9 @@ def _document(execution: Execution, step: StepRecord) -> StepDocument:
         statement_id: str | None = statement.id
         facet_name = statement.facet_name
     else:
-        statement_id = plan.name if plan is not None else None
-        facet_name = step.facet.name if step.facet is not None else ""
+        part = plan if plan is not None else step.mixin
+        statement_id = part.name if part is not None else None
+        facet_name = step.facet_name if plan is None else ""
     # By tuple.__new__: a step in eight of the time that the named constructor takes, and this runs for every step.
     return tuple.__new__(
         StepDocument,
@@ -95,8 +100,9 @@ def _document(execution: Execution, step: StepRecord) -> StepDocument:
             step.returns,
             step.attempt,
             step.event_state,
-            # For a step that goes on until the rest inside it has ended: why it will fail then.
-            step.error or step.failed,
+            # For a step that goes on until the rest inside it has ended: why it will fail then. For one whose catch
+            # runs: what that is for.
+            step.error or step.caught or step.failed,
             step.foreach_index,
             plan.variable if plan is not None else None,
             step.foreach_value,

@@ -69,7 +69,8 @@ class ExecutionContext:
         return self.persistence.get_workflow_root(self.workflow_id)
 
     def get_block_ast(self, block_step: StepDefinition) -> Node | None:
-        """Return the block that a block step runs, for an element of a foreach without its foreach.
+        """Return the block that a block step runs: an andThen block, case or catch; for an element of a foreach
+        without its foreach.
 
         None when the step belongs to nothing that is known.
         """
@@ -157,15 +158,24 @@ class ExecutionContext:
 
     def _find_block_ast(self, block: StepDefinition) -> Node | None:
         if block.is_block and block.block_id is not None:
-            foreach = self._find_step(block.block_id)
-            around = self.get_block_ast(foreach) if foreach is not None else None
-            return None if around is None else _without_foreach(around)
+            # The block that this is an element or a case of.
+            whole = self._find_step(block.block_id)
+            around = self.get_block_ast(whole) if whole is not None else None
+            return None if around is None else _part_of(around, block)
         if block.container_id is None:
             return _pick(self._workflow_bodies(), block)
         owner = self._find_step(block.container_id)
         if owner is None:
             return None
-        return _pick(self._bodies_of(owner), block)
+        return self._catch_of(owner) if _is_catch(block) else _pick(self._bodies_of(owner), block)
+
+    def _catch_of(self, owner: StepDefinition) -> Node | None:
+        """The catch of a step: the workflow's, its statement's own, or its facet's."""
+        if owner.container_id is None:
+            return None if self.workflow_ast is None else self.workflow_ast.get("catch")
+        own: Node | None = self._statement_node(owner).get("catch")
+        declaration = self._declaration(owner.facet_name)
+        return own if own is not None or declaration is None else declaration.node.get("catch")
 
     def _bodies_of(self, owner: StepDefinition) -> tuple[Node, ...]:
         """The andThen blocks that a step runs: the workflow's, its statement's own, or its facet's."""
@@ -181,21 +191,25 @@ class ExecutionContext:
         return () if self.workflow_ast is None else blocks_of(self.workflow_ast.get("body"))
 
     def _statement_bodies(self, step: StepDefinition) -> tuple[Node, ...]:
+        return blocks_of(self._statement_node(step).get("body"))
+
+    def _statement_node(self, step: StepDefinition) -> Node:
+        """The statement that a step stands for, empty where it is not known."""
         block = self._find_step(step.block_id) if step.block_id is not None else None
         block_ast = self.get_block_ast(block) if block is not None else None
-        if block_ast is None:
-            return ()
-        for statement in nodes_under(block_ast, "steps"):
+        for statement in nodes_under(block_ast or {}, "steps"):
             if step.statement_id in (statement.get("id"), statement.get("name")):
-                return blocks_of(statement.get("body"))
-        return ()
+                return statement
+        return {}
 
     def _declaration_around(self, block: StepDefinition) -> Declaration | None:
         """The declaration that a block stands in: where the names in it are resolved."""
         owner = self._find_step(block.container_id) if block.container_id is not None else None
         if owner is None or owner.container_id is None:
             return self._workflow_declaration()
-        if self._statement_bodies(owner):
+        whole = self._find_step(block.block_id) if block.block_id is not None else block
+        of_catch = whole is not None and _is_catch(whole)
+        if self._statement_node(owner).get("catch") if of_catch else self._statement_bodies(owner):
             around = self._find_step(owner.block_id) if owner.block_id is not None else None
             return None if around is None else self._declaration_around(around)
         return self._declaration(owner.facet_name)
@@ -216,6 +230,14 @@ def _pick(bodies: tuple[Node, ...], block: StepDefinition) -> Node | None:
     return bodies[index] if index < len(bodies) else None
 
 
-def _without_foreach(block: Node) -> Node:
+def _is_catch(block: StepDefinition) -> bool:
+    return block.statement_id == "catch"
+
+
+def _part_of(block: Node, part: StepDefinition) -> Node:
+    """What an element of a foreach, or a case of a `when`, runs."""
+    when = block.get("when")
+    if isinstance(when, Mapping):
+        return nodes_under(when, "cases")[int(str(part.statement_id).removeprefix("case-"))]
     inner = block.get("block")
     return inner if isinstance(inner, Mapping) else {key: part for key, part in block.items() if key != "foreach"}

@@ -9,9 +9,13 @@ from typing import cast
 
 from afl.compiled import CALLABLE, SCHEMAS, AmbiguousName, CompiledProgram, ProgramError, blocks_of
 from afl.runtime.block import StatementDefinition
+from afl.runtime.branch_planner import split_yields
 from afl.runtime.errors import NoProgress
 from afl.runtime.expression_nodes import Node, Reference, references_in
+from afl.runtime.types import SYSTEM_STATEMENTS as _SYSTEM
 from afl.runtime.types import ObjectType
+
+_SYSTEM_TYPES = frozenset(object_type for _, object_type in _SYSTEM.values())
 
 
 @dataclass
@@ -44,11 +48,17 @@ class DependencyGraph:
         """
         program = CompiledProgram(program_ast) if isinstance(program_ast, Mapping) else program_ast
         graph = cls()
-        steps = [step for step in nodes_under(block_ast, "steps") if _is_step(step)]
-        for step in steps:
-            name = str(step["name"])
-            graph.name_to_id[name] = str(step.get("id") or name)
-        for step in steps:
+        # Statements of `sys` have no name that anything could refer to, and an argument list of their own.
+        steps = [(step, _system_name(step, index)) for index, step in enumerate(nodes_under(block_ast, "steps"))]
+        for step, system_name in steps:
+            if system_name is None and _is_step(step):
+                name = str(step["name"])
+                graph.name_to_id[name] = str(step.get("id") or name)
+        for step, system_name in steps:
+            if system_name is not None:
+                called, object_type = _SYSTEM[str(step["type"])]
+                graph._add(str(step.get("id") or system_name), system_name, object_type, called, step)
+                continue
             name = str(step["name"])
             target, object_type = _resolve(_call(step), program, namespace, uses)
             graph._add(graph.name_to_id[name], name, object_type, target, step)
@@ -70,7 +80,7 @@ class DependencyGraph:
             object_type=object_type,
             facet_name=facet_name,
             dependencies=needs,
-            args=nodes_under(_call(node), "args"),
+            args=nodes_under(node if object_type in _SYSTEM_TYPES else _call(node), "args"),
             is_yield=object_type == ObjectType.YIELD_ASSIGNMENT,
         )
 
@@ -178,12 +188,21 @@ def nodes_under(node: Node, key: str) -> list[Node]:
 
 
 def yields_of(block: Node) -> list[Node]:
-    """Return the yields of a block: compiled programs have one under "yield", or several under "yields"."""
-    several = nodes_under(block, "yields")
+    """Return the yields of a block: compiled programs have one under "yield", or several under "yields".
+
+    `yield A(..) with B(..)` of the older shape counts as two.
+    """
+    found = nodes_under(block, "yields")
     single = block.get("yield")
-    if several or single is None:
-        return several
-    return [single] if isinstance(single, Mapping) else nodes_under(block, "yield")
+    if not found and single is not None:
+        found = [single] if isinstance(single, Mapping) else nodes_under(block, "yield")
+    return split_yields(found)
+
+
+def _system_name(statement: Node, index: int) -> str | None:
+    """What the engine calls a statement of `sys`; None for any other."""
+    system = _SYSTEM.get(str(statement.get("type")))
+    return None if system is None else f"{system[0]}-{index}"
 
 
 def _is_step(statement: Node) -> bool:

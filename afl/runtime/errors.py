@@ -274,6 +274,19 @@ class IterationLimitReached(RuntimeError):
 
 
 @dataclass(eq=False)
+class ScriptsNotAllowed(RuntimeError):
+    """A script was come to where none may be run. `declaration` is the facet or workflow that has it."""
+
+    declaration: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.declaration} has a script, and scripts are not allowed here: start the evaluator with "
+            "--allow-scripts (evaluator.allow_scripts), or make Evaluator with scripts=ScriptPool()"
+        )
+
+
+@dataclass(eq=False)
 class NestingTooDeep(RuntimeError):
     """A step stands deeper in nested calls than the limit allows: most often a recursion without an end."""
 
@@ -313,7 +326,10 @@ class StepFailure(RuntimeError):
     def __str__(self) -> str:
         line = "" if self.line is None else f", line {self.line}"
         facet = f" ({self.facet}{line})" if self.facet else line and f" ({line[2:]})"
-        return f"{self.step_path}{facet} failed: {self.error_type}: {self.message}"
+        # A script's message begins with the name of its exception.
+        named = self.message == self.error_type or self.message.startswith(f"{self.error_type}: ")
+        cause = self.message if named else f"{self.error_type}: {self.message}"
+        return f"{self.step_path}{facet} failed: {cause}"
 
 
 def _at_step(step_id: str | None) -> str:

@@ -18,12 +18,14 @@ from afl.runtime.changes import take_changes
 from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.context import ExecutionContext
 from afl.runtime.dispatch import TaskDispatch
+from afl.runtime.driving import Dispatch
 from afl.runtime.errors import IterationLimitReached, ProgramMismatch, WorkflowConflict
-from afl.runtime.execution import Dispatch, Execution
+from afl.runtime.execution import Execution
 from afl.runtime.identity import event_id_of, workflow_of
 from afl.runtime.persistence import EngineStore, EventDefinition, IterationChanges
 from afl.runtime.programs import program_of
 from afl.runtime.records import StepRecord
+from afl.runtime.scripting import ScriptRunner, ScriptRuns, offer_again
 from afl.runtime.states import STEP_TRANSITIONS, StepState
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.tracing import TelemetryTrace
@@ -110,7 +112,12 @@ class Evaluator:
         clock: Clock | None = None,
         hot_steps: int = limits.HOT_WORKFLOW_STEPS,
         max_open_events: int = limits.MAX_OPEN_EVENTS,
+        scripts: ScriptRunner | None = None,
     ) -> None:
+        """`scripts` runs the scripts of programs, most often an `afl.scripts.pool.ScriptPool`, which its owner closes.
+        Without one a workflow that can come to a script is not started, and a script that is come to fails its step.
+        """
+        self._scripts = scripts
         self.persistence = persistence
         self.telemetry = telemetry if telemetry is not None else Telemetry(enabled=False)
         self.max_iterations = max_iterations
@@ -121,6 +128,7 @@ class Evaluator:
             trace=TelemetryTrace(self.telemetry) if self.telemetry.enabled else None,
             hot_steps=hot_steps,
             max_open_events=max_open_events,
+            runs_scripts=scripts is not None,
         )
 
     def execute(
@@ -146,7 +154,8 @@ class Evaluator:
                 plan, workflow_id, copy.deepcopy(dict(inputs or {})), self._clock.now_ms(), runner_id=runner_id
             )
             try:
-                return self._run(execution)
+                with ScriptRuns(self._scripts) as runs:
+                    return self._run(execution, runs)
             except WorkflowConflict:
                 if execution.revision == 1:
                     # The id was taken before: that workflow is not this one.
@@ -170,16 +179,18 @@ class Evaluator:
         `inputs` and `runner_id` were fixed at the start and are ignored. Never raises.
         """
         try:
-            while True:
-                execution = self._workflows.load(workflow_id_val)
-                if execution is None:
-                    raise ValueError(f"workflow {workflow_id_val} not found")
-                _check_program(execution, workflow_ast, program_ast)
-                self.telemetry.log_workflow_start(workflow_id_val, execution.plan.name)
-                try:
-                    return self._run(execution)
-                except WorkflowConflict:
-                    continue
+            with ScriptRuns(self._scripts) as runs:
+                while True:
+                    execution = self._workflows.load(workflow_id_val)
+                    if execution is None:
+                        raise ValueError(f"workflow {workflow_id_val} not found")
+                    _check_program(execution, workflow_ast, program_ast)
+                    self.telemetry.log_workflow_start(workflow_id_val, execution.plan.name)
+                    offer_again(execution)
+                    try:
+                        return self._run(execution, runs)
+                    except WorkflowConflict:
+                        continue
         except Exception as error:  # noqa: BLE001 - callers are promised a result, whatever happens
             return self._failed(workflow_id_val, error)
 
@@ -229,20 +240,22 @@ class Evaluator:
             row.runner_id,
         )
 
-    def _run(self, execution: Execution) -> ExecutionResult:
-        """Iterate to the fixed point.
+    def _run(self, execution: Execution, runs: ScriptRuns) -> ExecutionResult:
+        """Iterate to the fixed point, scripts included.
 
         For each iteration:
           1. run it in memory,
-          2. commit its steps, tasks and records in one transaction.
+          2. commit its steps, tasks and records in one transaction,
+          3. when nothing else is left to do, run the scripts that steps wait for, and let those go on that have theirs.
 
         A crash before 2 leaves the store as the iteration before left it, and `resume` runs the same iteration again,
-        to the same ids. After 2 the iteration is done.
+        to the same ids. After 2 the iteration is done. What came of scripts is stored with the next one: after a crash
+        in between they run again.
         """
         iterations, commit, now_ms = 0, self.persistence.commit_batch, self._clock.now_ms
         telemetry = self.telemetry if self.telemetry.enabled else None
         batch = execution.effects
-        while execution.queue:
+        while execution.queue or (execution.scripts and self._await_scripts(execution, runs)):
             if iterations == self.max_iterations:
                 self._workflows.keep(execution)
                 error = IterationLimitReached(self.max_iterations)
@@ -257,7 +270,7 @@ class Evaluator:
             take_changes(execution, batch)
             commit(batch)
             batch.changes.clear()
-            if batch.tasks or batch.outbox or batch.programs:
+            if batch.tasks or batch.outbox or batch.programs or batch.logs:
                 batch.clear()
             if telemetry is not None:
                 telemetry.log_iteration_end(execution.id, iterations, execution.count - made, changed)
@@ -266,6 +279,15 @@ class Evaluator:
         result = self._result(execution, iterations + 1)
         self._workflows.keep(execution)
         return result
+
+    def _await_scripts(self, execution: Execution, runs: ScriptRuns) -> bool:
+        """Wait until steps can go on that waited for their scripts; False when none can."""
+        while execution.scripts and not (execution.queue or execution.is_ended):
+            runs.go_on(execution, self._clock.now_ms)
+            if not execution.queue:
+                # Nothing follows from it that would be committed: the workflow has ended, or others are waited for.
+                self._commit(execution)
+        return bool(execution.queue)
 
     def _commit(self, execution: Execution) -> None:
         batch = execution.effects
@@ -335,7 +357,7 @@ def _takes_answer(execution: Execution, step: StepRecord) -> bool:
     if execution.is_waiting(step):
         # In a workflow that was ended meanwhile an answer is late, like one to a step that has gone on.
         return not execution.is_ended
-    if step.statement is None or step.state in _BEFORE_EVENT:
+    if (step.statement is None and step.mixin is None) or step.state in _BEFORE_EVENT:
         raise ValueError(f"step {step.id} is at {step.state}, expected {StepState.EVENT_TRANSMIT}")
     if step.state == StepState.EVENT_TRANSMIT:
         raise ValueError(f"step {step.id} has not sent its event yet, expected one at {StepState.EVENT_TRANSMIT}")

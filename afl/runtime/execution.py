@@ -7,42 +7,26 @@ wait when it is over (notices.py), which fills the queue of the next. Work is pr
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from operator import attrgetter
 
 from afl.runtime import limits
-from afl.runtime.errors import NestingTooDeep, NoProgress, StepFailure
+from afl.runtime.driving import Dispatch, Trace
+from afl.runtime.errors import NestingTooDeep, NoProgress, ScriptsNotAllowed, StepFailure
 from afl.runtime.identity import derived_id, event_id_of, statement_step_id
+from afl.runtime.mixins import mixin_step_id
 from afl.runtime.notices import Cause, tell_endings
 from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, RUNNING, Batch, ErrorRecord, StepDocument
-from afl.runtime.plan import OWN_YIELDS, BlockPlan, StatementPlan, WorkflowPlan
+from afl.runtime.places import failure_of, path_of
+from afl.runtime.plan import BlockPlan, MixinPlan, StatementPlan, WorkflowPlan
 from afl.runtime.records import Frame, StepRecord
 from afl.runtime.states import EventState, StepState
 from afl.runtime.types import ObjectType, Value
 
 _COMPLETE: str = StepState.STATEMENT_COMPLETE
-
-
-class Dispatch(Protocol):
-    """Where the events of event facets go: to an outbox, or to a queue of tasks."""
-
-    def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None:
-        """Add what carries the event to `effects`. An exception fails the step by name: a value that does not fit,
-        an event that is too large."""
-
-    def ended(self, execution: Execution, effects: Batch) -> None:
-        """The workflow has ended: add what tells subscribers."""
-
-
-class Trace(Protocol):
-    """Sees each transition, when telemetry is on."""
-
-    def created(self, execution: Execution, step: StepRecord) -> None: ...
-    def moved(self, execution: Execution, step: StepRecord, origin: str, target: str) -> None: ...
-    def failed(self, execution: Execution, step: StepRecord) -> None: ...
-    def resolved(self, execution: Execution, step: StepRecord, dependency_id: str) -> None: ...
-    def published(self, execution: Execution, step: StepRecord, event_id: str) -> None: ...
+_number = attrgetter("number")
 
 
 class Execution:
@@ -88,7 +72,14 @@ class Execution:
         self.open_events = 0
         self.held: deque[StepRecord] = deque()
         self.max_open_events = limits.MAX_OPEN_EVENTS
-        #: Outbox records and tasks that the steps of this unit of work have made.
+        #: Steps whose scripts are to run or running, by id, and those among them that nobody has been told of yet.
+        #: Whoever drives this execution runs them (scripting.py), where `runs_scripts` says that it does.
+        self.runs_scripts = False
+        self.scripts: dict[str, StepRecord] = {}
+        self.new_scripts: list[StepRecord] = []
+        #: A step has failed and was caught: what failed blocks have yielded is left out from here on.
+        self.has_caught = False
+        #: Outbox records, tasks and log entries that the steps of this unit of work have made.
         self.effects = Batch()
 
     # --- making steps ------------------------------------------------------------------------------------------
@@ -181,24 +172,42 @@ class Execution:
     def make_block(self, owner: StepRecord, plan: BlockPlan) -> StepRecord:
         """Create the step of one of the owner's blocks."""
         self._check_depth(owner)
-        block = self._make(derived_id(self.id, owner.id, plan.name), ObjectType.AND_THEN)
+        block = self._make(
+            derived_id(self.id, owner.id, plan.name), ObjectType.AND_MATCH if plan.cases else ObjectType.AND_THEN
+        )
         block.plan = plan
         block.container = owner
         if self.trace is not None:
             self.trace.created(self, block)
         return block
 
+    def make_mixin(self, owner: StepRecord, plan: MixinPlan) -> StepRecord:
+        """Create the step of one of the mixins of the owner's signature."""
+        self._check_depth(owner)
+        mixin = self._make(mixin_step_id(self.id, owner.id, plan), ObjectType.FACET)
+        mixin.mixin = plan
+        mixin.facet = plan.facet
+        mixin.container = owner
+        if self.trace is not None:
+            self.trace.created(self, mixin)
+        return mixin
+
     def make_instance(self, foreach: StepRecord, index: int, value: Value) -> StepRecord:
         """Create the block of one element of a foreach."""
-        instance = self._make(derived_id(self.id, foreach.id, str(index)), ObjectType.AND_THEN)
-        instance.plan = foreach.plan
-        instance.container = foreach.container
-        instance.block = foreach
-        instance.foreach_index = index
-        instance.foreach_value = value
-        if self.trace is not None:
-            self.trace.created(self, instance)
+        instance = self._make_part(foreach, str(index), foreach.plan)
+        instance.foreach_index, instance.foreach_value = index, value
         return instance
+
+    def make_case(self, when: StepRecord, plan: BlockPlan) -> StepRecord:
+        """Create the block of a case."""
+        return self._make_part(when, plan.name, plan)
+
+    def _make_part(self, whole: StepRecord, key: str, plan: BlockPlan | None) -> StepRecord:
+        part = self._make(derived_id(self.id, whole.id, key), ObjectType.AND_THEN)
+        part.plan, part.container, part.block = plan, whole.container, whole
+        if self.trace is not None:
+            self.trace.created(self, part)
+        return part
 
     def _check_depth(self, owner: StepRecord) -> None:
         depth, step = 0, owner
@@ -214,7 +223,14 @@ class Execution:
         owner = block.container
         parent = owner.block.frame if block.plan.is_statement_body and owner.block is not None else None
         frame = block.frame = Frame(block, owner, parent, block.plan)
+        if self.plan.facet.reads_steps:
+            frame.lookup = self
         return frame
+
+    def step_as_value(self, step_id: object) -> StepRecord | None:
+        """The step of that id, None for one that no program text uses as a value."""
+        step = self.steps.get(step_id) if isinstance(step_id, str) else None
+        return step if step is not None and step.statement is not None and step.statement.is_value else None
 
     # --- what happens to steps ------------------------------------------------------------------------------------
 
@@ -241,17 +257,40 @@ class Execution:
             if target.captured is None:
                 target.captured = []
             target.captured.append(step)
+        # What was caught is over: a complete step has no error.
+        step.caught = None
         self.ended.append(step)
         if step is self.root:
             self.is_ended = True
             self.ended_at_ms = self.now_ms
 
     def fail(self, step: StepRecord, error: BaseException) -> None:
-        """A step has failed. The first cause is kept as it was told, whatever it makes fail on its way out."""
-        if isinstance(error, Cause):
-            step.error = error.record
+        """A step has failed: its catch runs, once, or else that is its end.
+
+        The first cause is kept as it was told, whatever it makes fail on its way out.
+        """
+        record = error.record if isinstance(error, Cause) else self._cause(step, type(error).__name__, str(error))
+        if step.caught is None and self.catch_of(step) is not None:
+            self._catch(step, record)
         else:
-            step.error = self._cause(step, type(error).__name__, str(error))
+            self._end_in_error(step, record)
+
+    def catch_of(self, step: StepRecord) -> BlockPlan | None:
+        """What runs when the step fails: its statement's catch, or its facet's."""
+        calling = step.statement if step.statement is not None else step.facet
+        return calling.catch if calling is not None else None
+
+    def _catch(self, step: StepRecord, record: ErrorRecord) -> None:
+        if self.trace is not None:
+            self.trace.moved(self, step, step.state, StepState.CATCH_BEGIN)
+        step.caught, step.failed = record, None
+        step.state = StepState.CATCH_BEGIN
+        self.has_caught = True
+        self.touch(step)
+        self.wake(step)
+
+    def _end_in_error(self, step: StepRecord, record: ErrorRecord) -> None:
+        step.error = record
         step.state = StepState.STATEMENT_ERROR
         self.touch(step)
         self.ended.append(step)
@@ -269,19 +308,32 @@ class Execution:
             message=message,
             step_id=step.id,
             path=self.path_of(step),
-            facet=statement.facet_name if statement is not None else (step.facet.name if step.facet else ""),
+            facet=step.facet_name,
             line=statement.line if statement is not None else 0,
         )
+
+    # --- scripts ------------------------------------------------------------------------------------------------------
+
+    def await_script(self, step: StepRecord) -> None:
+        """Leave a step where it is until its script has ended. Raises ScriptsNotAllowed where none is run."""
+        if not self.runs_scripts:
+            script = step.plan.script if step.plan is not None else step.facet.pre_script if step.facet else None
+            raise ScriptsNotAllowed(declaration=script.declaration if script is not None else self.plan.name)
+        self.scripts[step.id] = step
+        self.new_scripts.append(step)
 
     # --- events and their answers ------------------------------------------------------------------------------------
 
     def send_event(self, step: StepRecord) -> bool:
         """Send the step's event, or hold it back while too many are unanswered; whether it was sent."""
         if self.open_events >= self.max_open_events:
-            self.held.append(step)
+            self.hold(step)
             return False
         step.attempt += 1
         event_id = event_id_of(step.id, step.attempt)
+        calling = step.statement if step.statement is not None else step.facet
+        if calling is not None and calling.timeout_ms is not None:
+            step.deadline_ms = self.now_ms + calling.timeout_ms
         try:
             self.dispatch.dispatch(self, step, event_id, self.effects)
         except Exception:
@@ -332,11 +384,20 @@ class Execution:
         """Fail the workflow as a whole, now."""
         self.queue.clear()
         self.held.clear()
-        self.fail(self.root, Cause(ErrorRecord(error_type, message, self.root.id, self.plan.name)))
+        self.scripts.clear()
+        self._end_in_error(self.root, ErrorRecord(error_type, message, self.root.id, self.plan.name))
 
     def _event_closed(self) -> None:
         self.open_events -= 1
         self.release_held()
+
+    def hold(self, step: StepRecord) -> None:
+        """Hold a step's event back, in its place: a run that is read back holds them in order of creation, too."""
+        held = self.held
+        if not held or held[-1].number < step.number:
+            held.append(step)
+        else:
+            insort(held, step, key=_number)
 
     def release_held(self) -> None:
         """Let the next step whose event was held back send it."""
@@ -345,8 +406,9 @@ class Execution:
 
     def fail_if_stuck(self) -> None:
         """A run that nothing can move on, and no answer either, has failed; it names the steps that wait."""
-        if not (self.queue or self.open_events or self.is_ended or self.held):
-            self.fail(self.root, NoProgress(tuple(self._stuck())))
+        if not (self.queue or self.open_events or self.is_ended or self.held or self.scripts):
+            stuck = NoProgress(tuple(self._stuck()))
+            self._end_in_error(self.root, self._cause(self.root, type(stuck).__name__, str(stuck)))
             tell_endings(self)
 
     def _stuck(self) -> Iterator[str]:
@@ -365,7 +427,7 @@ class Execution:
     @property
     def status(self) -> str:
         if not self.is_ended:
-            return RUNNING if self.queue else PAUSED
+            return RUNNING if self.queue or self.scripts else PAUSED
         if self.cancelled:
             return CANCELLED
         return ERROR if self.root.error is not None else COMPLETED
@@ -383,44 +445,4 @@ class Execution:
 
     def path_of(self, step: StepRecord) -> str:
         """Where a step stands, from the workflow down: `shop.Checkout.payment`, `fleet.Scan[3].ping`."""
-        parts: list[str] = []
-        at: StepRecord | None = step
-        while at is not None and at is not self.root:
-            if at.statement is not None:
-                parts.append("yield" if at.statement.is_yield else at.statement.name)
-            block = at if at.statement is None else at.block
-            if block is not None and block.foreach_index is not None:
-                parts.append(f"[{block.foreach_index}]")
-            at = at.container
-        parts.append(self.plan.name)
-        return ".".join(reversed(parts)).replace(".[", "[")
-
-
-def failure_of(error: ErrorRecord) -> StepFailure:
-    """The stored first cause as an error."""
-    return StepFailure(
-        step_id=error.step_id,
-        step_path=error.path,
-        facet=error.facet,
-        error_type=error.type,
-        message=error.message,
-        line=error.line or None,
-    )
-
-
-def capture_order(yielded: StepRecord) -> list[tuple[int, int, int]]:
-    """Where a yield's values come in the merge: block, element, nested bodies before own yields, textual order."""
-    assert yielded.statement is not None
-    assert yielded.block is not None
-    order: list[tuple[int, int, int]] = []
-    position = OWN_YIELDS + yielded.statement.index
-    frame = yielded.block.frame
-    for _ in range((yielded.statement.yield_depth or 0) + 1):
-        assert frame is not None
-        assert frame.step.plan is not None
-        order.append((frame.step.plan.index, frame.step.foreach_index or 0, position))
-        if frame.owner.statement is not None:
-            position = frame.owner.statement.index
-        frame = frame.parent
-    order.reverse()
-    return order
+        return path_of(step, self.plan.name)

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TypeVar, cast
 
 from afl.runtime.clock import Clock, SystemClock
-from afl.runtime.entities import TaskDefinition
+from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.errors import PositionLost, WorkflowConflict
 from afl.runtime.memory_tasks import MemoryTasks
 from afl.runtime.persistence import (
@@ -105,6 +105,8 @@ class MemoryStore(PublicStore):
             self._parked.pop(parked_id, None)
         for task in batch.tasks:
             self._task_queue.put(task)
+        for log in batch.logs:
+            self._entities[LogDefinition][log.uuid] = deepcopy(log)
         for fingerprint, program in batch.programs.items():
             self._programs.setdefault(fingerprint, program)
         if not batch.outbox:

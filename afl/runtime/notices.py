@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from afl.runtime.persistence import ErrorRecord, StepDocument
-from afl.runtime.plan import BlockPlan, StatementPlan
-from afl.runtime.records import Frame, StepRecord
+from afl.runtime.plan import BlockPlan, OuterWait, StatementPlan
+from afl.runtime.records import Frame, StepRecord, sibling_frame
 from afl.runtime.states import StepState
 
 if TYPE_CHECKING:
@@ -21,15 +21,18 @@ class Cause(Exception):
         self.record = record
 
 
-def watch(block: StepRecord, frame: Frame, depth: int, index: int, statement: int | None) -> bool:
-    """Register a wait for statement `index`, `depth` frames out; False when that step is complete already.
+def watch(block: StepRecord, frame: Frame, wait: OuterWait, statement: int | None) -> bool:
+    """Register the wait of a block's statement, or of the block itself, for a step outside; False when that is
+    complete already.
 
     Raises Cause when it failed or can no longer run.
     """
-    outer = frame
-    for _ in range(depth):
+    outer, index = frame, wait.index
+    for _ in range(wait.depth):
         assert outer.parent is not None
         outer = outer.parent
+    if wait.sibling is not None:
+        outer = sibling_frame(outer, wait.sibling)
     step = outer.env[index]
     # A settled step is put into the frame when it is told, so that one which is there has been seen.
     if step is not None and (isinstance(step, StepDocument) or step.told):
@@ -46,8 +49,8 @@ def watch(block: StepRecord, frame: Frame, depth: int, index: int, statement: in
 
 def watch_for_yields(block: StepRecord, frame: Frame, plan: BlockPlan) -> None:
     """Register the waits of a block's yields; `blocks_open` counts them, as a foreach's source does its own."""
-    for depth, index in plan.yield_waits:
-        if watch(block, frame, depth, index, None):
+    for wait in plan.yield_waits:
+        if watch(block, frame, wait, None):
             block.blocks_open += 1
 
 
@@ -62,14 +65,34 @@ def tell_endings(execution: Execution) -> None:
     if not execution.ended:
         return
     ended, execution.ended = execution.ended, []
+    something_failed = False
     for step in ended:
         step.told = True
+        if step.error is not None:
+            something_failed = True
         if step.statement is not None:
             block = step.block  # type: ignore[assignment]  # a statement stands in a block
             frame = block.frame  # type: ignore[assignment]
             _tell_block(execution, block, frame, step.statement, step.error)
         else:
             _tell_owner(execution, step)
+    if something_failed:
+        _let_rest(execution)
+
+
+def _let_rest(execution: Execution) -> None:
+    """Take blocks out of the queue that were ready for more when another of their statements failed: they start
+    nothing now and wait for what still runs, as they do when they are read back from the store."""
+    queue = execution.queue
+    resting = [
+        block
+        for block in queue
+        if block.failed is not None and block.blocks is None and block.frame is not None and block.frame.live
+    ]
+    if resting:
+        for block in resting:
+            block.queued = False
+        execution.queue = [step for step in queue if step.queued]
 
 
 def _tell_owner(execution: Execution, step: StepRecord) -> None:
@@ -125,7 +148,7 @@ def _tell_watchers(execution: Execution, frame: Frame, index: int) -> None:
         assert inner is not None
         if statement is None:
             block.blocks_open -= 1
-            # A foreach begins; another block comes to its yields, when its statements have all ended too.
+            # A foreach or a `when` begins; another block comes to its yields, when its statements have all ended too.
             begins = block.state == StepState.BLOCK_EXECUTION_BEGIN
             if not block.blocks_open and (begins or not (inner.live or inner.missing)):
                 execution.wake(block)

@@ -204,6 +204,8 @@ class Batch:
     unparked: list[str] = field(default_factory=list)
     #: Tasks made or changed (dispatch mode `task`).
     tasks: list[TaskDefinition] = field(default_factory=list)
+    #: Entries of the step log; upserts by id, so that what is done twice is told once.
+    logs: list[LogDefinition] = field(default_factory=list)
     #: Programs to keep: fingerprint to the compiled program's text.
     programs: dict[str, bytes] = field(default_factory=dict)
     #: The time of the commit, ms since the epoch (outbox rows remember it).
@@ -215,6 +217,7 @@ class Batch:
         return not (
             self.outbox
             or self.tasks
+            or self.logs
             or self.positions
             or self.published
             or self.confirms
@@ -228,7 +231,7 @@ class Batch:
         self.changes.clear()
         if not self.has_changes_only:
             self.confirms, self.programs = {}, {}
-            self.outbox, self.tasks = [], []
+            self.outbox, self.tasks, self.logs = [], [], []
             self.published, self.positions, self.parked, self.unparked = [], [], [], []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from functools import partial
 
 from afl.compiled import (
     CALLABLE,
@@ -17,17 +17,18 @@ from afl.compiled import (
     line_of,
 )
 from afl.runtime.binding import binder_of
+from afl.runtime.branch_planner import plan_catch, plan_when, split_yields
 from afl.runtime.errors import EvaluationError, ReferenceError, UnknownFacet
-from afl.runtime.expression import compile_default, compile_expression, expression_text
-from afl.runtime.plan import BlockPlan, Default, Expression, FacetPlan, StatementPlan, WorkflowPlan
-from afl.runtime.references import BlockContext, CalleeReferences, StatementReferences
-from afl.runtime.types import ObjectType
+from afl.runtime.expression import compile_expression, expression_text
+from afl.runtime.fills import Fill, compile_constants, compile_defaults, fills_of
+from afl.runtime.mixin_planner import call_arguments, plan_configured, plan_mixins, time_limit_ms, yield_targets
+from afl.runtime.plan import BlockPlan, Expression, FacetPlan, ScriptPlan, StatementPlan, WorkflowPlan
+from afl.runtime.references import BlockContext, StatementReferences
+from afl.runtime.system_planner import SYSTEM_TYPES, plan_system, system_shell
+from afl.runtime.types import SYSTEM_STATEMENTS, ObjectType
 
 #: Declares no facet at all: such a program may call facets that only the agents know.
 _FACETS = frozenset({Kind.FACET, Kind.EVENT_FACET})
-
-#: What a user calls the parts of a program that this version does not run.
-_CONSTRUCTS = {"SysLogStmt": "sys.log", "SysAssertStmt": "sys.assert", "pre_script": "script", "mixins": "with"}
 
 
 class ConstructNotAvailable(ProgramError):
@@ -56,7 +57,10 @@ def plan_workflow(program: CompiledProgram, name: str) -> WorkflowPlan:
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         # A hand-written tree may lack anything, or nest too deep to be walked.
         raise ProgramError(f"{name}: the program is malformed: {type(error).__name__}: {error}") from error
-    return WorkflowPlan(facet, facets, schemas, program.fingerprint, lambda: program.text)
+    facet_names = frozenset(program.names.all(CALLABLE))
+    return WorkflowPlan(
+        facet, facets, schemas, program.fingerprint, lambda: program.text, planner.scripted(), facet_names
+    )
 
 
 class Planner:
@@ -67,6 +71,10 @@ class Planner:
         self._facets: dict[str, FacetPlan] = {}
         self._unfinished: list[tuple[FacetPlan, Declaration]] = []
         self._bodies: list[StatementPlan] = []
+        #: For statements whose callee has an implicit: what that gives.
+        self._implicits: dict[StatementPlan, Mapping[str, Fill]] = {}
+        #: Declarations with a script in them, in the order in which they were reached.
+        self._scripted: dict[str, None] = {}
         self._takes_unknown_facets = not program.names.has_any(_FACETS)
 
     def facet(self, declaration: Declaration) -> FacetPlan:
@@ -74,12 +82,23 @@ class Planner:
         plan = self._facets.get(declaration.qualified_name)
         if plan is None:
             plan = self._facets[declaration.qualified_name] = FacetPlan(declaration.qualified_name, declaration.kind)
+            plan.reads_steps = self._program.has_step_types
+            if declaration.mixins:
+                # At once: yields that address them may be planned before the facet itself.
+                names, namespace, uses = self._program.names, declaration.namespace, declaration.uses
+                plan.yield_targets = yield_targets(
+                    declaration.mixins, lambda target: names.resolve(target, namespace, uses).found
+                )
             self._unfinished.append((plan, declaration))
         return plan
 
     def planned(self) -> tuple[FacetPlan, ...]:
         """All that was reached so far."""
         return tuple(self._facets.values())
+
+    def scripted(self) -> tuple[str, ...]:
+        """Those of them that have a script."""
+        return tuple(self._scripted)
 
     def finish(self) -> None:
         """Plan everything that was reached so far, and what that reaches."""
@@ -90,24 +109,68 @@ class Planner:
             callee = statement.callee
             if not statement.blocks and callee is not None:
                 statement.blocks = callee.blocks
-            statement.plain = not statement.blocks and (callee is None or not callee.is_event)
+            if statement.catch is None and callee is not None:
+                statement.catch = callee.catch
+            self._complete_call(statement)
+            statement.plain = not (statement.blocks or statement.catch or statement.is_value) and (
+                callee is None or not (callee.is_event or callee.mixins or callee.pre_script is not None)
+            )
             if statement.plain:
                 statement.bind = binder_of(statement)
         self._bodies.clear()
+        for plan in self._facets.values():
+            for mixin in plan.mixins:
+                if mixin.facet is not None:
+                    given = {name for name, _ in mixin.args}
+                    mixin.fills = fills_of(given, mixin.facet.configured, mixin.facet.defaults)
+
+    def _complete_call(self, statement: StatementPlan) -> None:
+        """Settle where the parameters come from that a call leaves out, and how long its agent has."""
+        callee = statement.callee
+        if callee is None or callee.is_schema:
+            return
+        if statement.timeout_ms is None:
+            statement.timeout_ms = callee.timeout_ms
+        implicit = self._implicits.get(statement)
+        if implicit is not None:
+            implicit = {name: fill for name, fill in implicit.items() if name in callee.param_types}
+        elif not callee.fills:
+            return
+        given = {name for name, _ in statement.args}
+        statement.fills = fills_of(given, callee.configured, implicit or {}, callee.defaults)
 
     def _fill(self, plan: FacetPlan, declaration: Declaration) -> None:
         where = declaration.qualified_name
-        _refuse(declaration.node, ("mixins", "pre_script", "catch"), where)
-        if isinstance(declaration.node.get("body"), Mapping) and declaration.node["body"].get("type") == "ScriptBlock":
-            raise ConstructNotAvailable("script", where)
+        script = declaration.pre_script
+        if script is not None:
+            plan.pre_script = self._script(declaration, script, where)
         plan.line = declaration.line
         slots = declaration.fields if plan.is_schema else declaration.params
         plan.param_types = self._types(declaration, slots)
         plan.return_types = self._types(declaration, declaration.returns)
-        references = CalleeReferences(declaration.qualified_name)
-        plan.defaults = _defaults(declaration.params, references)
-        plan.return_defaults = _defaults(declaration.returns, references)
+        self._fill_parameters(plan, declaration, where)
         plan.blocks = self._blocks(declaration, declaration.blocks, None, plan, None, where)
+        plan.catch = self._catch(declaration, declaration.node, None, plan, None, where)
+
+    def _fill_parameters(self, plan: FacetPlan, declaration: Declaration, where: str) -> None:
+        mixins, steps = declaration.mixins, plan.reads_steps
+        plan.configured = plan_configured(mixins, where, reads_steps=steps)
+        plan.mixins = plan_mixins(mixins, where, lambda name: self._mixin(declaration, name), reads_steps=steps)
+        plan.timeout_ms = time_limit_ms(mixins)
+        plan.defaults = compile_defaults(declaration.params, where, reads_steps=steps)
+        plan.fills = fills_of((), plan.configured, plan.defaults)
+        returns = compile_defaults(declaration.returns, where, reads_steps=steps)
+        plan.return_defaults = tuple((name, fill.value) for name, fill in returns.items())
+
+    def _mixin(self, declaration: Declaration, name: str) -> FacetPlan | None:
+        """The facet that a mixin's name means; None for a short one that only the agents may know."""
+        found = self._program.resolve_in(declaration, name, CALLABLE, "facet")
+        if found is not None:
+            return self.facet(found)
+        if "." not in name or self._takes_unknown_facets:
+            return None
+        near = tuple(self._program.names.near(name))
+        raise UnknownFacet(name=f"{name} (mixed into {declaration.qualified_name})", near=near)
 
     def _types(self, declaration: Declaration, slots: Iterable[Node]) -> dict[str, object]:
         return {str(s["name"]): self._program.qualified_type(declaration, s.get("type", "Json")) for s in slots}
@@ -121,15 +184,43 @@ class Planner:
         statement: StatementPlan | None,
         where: str,
     ) -> tuple[BlockPlan, ...]:
-        return tuple(
-            self._block(declaration, node, index, BlockContext(parent, facet, statement), where)
-            for index, node in enumerate(nodes)
-        )
+        plans: list[BlockPlan] = []
+        #: What a `when` of a declaration sees: the plain blocks before it.
+        earlier: list[tuple[int, Mapping[str, StatementPlan]]] = []
+        for index, node in enumerate(nodes):
+            context = BlockContext(parent, facet, statement)
+            if node.get("when") is not None and statement is None:
+                context.earlier = tuple(earlier)
+            plans.append(self._block(declaration, node, index, context, where))
+            if not (plans[-1].splits or plans[-1].script):
+                earlier.append((index, context.names))
+        return tuple(plans)
+
+    def _catch(
+        self,
+        declaration: Declaration,
+        node: Node,
+        parent: BlockContext | None,
+        facet: FacetPlan,
+        statement: StatementPlan | None,
+        where: str,
+    ) -> BlockPlan | None:
+        """The catch of a declaration or statement, if it has one."""
+        catch = node.get("catch")
+        if catch is None:
+            return None
+        return plan_catch(catch, BlockContext(parent, facet, statement), where, partial(self._block, declaration))
 
     def _block(self, declaration: Declaration, node: Node, index: int, context: BlockContext, where: str) -> BlockPlan:
-        _refuse(node, ("when", "script", "catch"), where)
         plan = BlockPlan(index, is_statement_body=context.statement is not None)
         plan.line = line_of(node)
+        if node.get("when") is not None:
+            plan_when(node, plan, context, where, partial(self._block, declaration))
+            return plan
+        if node.get("script"):
+            plan.script = self._script(declaration, node["script"], where)
+            plan.yields = (_result_of_script(plan.script, context),)
+            return plan
         # The reference's own tree puts steps under `block`; the emitted form has them beside `foreach`.
         inner = node["block"] if isinstance(node.get("block"), Mapping) else node
         foreach = node.get("foreach")
@@ -139,11 +230,12 @@ class Planner:
             plan.source_text = expression_text(foreach["iterable"])
             plan.source_waits = source.outer_waits()
             plan.variable = context.variable = str(foreach["variable"])
+            plan.splits = True
         nodes = list(inner.get("steps") or ())
-        yields = inner.get("yields") or ([inner["yield"]] if inner.get("yield") else [])
+        yields = split_yields(inner.get("yields") or ([inner["yield"]] if inner.get("yield") else []))
         shells = [self._shell(declaration, n, i, where) for i, n in enumerate(nodes)]
         _refuse_doubles(shells, where)
-        context.names.update((shell.name, i) for i, shell in enumerate(shells))
+        context.names.update((shell.name, shell) for shell in shells)
         for shell, n in zip(shells, nodes, strict=True):
             self._statement(declaration, shell, n, context, f"{where}.{shell.name}")
         plan.statements = tuple(shells)
@@ -151,10 +243,19 @@ class Planner:
         _tie(plan)
         return plan
 
+    def _script(self, declaration: Declaration, node: Node, where: str) -> ScriptPlan:
+        language = node.get("language", "python")
+        if language != "python":
+            raise ProgramError(f"{where}: scripts are written in python, not in {language}")
+        self._scripted[declaration.qualified_name] = None
+        return ScriptPlan(str(node["code"]), declaration.qualified_name, line_of(node) or declaration.line)
+
     def _shell(self, declaration: Declaration, node: Node, index: int, where: str) -> StatementPlan:
         kind = str(node.get("type", "StepStmt"))
+        if kind in SYSTEM_STATEMENTS:
+            return system_shell(node, kind, index)
         if kind != "StepStmt":
-            raise ConstructNotAvailable(_CONSTRUCTS.get(kind, kind), where)
+            raise ConstructNotAvailable(kind, where)
         name = str(node["name"])
         call = node["call"]
         target = str(call["target"])
@@ -180,10 +281,17 @@ class Planner:
     def _statement(
         self, declaration: Declaration, plan: StatementPlan, node: Node, context: BlockContext, where: str
     ) -> None:
-        _refuse(node, ("catch",), where)
-        _refuse(node["call"], ("mixins",), where)
         references = StatementReferences(context, where, own_index=plan.index)
-        plan.args = _arguments(node["call"], references)
+        if plan.object_type in SYSTEM_TYPES:
+            plan_system(node, plan, references)
+            return
+        plan.args = call_arguments(node["call"], references)
+        if node["call"].get("mixins"):
+            if plan.callee is not None and plan.callee.is_schema:
+                raise ProgramError(f"{where}: {plan.facet_name} is a schema and takes no mixins")
+            plan.timeout_ms = time_limit_ms(node["call"]["mixins"])
+        if self._program.implicits:
+            self._note_implicit(declaration, plan)
         plan.waits = references.local_waits()
         plan.outer_waits = references.outer_waits()
         body = blocks_of(node.get("body"))
@@ -191,13 +299,20 @@ class Planner:
             if plan.callee is not None and plan.callee.is_schema:
                 raise ProgramError(f"{where}: {plan.facet_name} is a schema and takes no andThen")
             plan.blocks = self._blocks(declaration, body, context, context.facet, plan, where)
+        plan.catch = self._catch(declaration, node, context, context.facet, plan, where)
         self._bodies.append(plan)
+
+    def _note_implicit(self, declaration: Declaration, plan: StatementPlan) -> None:
+        if plan.callee is None or plan.callee.is_schema:
+            return
+        implicit = self._program.implicit_for(declaration, self._program.declarations[plan.callee.name])
+        if implicit is not None:
+            self._implicits[plan] = compile_constants(implicit.args, f"implicit {implicit.name}")
 
     def _yield(
         self, declaration: Declaration, node: Node, index: int, context: BlockContext, where: str
     ) -> StatementPlan:
         call = node["call"]
-        _refuse(call, ("mixins",), where)
         target = str(call["target"])
         found = self._program.names.resolve(target, declaration.namespace, declaration.uses).found
         # The same id as in a DependencyGraph; the name cannot be that of a step.
@@ -207,21 +322,26 @@ class Planner:
         references = StatementReferences(context, f"{where}.yield")
         plan.args = _arguments(call, references)
         plan.outer_waits = references.outer_waits()
-        plan.yield_depth = context.yield_depth(target)
+        addressed = context.yield_target(target)
+        if addressed is not None:
+            plan.yield_depth, plan.yield_alias = addressed.depth, addressed.alias
+            plan.yields_declared = addressed.is_mixin and addressed.alias is None
         plan.line = line_of(node)
         return plan
 
 
+def _result_of_script(script: ScriptPlan, context: BlockContext) -> StatementPlan:
+    """The yield that a block written in Python ends with: its values are the script's result, not arguments."""
+    calling = context.facet if context.statement is None else context.statement
+    name = calling.name if isinstance(calling, FacetPlan) else calling.facet_name
+    plan = StatementPlan(0, "_yield_result", "yield-result", ObjectType.YIELD_ASSIGNMENT, name)
+    plan.yield_depth = 0
+    plan.line = script.line
+    return plan
+
+
 def _arguments(call: Node, references: StatementReferences) -> tuple[tuple[str, Expression], ...]:
     return tuple((str(arg["name"]), compile_expression(arg.get("value"), references)) for arg in call.get("args") or ())
-
-
-def _defaults(slots: Iterable[Node], references: CalleeReferences) -> tuple[tuple[str, Default], ...]:
-    found: list[tuple[str, Default]] = []
-    for slot in slots:
-        if "default" in slot:
-            found.append((str(slot["name"]), compile_default(slot["default"], references)))
-    return tuple(found)
 
 
 def _tie(plan: BlockPlan) -> None:
@@ -235,7 +355,8 @@ def _tie(plan: BlockPlan) -> None:
     plan.wait_counts = tuple(len(s.waits) + len(s.outer_waits) for s in plan.statements)
     plan.first = tuple(s.index for s in plan.statements if not s.waits)
     plan.has_outer_waits = any(s.outer_waits for s in plan.statements)
-    plan.yield_waits = tuple(dict.fromkeys((w.depth, w.index) for y in plan.yields for w in y.outer_waits))
+    outside = {(wait.depth, wait.index, wait.sibling): wait for given in plan.yields for wait in given.outer_waits}
+    plan.yield_waits = tuple(outside.values())
 
 
 def _refuse_doubles(statements: Iterable[StatementPlan], where: str) -> None:
@@ -246,10 +367,3 @@ def _refuse_doubles(statements: Iterable[StatementPlan], where: str) -> None:
             raise ProgramError(f"{where}: two statements of a block are called {statement.name} (id {statement.id})")
         seen.add(statement.name)
         ids.add(statement.id)
-
-
-def _refuse(node: Node, keys: Iterable[str], where: str) -> None:
-    for key in keys:
-        value: Any = node.get(key)
-        if value:
-            raise ConstructNotAvailable(_CONSTRUCTS.get(key, key), where)

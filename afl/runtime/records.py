@@ -15,7 +15,8 @@ from afl.runtime.types import Value
 
 if TYPE_CHECKING:
     from afl.runtime.persistence import ErrorRecord, StepDocument
-    from afl.runtime.plan import BlockPlan, FacetPlan, StatementPlan
+    from afl.runtime.plan import BlockPlan, FacetPlan, MixinPlan, StatementPlan
+    from afl.runtime.step_values import StepLookup
 
 _NOTHING: Mapping[str, Value] = {}
 
@@ -30,6 +31,7 @@ class StepRecord:
         "blocks",
         "blocks_open",
         "captured",
+        "caught",
         "container",
         "created_at_ms",
         "deadline_ms",
@@ -42,6 +44,7 @@ class StepRecord:
         "foreach_value",
         "frame",
         "id",
+        "mixin",
         "number",
         "object_type",
         "params",
@@ -64,6 +67,8 @@ class StepRecord:
         #: What it does: the statement (None for blocks and the root) and the facet it calls (None for blocks).
         self.statement: StatementPlan | None = None
         self.facet: FacetPlan | None = None
+        #: For a mixin of its container's signature: which one.
+        self.mixin: MixinPlan | None = None
         #: For blocks: the plan of the block.
         self.plan: BlockPlan | None = None
         #: The step whose body this is part of, and the block that this is a statement (or foreach instance) of.
@@ -87,6 +92,8 @@ class StepRecord:
         self.blocks_open = 0
         #: The first error of a statement (for blocks), block (for steps) or instance (for foreach blocks).
         self.failed: ErrorRecord | None = None
+        #: Why the step failed, while and after its catch runs: that happens once.
+        self.caught: ErrorRecord | None = None
         #: Yields addressed to this step, as they completed; sorted when captured.
         self.captured: list[StepRecord] | None = None
         #: Waiting in the queue of the next iteration; changed since the last commit, as a new step is.
@@ -103,8 +110,23 @@ class StepRecord:
     def is_complete(self) -> bool:
         return self.state == StepState.STATEMENT_COMPLETE
 
+    @property
+    def facet_name(self) -> str:
+        """What it calls, empty for blocks."""
+        calling = self.statement if self.statement is not None else self.mixin
+        return calling.facet_name if calling is not None else self.facet.name if self.facet is not None else ""
+
     def __repr__(self) -> str:
         return f"StepRecord({self.id!r}, {self.object_type}, {self.state})"
+
+
+def sibling_frame(frame: Frame, index: int) -> Frame:
+    """The frame of andThen block `index` of the declaration that this frame is of a later block of."""
+    blocks = frame.owner.blocks
+    assert blocks is not None
+    sibling = blocks[index].frame
+    assert sibling is not None
+    return sibling
 
 
 class Frame:
@@ -114,6 +136,7 @@ class Frame:
         "digest",
         "env",
         "live",
+        "lookup",
         "missing",
         "owner",
         "parent",
@@ -132,6 +155,8 @@ class Frame:
         self.owner = owner
         #: The frame that `owner` is a statement of, when this is a statement's own body; None for a declaration's.
         self.parent = parent
+        #: Finds steps that are used as values; unset where the program does that nowhere.
+        self.lookup: StepLookup
         #: The loop variable's value in a foreach instance.
         self.value: Value = step.foreach_value
         #: The digest of the block's id, which the ids of its statements go on from; made when first needed.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from afl.runtime import limits
+from afl.runtime.driving import Dispatch, Trace
 from afl.runtime.errors import StoreCorrupt
-from afl.runtime.execution import Dispatch, Execution, Trace
+from afl.runtime.execution import Execution
+from afl.runtime.mixins import mixin_of
 from afl.runtime.notices import Cause, watch, watch_for_yields
 from afl.runtime.persistence import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
 from afl.runtime.plan import BlockPlan, StatementPlan, WorkflowPlan
@@ -16,7 +18,19 @@ from afl.runtime.types import ObjectType
 
 #: States in which a step waits for others, who wake it.
 _WAITING = frozenset(
-    {StepState.EVENT_TRANSMIT, StepState.STATEMENT_BLOCKS_CONTINUE, StepState.BLOCK_EXECUTION_CONTINUE}
+    {
+        StepState.MIXIN_BLOCKS_CONTINUE,
+        StepState.EVENT_TRANSMIT,
+        StepState.STATEMENT_BLOCKS_CONTINUE,
+        StepState.BLOCK_EXECUTION_CONTINUE,
+        StepState.CATCH_CONTINUE,
+    }
+)
+#: States in which a step's error is what its catch is for, not yet its end.
+_CATCHING = frozenset({StepState.CATCH_BEGIN, StepState.CATCH_CONTINUE})
+#: States in which a step waits for its mixins or blocks to end.
+_RUNNING_BLOCKS = frozenset(
+    {StepState.MIXIN_BLOCKS_CONTINUE, StepState.STATEMENT_BLOCKS_CONTINUE, StepState.CATCH_CONTINUE}
 )
 
 
@@ -27,6 +41,8 @@ def restore(
     dispatch: Dispatch,
     trace: Trace | None = None,
     max_open_events: int = limits.MAX_OPEN_EVENTS,
+    *,
+    runs_scripts: bool = False,
 ) -> Execution:
     """Rebuild the execution that `documents` (in order of creation) hold.
 
@@ -34,6 +50,7 @@ def restore(
     """
     execution = Execution(plan, row.id, dispatch, trace)
     execution.max_open_events = max_open_events
+    execution.runs_scripts = runs_scripts
     execution.revision = row.revision
     execution.execution = row.execution
     execution.runner_id = row.runner_id
@@ -77,6 +94,9 @@ def _add(execution: Execution, document: StepDocument, statements: dict[int, dic
     step.told = step.is_terminal
     if step.told:
         step.error = document.error
+    elif step.state in _CATCHING:
+        step.caught = document.error
+        execution.has_caught = True
     else:
         step.failed = document.error
     execution.steps[step.id] = step
@@ -100,10 +120,17 @@ def _add(execution: Execution, document: StepDocument, statements: dict[int, dic
             owner = step.container
             owner.blocks = [*(owner.blocks or ()), step]
             owner.blocks_open += 1
-        if step.plan.variable is not None and step.block is None and step.frame is not None:
+        if step.plan.splits and step.block is None and step.frame is not None:
             step.blocks = []
+        if step.plan.is_catch:
+            execution.has_caught = True
         return
-    _place(execution, step, document, statements)
+    if step.block is None:
+        _place_mixin(step, document)
+    else:
+        _place(execution, step, document, statements)
+    if step.state == StepState.EVENT_TRANSMIT and step.event_state:
+        execution.open_events += 1
 
 
 def _settle(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> bool:
@@ -151,8 +178,19 @@ def _place(
     else:
         frame.env[statement.index] = step
         frame.missing -= 1
-    if step.state == StepState.EVENT_TRANSMIT and step.event_state:
-        execution.open_events += 1
+
+
+def _place_mixin(step: StepRecord, document: StepDocument) -> None:
+    owner = step.container
+    assert owner is not None
+    step.mixin = mixin_of(owner, document.statement_id)
+    if step.mixin is None:
+        raise StoreCorrupt(
+            path=f"workflow {document.workflow_id}",
+            reason=f"step {document.id} is {document.statement_id} of {owner.id}, which its program does not have",
+        )
+    step.facet = step.mixin.facet
+    owner.blocks_open += 1
 
 
 def _known(execution: Execution, document: StepDocument, step_id: str) -> StepRecord:
@@ -165,15 +203,20 @@ def _known(execution: Execution, document: StepDocument, step_id: str) -> StepRe
 
 
 def _block_plan(step: StepRecord, document: StepDocument) -> BlockPlan:
+    owner = step.container
     if step.block is not None:
         assert step.block.plan is not None
-        return step.block.plan
-    owner = step.container
-    assert owner is not None
-    plans = owner.statement.blocks if owner.statement is not None else owner.facet.blocks if owner.facet else ()
+        if not step.block.plan.cases:
+            return step.block.plan
+        plans: Iterable[BlockPlan | None] = [case.block for case in step.block.plan.cases]
+    else:
+        assert owner is not None
+        calling = owner.statement if owner.statement is not None else owner.facet
+        plans = (*calling.blocks, calling.catch) if calling is not None else ()
     for plan in plans:
-        if plan.name == document.statement_id:
+        if plan is not None and plan.name == document.statement_id:
             return plan
+    assert owner is not None
     raise StoreCorrupt(
         path=f"workflow {document.workflow_id}",
         reason=f"step {document.id} is {document.statement_id} of {owner.id}, which its program does not have",
@@ -200,7 +243,9 @@ def _tell_again(execution: Execution, step: StepRecord) -> None:
     waiting = step.block if step.block is not None else step.container
     if waiting is not None:
         waiting.blocks_open -= 1
-        if step.error is not None:
+        # Of a step whose catch runs, the blocks that failed are what it runs for.
+        is_caught = waiting.caught is not None and not (step.plan is not None and step.plan.is_catch)
+        if step.error is not None and not is_caught:
             waiting.failed = waiting.failed or step.error
 
 
@@ -225,18 +270,34 @@ def _continue(execution: Execution, step: StepRecord) -> None:
     """Queue a step that something can be done with; register again what it waits for."""
     if step.is_terminal:
         return
-    if step.state == StepState.BLOCK_EXECUTION_BEGIN and step.blocks is None:
+    if _awaits_script(step):
+        _continue_script(execution, step)
+    elif step.state == StepState.BLOCK_EXECUTION_BEGIN and step.blocks is None:
         _continue_source(execution, step)
     elif step.state not in _WAITING:
         execution.wake(step)
     elif step.state == StepState.EVENT_TRANSMIT:
         if not step.event_state:
-            execution.held.append(step)
-    elif step.state == StepState.STATEMENT_BLOCKS_CONTINUE or (step.plan is not None and step.blocks is not None):
+            execution.hold(step)
+    elif step.state in _RUNNING_BLOCKS or (step.plan is not None and step.blocks is not None):
         if not step.blocks_open:
             execution.wake(step)
     else:
         _continue_block(execution, step)
+
+
+def _awaits_script(step: StepRecord) -> bool:
+    if step.plan is None:
+        return step.state == StepState.FACET_SCRIPTS_BEGIN
+    return step.plan.script is not None and step.state == StepState.BLOCK_EXECUTION_BEGIN
+
+
+def _continue_script(execution: Execution, step: StepRecord) -> None:
+    """Its script runs again, or fails where none is run: nothing of it was stored."""
+    if execution.runs_scripts:
+        execution.await_script(step)
+    else:
+        execution.wake(step)
 
 
 def _continue_source(execution: Execution, step: StepRecord) -> None:
@@ -246,7 +307,7 @@ def _continue_source(execution: Execution, step: StepRecord) -> None:
     if step.failed is None:
         try:
             for wait in step.plan.source_waits:
-                if watch(step, frame, wait.depth, wait.index, None):
+                if watch(step, frame, wait, None):
                     step.blocks_open += 1
         except Cause as error:
             step.failed = error.record
@@ -281,5 +342,5 @@ def _wait_again(execution: Execution, step: StepRecord, frame: Frame, plan: Bloc
         if frame.env[statement.index] is not None:
             continue
         for wait in statement.outer_waits:
-            if not watch(step, frame, wait.depth, wait.index, statement.index):
+            if not watch(step, frame, wait, statement.index):
                 frame.waiting[statement.index] -= 1

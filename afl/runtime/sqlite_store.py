@@ -121,6 +121,8 @@ class SqliteStore(PublicStore):
             for parked_id in batch.unparked:
                 db.execute("DELETE FROM parked WHERE id = ?", (key_of(parked_id),))
             self._write_tasks(db, batch.tasks)
+            for log in batch.logs:
+                self._write_entity(db, log)
             for fingerprint, program in batch.programs.items():
                 db.execute("INSERT OR IGNORE INTO program VALUES (?, ?)", (fingerprint, program))
             first_sequence = append_outbox(db, outbox)

@@ -42,6 +42,11 @@ class StepState:
     STATEMENT_CAPTURE_BEGIN: Final = "state.statement.capture.Begin"
     STATEMENT_CAPTURE_END: Final = "state.statement.capture.End"
 
+    # What a step goes through when something of it has failed and it, or its facet, has a catch.
+    CATCH_BEGIN: Final = "state.catch.Begin"
+    CATCH_CONTINUE: Final = "state.catch.Continue"
+    CATCH_END: Final = "state.catch.End"
+
     STATEMENT_END: Final = "state.statement.End"
     STATEMENT_COMPLETE: Final = "state.statement.Complete"
     STATEMENT_ERROR: Final = "state.statement.Error"
@@ -125,6 +130,16 @@ SCHEMA_TRANSITIONS: Final[dict[str, str]] = {
     StepState.STATEMENT_END: StepState.STATEMENT_COMPLETE,
 }
 
+#: From any state of a call or schema instantiation that failed, back onto its way: catch, then capture what there is.
+CATCH_TRANSITIONS: Final[dict[str, str]] = {
+    StepState.CATCH_BEGIN: StepState.CATCH_CONTINUE,
+    StepState.CATCH_CONTINUE: StepState.CATCH_END,
+    StepState.CATCH_END: StepState.STATEMENT_CAPTURE_BEGIN,
+    StepState.STATEMENT_CAPTURE_BEGIN: StepState.STATEMENT_CAPTURE_END,
+    StepState.STATEMENT_CAPTURE_END: StepState.STATEMENT_END,
+    StepState.STATEMENT_END: StepState.STATEMENT_COMPLETE,
+}
+
 EVENT_TRANSITIONS: Final[dict[str, str]] = {
     EventState.CREATED: EventState.DISPATCHED,
     EventState.DISPATCHED: EventState.PROCESSING,
@@ -135,6 +150,9 @@ EVENT_TRANSITIONS: Final[dict[str, str]] = {
 _TRANSITIONS_BY_TYPE: Final[dict[str, dict[str, str]]] = {
     ObjectType.YIELD_ASSIGNMENT: YIELD_TRANSITIONS,
     ObjectType.SCHEMA_INSTANTIATION: SCHEMA_TRANSITIONS,
+    # They only evaluate, too; their effect is part of it.
+    ObjectType.SYS_LOG: SCHEMA_TRANSITIONS,
+    ObjectType.SYS_ASSERT: SCHEMA_TRANSITIONS,
     ObjectType.AND_THEN: BLOCK_TRANSITIONS,
     ObjectType.AND_MAP: BLOCK_TRANSITIONS,
     ObjectType.AND_MATCH: BLOCK_TRANSITIONS,

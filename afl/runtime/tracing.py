@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from afl.runtime.execution import Execution, failure_of
+from afl.runtime.execution import Execution
+from afl.runtime.places import failure_of
 from afl.runtime.records import StepRecord
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry
@@ -37,7 +38,6 @@ class TelemetryTrace:
 
 
 def _view(execution: Execution, step: StepRecord) -> StepDefinition:
-    facet = step.statement.facet_name if step.statement is not None else step.facet.name if step.facet else ""
     return StepDefinition(
         id=StepId(step.id),
         object_type=step.object_type,
@@ -46,5 +46,5 @@ def _view(execution: Execution, step: StepRecord) -> StepDefinition:
         block_id=BlockId(step.block.id) if step.block is not None else None,
         container_id=StepId(step.container.id) if step.container is not None else None,
         state=step.state,
-        facet_name=facet,
+        facet_name=step.facet_name,
     )

@@ -76,6 +76,8 @@ class ObjectType:
     AND_MAP: Final = "AndMap"
     AND_MATCH: Final = "AndMatch"
     BLOCK: Final = "Block"
+    SYS_LOG: Final = "SysLog"
+    SYS_ASSERT: Final = "SysAssert"
     BEFORE: Final = "Before"
     AFTER: Final = "After"
 
@@ -91,6 +93,13 @@ class ObjectType:
     def is_statement(cls, object_type: str) -> bool:
         """Say whether steps of this type are a call or a yield."""
         return object_type in cls._STATEMENTS
+
+
+#: Statements of `sys` by the type of their node: what programs call them, and the type of their steps.
+SYSTEM_STATEMENTS: Final[dict[str, tuple[str, str]]] = {
+    "SysLogStmt": ("sys.log", ObjectType.SYS_LOG),
+    "SysAssertStmt": ("sys.assert", ObjectType.SYS_ASSERT),
+}
 
 
 @dataclass

@@ -107,10 +107,10 @@ def check_inputs(workflow: FacetPlan, schemas: Mapping[str, FacetPlan], inputs: 
         if name not in declared:
             takes = tuple(f"{n}: {describe_type(t)}" for n, t in declared.items())
             raise UnknownInput(workflow=workflow.name, name=name, declared=takes)
-    defaults = {name for name, _ in workflow.defaults}
+    given = {name for name, _ in workflow.fills}
     for name, declared_type in declared.items():
         if name not in inputs:
-            if name not in defaults:
+            if name not in given:
                 raise MissingInput(workflow=workflow.name, name=name, expected=describe_type(declared_type))
             continue
         problem = misfit(inputs[name], declared_type, schemas, name)

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 
 from afl.compiled import CompiledProgram, ProgramError
 from afl.runtime import limits
-from afl.runtime.binding import bind_defaults
-from afl.runtime.errors import StoreCorrupt
-from afl.runtime.execution import Dispatch, Execution, Trace
+from afl.runtime.binding import bind_inputs
+from afl.runtime.driving import Dispatch, Trace
+from afl.runtime.errors import ScriptsNotAllowed, StoreCorrupt
+from afl.runtime.execution import Execution
 from afl.runtime.persistence import Store
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.planner import plan_workflow
@@ -39,6 +40,7 @@ class Workflows:
         prepare: Callable[[WorkflowPlan], None] | None = None,
         hot_steps: int = limits.HOT_WORKFLOW_STEPS,
         max_open_events: int = limits.MAX_OPEN_EVENTS,
+        runs_scripts: bool = False,
     ) -> None:
         self._store = store
         self._dispatch = dispatch
@@ -47,6 +49,8 @@ class Workflows:
         self._prepare = prepare
         self._hot_steps = hot_steps
         self._max_open_events = max_open_events
+        #: Whether whoever drives the executions runs their scripts.
+        self.runs_scripts = runs_scripts
         self._lock = threading.Lock()
         self._hot: OrderedDict[str, Execution] = OrderedDict()
         self._steps = 0
@@ -72,12 +76,16 @@ class Workflows:
     def start(
         self, plan: WorkflowPlan, workflow_id: str, inputs: Mapping[str, Value], now_ms: int, *, runner_id: str = ""
     ) -> Execution:
-        """A new execution, not in the store yet. Raises InputError and what its defaults raise."""
+        """A new execution, not in the store yet. Raises InputError, ScriptsNotAllowed when it can come to a script and
+        none is run here, and what its defaults raise."""
+        if plan.scripted and not self.runs_scripts:
+            raise ScriptsNotAllowed(declaration=plan.scripted[0])
         check_inputs(plan.facet, plan.schemas, inputs)
         execution = Execution(plan, workflow_id, self._dispatch, self._trace)
         execution.runner_id = runner_id
         execution.max_open_events = self._max_open_events
-        execution.start(inputs, bind_defaults(plan.facet, inputs), now_ms)
+        execution.runs_scripts = self.runs_scripts
+        execution.start(inputs, bind_inputs(plan.facet, inputs), now_ms)
         return execution
 
     def take(self, workflow_id: str) -> Execution | None:
@@ -106,7 +114,15 @@ class Workflows:
                 # Another writer committed between the two reads.
                 continue
             plan = self._stored_plan(row.program, row.name)
-            return restore(plan, row, documents, self._dispatch, self._trace, self._max_open_events)
+            return restore(
+                plan,
+                row,
+                documents,
+                self._dispatch,
+                self._trace,
+                self._max_open_events,
+                runs_scripts=self.runs_scripts,
+            )
 
     def keep(self, execution: Execution) -> None:
         """Keep a committed workflow hot, unless it has ended."""

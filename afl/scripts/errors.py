@@ -38,7 +38,7 @@ class ScriptsNotIsolated(AFLError):
         super().__init__(
             f"scripts are refused: this platform does not shut them off from {names}"
             + (f" ({detail})" if detail else "")
-            + "; run on Linux with seccomp, or accept it by name: accept_missing"
+            + "; run on Linux with seccomp, or accept it by name: scripts.accept_missing (AFL_SCRIPTS_ACCEPT_MISSING)"
         )
         self.missing = frozenset(missing)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from afl.runtime.clock import ManualClock
-from afl.runtime.entities import TaskState
+from afl.runtime.entities import LogDefinition, TaskState
 from afl.runtime.errors import ConcurrencyError, PositionLost, WorkflowConflict
 from afl.runtime.persistence import (
     COMPLETED,
@@ -483,6 +483,13 @@ class StoreContract:
         store.commit_batch(Batch(changes=[change(again)]))
 
         assert store.load_workflow("w") == again
+
+    def test_a_batch_writes_its_log_entries_each_once(self, store: WholeStore) -> None:
+        entry = LogDefinition(uuid="w:a/printed", order=3, runner_id="r", step_id="w:a", message="hello")
+        for _ in range(2):
+            store.commit_batch(Batch(logs=[entry]))
+
+        assert store.get_logs_by_runner("r") == [entry]
 
     def test_a_batch_writes_its_tasks(self, store: WholeStore) -> None:
         store.commit_batch(Batch(tasks=[task("t", step_id="w:a")]))

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from afl.runtime.changers.base import StateChanger, complete_at_once
 from afl.runtime.changers.block_changer import BlockStateChanger
-from afl.runtime.changers.step_changer import SchemaStateChanger, StepStateChanger
+from afl.runtime.changers.step_changer import SchemaStateChanger, StepStateChanger, SystemStateChanger
 from afl.runtime.changers.yield_changer import YieldStateChanger
 from afl.runtime.execution import Execution
 from afl.runtime.handlers.initialization import FacetInitializationBeginHandler
@@ -17,6 +17,7 @@ from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType
 
 _STEPS, _BLOCKS, _YIELDS, _SCHEMAS = StepStateChanger(), BlockStateChanger(), YieldStateChanger(), SchemaStateChanger()
+_SYSTEM = SystemStateChanger()
 
 STATE_CHANGERS: Mapping[str, StateChanger] = {
     ObjectType.VARIABLE_ASSIGNMENT: _STEPS,
@@ -24,6 +25,8 @@ STATE_CHANGERS: Mapping[str, StateChanger] = {
     ObjectType.FACET: _STEPS,
     ObjectType.SCHEMA_INSTANTIATION: _SCHEMAS,
     ObjectType.YIELD_ASSIGNMENT: _YIELDS,
+    ObjectType.SYS_LOG: _SYSTEM,
+    ObjectType.SYS_ASSERT: _SYSTEM,
     ObjectType.AND_THEN: _BLOCKS,
     ObjectType.AND_MAP: _BLOCKS,
     ObjectType.AND_MATCH: _BLOCKS,

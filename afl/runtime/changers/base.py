@@ -18,13 +18,21 @@ Work = Callable[[Execution, StepRecord], bool]
 class StateChanger:
     """Drives one kind of step through the states of its table."""
 
-    def __init__(self, transitions: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        transitions: Mapping[str, str],
+        *,
+        detours: Mapping[str, str] | None = None,
+        work: Mapping[str, Work] | None = None,
+    ) -> None:
         #: The table, as the specification prints it.
         self.transitions = transitions
-        self._strides = {state: self._stride(state) for state in transitions}
-        self._work: dict[str, Work] = {
-            state: handler.work for state, handler in STATE_HANDLERS.items() if not handler.passes
-        }
+        #: The same with the ways that lead back into it, such as a catch's.
+        self._ways = {**(detours or {}), **transitions}
+        self._strides = {state: self._stride(state) for state in self._ways}
+        #: What each state does; `work` says where this kind of step does something of its own.
+        self._work: dict[str, Work] = {s: h.work for s, h in STATE_HANDLERS.items() if not h.passes}
+        self._work.update(work or {})
 
     def next_state(self, current: str) -> str | None:
         """The state after this one, None at the end."""
@@ -32,9 +40,9 @@ class StateChanger:
 
     def _stride(self, state: str) -> str:
         """The next state that has work, or the last."""
-        target = self.transitions[state]
-        while STATE_HANDLERS[target].passes and target in self.transitions:
-            target = self.transitions[target]
+        target = self._ways[state]
+        while STATE_HANDLERS[target].passes and target in self._ways:
+            target = self._ways[target]
         return target
 
     def process(self, execution: Execution, step: StepRecord) -> None:
@@ -59,7 +67,7 @@ class StateChanger:
     def _show(self, execution: Execution, step: StepRecord, state: str, target: str) -> None:
         assert execution.trace is not None
         while state != target:
-            passed = self.transitions[state]
+            passed = self._ways[state]
             execution.trace.moved(execution, step, state, passed)
             state = passed
 

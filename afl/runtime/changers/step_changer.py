@@ -1,20 +1,28 @@
-"""Drives steps that call a facet, the root of a workflow, and schema instantiations."""
+"""Drives steps that call a facet, the root of a workflow, schema instantiations, and the statements of `sys`."""
 
 from __future__ import annotations
 
 from afl.runtime.changers.base import StateChanger
-from afl.runtime.states import SCHEMA_TRANSITIONS, STEP_TRANSITIONS
+from afl.runtime.handlers.system import run_system_statement
+from afl.runtime.states import CATCH_TRANSITIONS, SCHEMA_TRANSITIONS, STEP_TRANSITIONS, StepState
 
 
 class StepStateChanger(StateChanger):
-    """The full machine: binding, mixins, event, blocks, capture."""
+    """The full machine: binding, mixins, event, blocks, capture; and a catch when one of them fails."""
 
     def __init__(self) -> None:
-        super().__init__(STEP_TRANSITIONS)
+        super().__init__(STEP_TRANSITIONS, detours=CATCH_TRANSITIONS)
 
 
 class SchemaStateChanger(StateChanger):
-    """Schema instantiations: evaluate the arguments, then complete."""
+    """Schema instantiations: evaluate the arguments, then complete; a catch may give the fields instead."""
 
     def __init__(self) -> None:
-        super().__init__(SCHEMA_TRANSITIONS)
+        super().__init__(SCHEMA_TRANSITIONS, detours=CATCH_TRANSITIONS)
+
+
+class SystemStateChanger(StateChanger):
+    """sys.log and sys.assert: evaluate, have the effect, complete."""
+
+    def __init__(self) -> None:
+        super().__init__(SCHEMA_TRANSITIONS, work={StepState.FACET_INIT_BEGIN: run_system_statement})

@@ -24,6 +24,7 @@ from afl.runtime.handlers.capture import (
     StatementCaptureBeginHandler,
     StatementCaptureEndHandler,
 )
+from afl.runtime.handlers.catching import CatchBeginHandler, CatchContinueHandler, CatchEndHandler
 from afl.runtime.handlers.completion import EventTransmitHandler, StatementCompleteHandler, StatementEndHandler
 from afl.runtime.handlers.initialization import (
     FacetInitializationBeginHandler,
@@ -60,6 +61,9 @@ STATE_HANDLERS: Mapping[str, type[StateHandler]] = {
     StepState.BLOCK_EXECUTION_BEGIN: BlockExecutionBeginHandler,
     StepState.BLOCK_EXECUTION_CONTINUE: BlockExecutionContinueHandler,
     StepState.BLOCK_EXECUTION_END: BlockExecutionEndHandler,
+    StepState.CATCH_BEGIN: CatchBeginHandler,
+    StepState.CATCH_CONTINUE: CatchContinueHandler,
+    StepState.CATCH_END: CatchEndHandler,
     StepState.STATEMENT_END: StatementEndHandler,
     StepState.STATEMENT_COMPLETE: StatementCompleteHandler,
 }

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from afl.runtime import limits
-from afl.runtime.errors import EvaluationError
 from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
+from afl.runtime.handlers.branching import begin_foreach, begin_when
 from afl.runtime.notices import Cause, watch, watch_for_yields
 from afl.runtime.plan import BlockPlan
 from afl.runtime.records import Frame, StepRecord
-from afl.runtime.types import Value
 
 
 class BlockExecutionBeginHandler(StateHandler):
-    """Set the block up. A foreach evaluates its source, once, and makes one block for each element."""
+    """Set the block up. A foreach and a `when` evaluate what they go by, once, and make the blocks that are to run."""
 
     @staticmethod
     def work(execution: Execution, step: StepRecord) -> bool:
         plan = step.plan
         assert plan is not None
-        if plan.variable is not None and step.block is None:
-            return _begin_foreach(execution, step, plan)
+        if plan.splits and step.block is None:
+            return begin_when(execution, step, plan) if plan.cases else begin_foreach(execution, step, plan)
+        if plan.script is not None:
+            execution.await_script(step)
+            return False
         frame = execution.open_frame(step)
         frame.ready.extend(_first(execution, step, frame, plan))
         watch_for_yields(step, frame, plan)
@@ -34,7 +35,7 @@ class BlockExecutionContinueHandler(StateHandler):
     def work(execution: Execution, step: StepRecord) -> bool:
         plan = step.plan
         assert plan is not None
-        if plan.variable is not None and step.block is None:
+        if plan.splits and step.block is None:
             if step.blocks_open:
                 return False
             if step.failed is not None:
@@ -77,45 +78,6 @@ def _first(execution: Execution, step: StepRecord, frame: Frame, plan: BlockPlan
         return list(plan.first)
     for statement in plan.statements:
         for wait in statement.outer_waits:
-            if not watch(step, frame, wait.depth, wait.index, statement.index):
+            if not watch(step, frame, wait, statement.index):
                 frame.waiting[statement.index] -= 1
     return [index for index, count in enumerate(frame.waiting) if not count]
-
-
-def _begin_foreach(execution: Execution, step: StepRecord, plan: BlockPlan) -> bool:
-    assert plan.source is not None
-    frame = step.frame
-    if frame is None:
-        frame = execution.open_frame(step)
-        for wait in plan.source_waits:
-            if watch(step, frame, wait.depth, wait.index, None):
-                step.blocks_open += 1
-    if step.blocks is None:
-        if step.failed is not None:
-            raise Cause(step.failed)
-        if step.blocks_open:
-            return False
-        step.blocks = []
-    elements = _elements(plan.source(frame), plan)
-    done = len(step.blocks)
-    upto = min(len(elements), done + limits.FOREACH_SLICE)
-    for index in range(done, upto):
-        step.blocks.append(execution.make_instance(step, index, elements[index]))
-    step.blocks_open += upto - done
-    if upto < len(elements):
-        # The rest follows in the next iteration, so that other workflows get their turn in between.
-        execution.wake(step)
-        return False
-    return True
-
-
-def _elements(source: Value, plan: BlockPlan) -> list[Value]:
-    """One element an iteration: an array's elements, a map's keys, none for null."""
-    if source is None:
-        return []
-    if isinstance(source, list):
-        return source
-    if isinstance(source, dict):
-        return list(source)
-    kind = {bool: "Boolean", int: "Int", float: "Double", str: "String"}.get(type(source), type(source).__name__)
-    raise EvaluationError(expression=plan.source_text, message=f"foreach needs an array or a map, found a {kind}")

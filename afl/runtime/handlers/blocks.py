@@ -1,4 +1,4 @@
-"""A step's blocks: made together when the step reaches them, and waited for."""
+"""A step's mixins and its blocks: made together when the step reaches them, and waited for."""
 
 from __future__ import annotations
 
@@ -9,15 +9,31 @@ from afl.runtime.records import StepRecord
 
 
 class MixinBlocksBeginHandler(StateHandler):
-    """Pass: no program that the engine accepts has mixins yet."""
+    """Make a step for each mixin of the facet's signature that has an alias."""
+
+    @staticmethod
+    def work(execution: Execution, step: StepRecord) -> bool:
+        facet = step.facet
+        if facet is None or not facet.mixins:
+            return True
+        step.blocks_open = len([execution.make_mixin(step, plan) for plan in facet.mixins])
+        return True
 
 
 class MixinBlocksContinueHandler(StateHandler):
-    """Pass."""
+    """Wait until every mixin has ended. One that failed makes the step fail, after the others have finished."""
+
+    @staticmethod
+    def work(execution: Execution, step: StepRecord) -> bool:
+        if step.blocks_open:
+            return False
+        if step.failed is not None:
+            raise Cause(step.failed)
+        return True
 
 
 class MixinBlocksEndHandler(StateHandler):
-    """Pass."""
+    """Nothing to do after the mixins."""
 
 
 class StatementBlocksBeginHandler(StateHandler):

@@ -2,35 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
 from afl.runtime.binding import bind_return_defaults
-from afl.runtime.execution import Execution, capture_order
+from afl.runtime.captures import capture_order, is_kept
+from afl.runtime.errors import EvaluationError, ReferenceError
+from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
+from afl.runtime.mixins import merge_yields, with_mixin_attributes, with_yields_to_mixins
+from afl.runtime.plan import FacetPlan
 from afl.runtime.records import StepRecord
+from afl.runtime.step_values import LinkedParams, StepLookup
 from afl.runtime.types import Value
 
 
 class MixinCaptureBeginHandler(StateHandler):
-    """Pass: no program that the engine accepts has mixins yet."""
+    """What the mixins have become is an attribute of the step, one for each alias."""
+
+    @staticmethod
+    def work(execution: Execution, step: StepRecord) -> bool:
+        if step.facet is not None and step.facet.mixins:
+            step.params = with_mixin_attributes(execution, step)
+        return True
 
 
 class MixinCaptureEndHandler(StateHandler):
-    """Pass."""
+    """Nothing to do after the capture of the mixins."""
 
 
 class StatementCaptureBeginHandler(StateHandler):
-    """Merge the yields addressed to this step, in the order of the program whatever completed first.
+    """Merge the yields addressed to this step and its mixins, in the order of the program whatever completed first.
 
     Per field: the first value sets it; then array and array concatenate, anything else replaces.
     """
 
     @staticmethod
     def work(execution: Execution, step: StepRecord) -> bool:
+        # All or nothing: when a default fails and is caught, what was captured is merged again, after more has come.
+        returns, params, facet = step.returns, step.params, step.facet
         if step.captured is not None:
-            step.returns = _merged(step)
-            step.captured = None
-        facet = step.facet
+            yields = _in_order(step.captured, only_kept=execution.has_caught)
+            if facet is not None and facet.yield_targets:
+                params = with_yields_to_mixins(params, _to_mixins(yields))
+                returns = merge_yields(returns, _to_step(yields, facet))
+            else:
+                returns = merge_yields(returns, [yielded.params for yielded in yields])
         if facet is not None and facet.return_defaults:
-            step.returns = bind_return_defaults(facet, step.params, step.returns)
+            lookup = execution if facet.reads_steps else None
+            bind = bind_return_defaults if step.caught is None else _defaults_that_can_be
+            returns = bind(facet, params, returns, lookup)
+        step.params, step.returns, step.captured = params, returns, None
         return True
 
 
@@ -38,24 +60,42 @@ class StatementCaptureEndHandler(StateHandler):
     """Nothing to do after the capture."""
 
 
-def _merged(step: StepRecord) -> dict[str, Value]:
-    assert step.captured is not None
-    returns = dict(step.returns)
-    # Fields that this merge has set: an array that an agent returned is replaced by the first yield, not extended.
-    own: dict[str, list[Value]] = {}
-    set_here: set[str] = set()
-    yields = step.captured
+def _defaults_that_can_be(
+    facet: FacetPlan, params: Mapping[str, Value], returns: Mapping[str, Value], lookup: StepLookup | None
+) -> dict[str, Value]:
+    """Return defaults of a step that was caught: what it failed before it was bound may be missing for some, and
+    these returns stay unset."""
+    bound = dict(returns)
+    scope = params if lookup is None else LinkedParams(params, lookup)
+    for name, default in facet.return_defaults:
+        if name not in bound:
+            with suppress(EvaluationError, ReferenceError):
+                bound[name] = default(scope)
+    return bound
+
+
+def _in_order(captured: list[StepRecord], *, only_kept: bool) -> list[StepRecord]:
+    yields = [yielded for yielded in captured if is_kept(yielded)] if only_kept else captured
     if len(yields) > 1:
         yields.sort(key=capture_order)
+    return yields
+
+
+def _to_mixins(yields: list[StepRecord]) -> Iterator[tuple[str, Mapping[str, Value]]]:
+    """What goes to aliases."""
     for yielded in yields:
-        for name, value in yielded.params.items():
-            if isinstance(value, list) and name in set_here and isinstance(returns[name], list):
-                if name not in own:
-                    own[name] = list(returns[name])  # type: ignore[arg-type]  # checked in the line above
-                    returns[name] = own[name]
-                own[name].extend(value)
-                continue
-            own.pop(name, None)
-            returns[name] = value
-            set_here.add(name)
-    return returns
+        statement = yielded.statement
+        assert statement is not None
+        if statement.yield_alias is not None:
+            yield statement.yield_alias, yielded.params
+
+
+def _to_step(yields: list[StepRecord], facet: FacetPlan) -> Iterator[Mapping[str, Value]]:
+    """What goes to the step itself; by way of a mixin without alias, the returns alone that the facet declares."""
+    for yielded in yields:
+        statement = yielded.statement
+        assert statement is not None
+        if statement.yields_declared:
+            yield {name: value for name, value in yielded.params.items() if name in facet.return_types}
+        elif statement.yield_alias is None:
+            yield yielded.params

@@ -1,8 +1,8 @@
-"""Binding: a new step evaluates its arguments, and its callee's defaults for what the call left out."""
+"""Binding: a new step evaluates its arguments, and what fills in those that the call left out."""
 
 from __future__ import annotations
 
-from afl.runtime.binding import bind_arguments
+from afl.runtime.binding import bind_arguments, bind_mixin
 from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
 from afl.runtime.records import Frame, StepRecord
@@ -22,6 +22,9 @@ class FacetInitializationBeginHandler(StateHandler):
     def work(execution: Execution, step: StepRecord) -> bool:
         statement = step.statement
         if statement is None:
+            if step.mixin is not None:
+                assert step.container is not None
+                step.params = bind_mixin(step.mixin, step.container.params, execution)
             return True
         frame: Frame = step.block.frame  # type: ignore[union-attr,assignment]  # a statement's block has begun
         step.params, step.returns = bind_arguments(statement, frame)

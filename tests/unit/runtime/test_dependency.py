@@ -139,7 +139,7 @@ def test_a_cycle_names_its_statements() -> None:
 @pytest.mark.parametrize(
     ("node", "message"),
     [
-        ({"type": "SysLogStmt", "args": []}, "SysLogStmt is no step"),
+        ({"type": "Mystery", "args": []}, "Mystery is no step"),
         ({"type": "StepStmt", "name": "a"}, "statement a calls nothing"),
         ({"type": "StepStmt", "call": call("F")}, "is no step"),
     ],

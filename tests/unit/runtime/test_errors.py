@@ -45,6 +45,11 @@ SPOKEN: list[tuple[errors.RuntimeError, str]] = [
     (errors.UnknownFacet("Pya"), "no facet or schema is called Pya"),
     (errors.ProgramMismatch("w1", pinned="aa", given="bb"), "workflow w1 runs program aa, not bb"),
     (
+        errors.ScriptsNotAllowed("shop.Label"),
+        "shop.Label has a script, and scripts are not allowed here: start the evaluator with --allow-scripts "
+        "(evaluator.allow_scripts), or make Evaluator with scripts=ScriptPool()",
+    ),
+    (
         MissingInput(workflow="Checkout", name="amount", expected="Double"),
         "Checkout needs input amount: Double, which was not given",
     ),

@@ -4,6 +4,7 @@ import pytest
 
 from afl.runtime.states import (
     BLOCK_TRANSITIONS,
+    CATCH_TRANSITIONS,
     EVENT_TRANSITIONS,
     SCHEMA_TRANSITIONS,
     STEP_TRANSITIONS,
@@ -117,3 +118,16 @@ def test_an_event_is_handed_out_worked_on_and_completed() -> None:
     assert EventState.is_terminal("event.Completed")
     assert EventState.is_terminal("event.Error")
     assert not EventState.is_terminal("event.Processing")
+
+
+def test_a_catch_leads_back_onto_the_way_of_a_call_where_that_captures() -> None:
+    states = walk(CATCH_TRANSITIONS, "state.catch.Begin")
+
+    assert states[:4] == [
+        "state.catch.Begin",
+        "state.catch.Continue",
+        "state.catch.End",
+        "state.statement.capture.Begin",
+    ]
+    assert states[3:] == walk(STEP_TRANSITIONS, "state.statement.capture.Begin")
+    assert not set(states[:3]) & set(STEP_TRANSITIONS)

@@ -81,7 +81,7 @@ def test_merging_fills_missing_params_and_overwrites_returns() -> None:
 def test_only_blocks_are_blocks_and_only_calls_and_yields_are_statements() -> None:
     kinds = {value for name, value in vars(ObjectType).items() if name.isupper() and isinstance(value, str)}
 
-    assert len(kinds) == 11
+    assert len(kinds) == 13
     assert {kind for kind in kinds if ObjectType.is_block(kind)} == {"AndThen", "AndMap", "AndMatch", "Block"}
     assert {kind for kind in kinds if ObjectType.is_statement(kind)} == {"VariableAssignment", "YieldAssignment"}
 

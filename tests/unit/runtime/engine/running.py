@@ -9,6 +9,7 @@ from afl.runtime.errors import StepFailure
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import EngineStore, WorkflowRow
+from afl.runtime.scripting import ScriptRunner
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import Value
 from tests.engine_view import RunView, SeenStep
@@ -35,6 +36,7 @@ class Engine:
         max_open_events: int = 10_000,
         hot_steps: int = 200_000,
         workflow_id: str = "run",
+        scripts: ScriptRunner | None = None,
     ) -> None:
         if isinstance(program, str):
             program = compiled(program)
@@ -42,6 +44,7 @@ class Engine:
         self.store = store or MemoryStore()
         self.workflow_id = workflow_id
         self._arguments = (telemetry, max_iterations, max_open_events, hot_steps)
+        self._scripts = scripts
         self.evaluator = self.new_evaluator()
 
     def new_evaluator(self) -> Evaluator:
@@ -53,6 +56,7 @@ class Engine:
             clock=ManualClock(1_000),
             hot_steps=hot_steps,
             max_open_events=max_open_events,
+            scripts=self._scripts,
         )
 
     def restart(self) -> None:

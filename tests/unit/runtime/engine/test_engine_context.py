@@ -44,7 +44,7 @@ def step(engine: Engine, path: str) -> StepDefinition:
 
 def names_in(block: Node | None) -> list[str]:
     assert block is not None
-    return [statement["name"] for statement in block["steps"]]
+    return [statement.get("name", "") for statement in block["steps"]]
 
 
 def test_a_block_of_every_kind_finds_its_body(engine: Engine) -> None:
@@ -61,6 +61,36 @@ def test_a_block_of_every_kind_finds_its_body(engine: Engine) -> None:
         "o#0": ["e", "v"],
         "o[1]#0": ["e", "v"],
     }
+
+
+def test_cases_and_catches_find_their_bodies_and_statements() -> None:
+    engine = Engine(
+        """
+        event facet E(x: Json) => (r: Json)
+        facet F(a: Json) andThen { e = E(x = 1 / 0) } catch { of_facet = E(x = $.error) }
+        workflow W() => (r: Json) andThen {
+            f = F(a = 1)
+        } andThen when {
+            case true => { first = E(x = 1) catch when { case _ => { deep = E(x = first.error) sys.log(x = 1) } } }
+            case _ => { }
+        } catch { last = E(x = 1) }"""
+    )
+    engine.start()
+    engine.fail("case[0].first")
+    context = engine.evaluator.context("run")
+
+    bodies = {
+        path: names_in(context.get_block_ast(step(engine, path)))
+        for path in ("#1#case-0", "f#catch", "case[0].first#catch#case-0")
+    }
+
+    statement = context.get_statement_definition(step(engine, "case[0].first.catch.case[0].deep"))
+    assert bodies == {"#1#case-0": ["first"], "f#catch": ["of_facet"], "case[0].first#catch#case-0": ["deep", ""]}
+    assert statement is not None
+    assert (statement.name, statement.facet_name) == ("deep", "n.E")
+    logged = context.get_statement_definition(step(engine, "case[0].first.catch.case[0].sys.log"))
+    assert logged is not None
+    assert (logged.object_type, logged.facet_name) == (ObjectType.SYS_LOG, "sys.log")
 
 
 def test_only_the_foreach_itself_has_its_foreach(engine: Engine) -> None:

@@ -220,28 +220,10 @@ def test_steps_inside_a_body_are_not_seen_from_outside() -> None:
         plan_workflow(CompiledProgram({"declarations": [FACET, workflow(outer, r=ref("inner"))]}), "W")
 
 
-MIXIN = [{"type": "MixinCall", "target": "V", "args": []}]
-SCRIPT = {"type": "ScriptBlock", "language": "python", "code": "x = 1"}
 BLOCK: Json = {"steps": []}
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        {**FACET, "mixins": MIXIN},
-        {**FACET, "pre_script": SCRIPT},
-        {**FACET, "body": SCRIPT},
-        {**FACET, "catch": BLOCK},
-        {**FACET, "body": {"when": {"cases": []}}},
-        {**FACET, "body": {"when": {"cases": [{"default": True}]}}},
-        {**FACET, "body": {"script": SCRIPT}},
-        {**FACET, "body": {"steps": [{"type": "SysLogStmt", "args": []}]}},
-        {**FACET, "body": {"steps": [{"type": "Mystery"}]}},
-        {**FACET, "body": {"steps": [{"name": "s", "call": {"target": "V", "mixins": MIXIN}}]}},
-        {**FACET, "body": {"steps": [{**step("s"), "catch": BLOCK}]}},
-        {**FACET, "body": {"yield": {"call": {"target": "V", "mixins": MIXIN}}}},
-    ],
-)
+@pytest.mark.parametrize("part", [{**FACET, "body": {"steps": [{"type": "Mystery"}]}}])
 def test_what_this_engine_does_not_run_is_refused_by_name_never_ignored(part: Json) -> None:
     with pytest.raises(ConstructNotAvailable, match="V"):
         plan_workflow(CompiledProgram({"declarations": [part, workflow(step("s"), r=1)]}), "W")

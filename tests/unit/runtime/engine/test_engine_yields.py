@@ -223,3 +223,31 @@ def test_a_workflow_may_be_called_as_a_step_and_runs_its_body() -> None:
     )
 
     assert outputs == {"r": 8}
+
+
+def test_a_yield_with_mixins_of_the_older_shape_is_several_yields() -> None:
+    def give(target: str, **values: object) -> dict[str, object]:
+        return {"target": target, "args": [{"name": name, "value": value} for name, value in values.items()]}
+
+    program = {
+        "declarations": [
+            {"type": "FacetDecl", "name": "F", "returns": [{"name": "f", "type": "Json"}]},
+            {
+                "type": "WorkflowDecl",
+                "name": "W",
+                "returns": [{"name": "r", "type": "Json"}, {"name": "seen", "type": "Json"}],
+                "body": {
+                    "steps": [
+                        {
+                            "name": "s",
+                            "call": {"target": "F"},
+                            "body": {"yield": {"id": "y", "call": {**give("W", r=1), "mixins": [give("F", f=2)]}}},
+                        }
+                    ],
+                    "yield": {"call": give("W", seen={"type": "StepRef", "path": ["s", "f"]})},
+                },
+            },
+        ]
+    }
+
+    assert Engine(program).run().outputs == {"r": 1, "seen": 2}

@@ -1,0 +1,32 @@
+"""What an execution needs of those around it: where its events go, and who watches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from afl.runtime.persistence import Batch
+from afl.runtime.records import StepRecord
+
+if TYPE_CHECKING:
+    from afl.runtime.execution import Execution
+
+
+class Dispatch(Protocol):
+    """Where the events of event facets go: to an outbox, or to a queue of tasks."""
+
+    def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None:
+        """Add what carries the event to `effects`. An exception fails the step by name: a value that does not fit,
+        an event that is too large."""
+
+    def ended(self, execution: Execution, effects: Batch) -> None:
+        """The workflow has ended: add what tells subscribers."""
+
+
+class Trace(Protocol):
+    """Sees each transition, when telemetry is on."""
+
+    def created(self, execution: Execution, step: StepRecord) -> None: ...
+    def moved(self, execution: Execution, step: StepRecord, origin: str, target: str) -> None: ...
+    def failed(self, execution: Execution, step: StepRecord) -> None: ...
+    def resolved(self, execution: Execution, step: StepRecord, dependency_id: str) -> None: ...
+    def published(self, execution: Execution, step: StepRecord, event_id: str) -> None: ...

@@ -1,0 +1,36 @@
+"""Catch: what runs for a step that has failed, and lets it complete after all."""
+
+from __future__ import annotations
+
+from afl.runtime.execution import Execution
+from afl.runtime.handlers.base import StateHandler
+from afl.runtime.notices import Cause
+from afl.runtime.records import StepRecord
+
+
+class CatchBeginHandler(StateHandler):
+    """Make the block of the catch: the statement's own, or else its facet's."""
+
+    @staticmethod
+    def work(execution: Execution, step: StepRecord) -> bool:
+        plan = execution.catch_of(step)
+        assert plan is not None
+        step.blocks = [*(step.blocks or ()), execution.make_block(step, plan)]
+        step.blocks_open = 1
+        return True
+
+
+class CatchContinueHandler(StateHandler):
+    """Wait until the catch has ended. When it fails, the step fails with its error."""
+
+    @staticmethod
+    def work(execution: Execution, step: StepRecord) -> bool:
+        if step.blocks_open:
+            return False
+        if step.failed is not None:
+            raise Cause(step.failed)
+        return True
+
+
+class CatchEndHandler(StateHandler):
+    """Nothing to do after the catch: the step goes on to capture what its blocks and the catch have yielded."""

@@ -1,0 +1,39 @@
+"""Where steps stand, in words, and what failed there."""
+
+from __future__ import annotations
+
+from afl.runtime.errors import StepFailure
+from afl.runtime.persistence import ErrorRecord
+from afl.runtime.records import StepRecord
+
+
+def path_of(step: StepRecord, workflow: str) -> str:
+    """Where a step stands, from the workflow down: `shop.Checkout.payment`, `fleet.Scan[3].ping`, `Pay.catch.a`."""
+    parts: list[str] = []
+    at = step
+    while at.container is not None:
+        if at.statement is not None:
+            parts.append("yield" if at.statement.is_yield else at.statement.name)
+        elif at.mixin is not None:
+            parts.append(at.mixin.alias)
+        block = at if at.statement is None else at.block
+        if block is not None and block.plan is not None:
+            if block.foreach_index is not None:
+                parts.append(f"[{block.foreach_index}]")
+            if block.plan.label:
+                parts.append(block.plan.label)
+        at = at.container
+    parts.append(workflow)
+    return ".".join(reversed(parts)).replace(".[", "[")
+
+
+def failure_of(error: ErrorRecord) -> StepFailure:
+    """The stored first cause as an error."""
+    return StepFailure(
+        step_id=error.step_id,
+        step_path=error.path,
+        facet=error.facet,
+        error_type=error.type,
+        message=error.message,
+        line=error.line or None,
+    )
