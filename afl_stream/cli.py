@@ -78,6 +78,7 @@ def _common(command: F) -> F:
             data_dir=data_dir,
             as_json=as_json,
             verbosity=verbosity,
+            allow_scripts=options.pop("allow_scripts", False),
         )
         invocation.set_up_logging()
         try:
@@ -128,6 +129,9 @@ _until_idle = click.option(
 )
 
 
+_allow_scripts = click.option("--allow-scripts", is_flag=True, help="Run the scripts of programs, shut in.")
+
+
 @afl_stream.command("dev", short_help="Run files with their agents in one process.")
 @_files(required=True)
 @_handlers
@@ -139,6 +143,7 @@ _until_idle = click.option(
 @_timeout
 @click.option("--audit", "audit_file", metavar="PATH", help="Audit file; by default audit.jsonl in the data directory.")
 @click.option("--stay", is_flag=True, help="Go on after the run's end, until Ctrl-C.")
+@_allow_scripts
 @_common
 def dev_command(invocation: Invocation, **options: Any) -> ExitCode:
     """Run FILEs in one process: topics, evaluator, agents and audit, and a run of the workflow.
@@ -226,6 +231,7 @@ def deploy_command(invocation: Invocation, files: Sequence[str]) -> ExitCode:
 @click.option("--wait", is_flag=True, help="Wait for the run's end and show its outputs.")
 @_timeout
 @_handlers
+@_allow_scripts
 @_common
 def start_command(invocation: Invocation, workflow: str, handlers: Sequence[str], **options: Any) -> ExitCode:
     """Start a run of a deployed WORKFLOW, named in full or by its short name, and print its id.
@@ -241,8 +247,8 @@ def start_command(invocation: Invocation, workflow: str, handlers: Sequence[str]
       afl-stream start Checkout --inputs @inputs.json --id order-17
       afl-stream start Checkout --input order=17 --wait --timeout 30 --handlers shop.handlers
     """
-    if not options["wait"] and (handlers or options["timeout_s"] is not None):
-        raise click.UsageError("--handlers and --timeout go with --wait")
+    if not options["wait"] and (handlers or options["timeout_s"] is not None or invocation.allow_scripts):
+        raise click.UsageError("--handlers, --timeout and --allow-scripts go with --wait")
     _find_modules_here()
     from afl_stream.commands.start import StartOptions, start
 
@@ -251,9 +257,13 @@ def start_command(invocation: Invocation, workflow: str, handlers: Sequence[str]
 
 @afl_stream.command("evaluator", short_help="Run an evaluator.")
 @_until_idle
+@_allow_scripts
 @_common
 def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
     """Run an evaluator: it applies commands and answers, and publishes events.
+
+    Workflows that have a script are started only with --allow-scripts. Give it to every evaluator of a deployment, or
+    to none: any of them may come to own a workflow.
 
     SIGTERM and Ctrl-C drain: what is under way is finished, then it ends with 0.
 
@@ -261,6 +271,7 @@ def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
     Examples:
       afl-stream evaluator
       afl-stream evaluator --until-idle
+      afl-stream evaluator --allow-scripts
     """
     from afl_stream.commands.services import run_evaluator
 

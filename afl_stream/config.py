@@ -19,6 +19,7 @@ from afl_stream.config_sections import (
     EmbeddedSettings,
     EvaluatorSettings,
     KafkaSettings,
+    ScriptSettings,
     StoreSettings,
     TopicSettings,
     choice,
@@ -48,6 +49,7 @@ __all__ = [
     "EmbeddedSettings",
     "EvaluatorSettings",
     "KafkaSettings",
+    "ScriptSettings",
     "StoreSettings",
     "StreamConfig",
     "TopicSettings",
@@ -61,6 +63,7 @@ _TOPIC_TEMPLATE: Final = re.compile(r"[A-Za-z0-9._-]*(\{prefix\})?[A-Za-z0-9._-]
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})\Z")
 _KAFKA_VARIABLE: Final = "AFL_KAFKA_"
+_YES_OR_NO: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,7 @@ class StreamConfig:
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     evaluator: EvaluatorSettings = field(default_factory=EvaluatorSettings)
+    scripts: ScriptSettings = field(default_factory=ScriptSettings)
     agent: AgentSettings = field(default_factory=AgentSettings)
     answers: AnswerSettings = field(default_factory=AnswerSettings)
 
@@ -200,6 +204,9 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
             continue
         ours.add(variable)
         source, value = f"environment {variable}", environ[variable]
+        if "flag" in setting.metadata:
+            given[key] = _Given(_yes_or_no(value, source, key), source)
+            continue
         if "minimum" not in setting.metadata:
             given[key] = _Given(value, source)
             continue
@@ -212,6 +219,12 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
             name, source = name_in_variable(variable.removeprefix(_KAFKA_VARIABLE)), f"environment {variable}"
             given[f"kafka.{name}"] = _Given(_passed(name, environ[variable], source), source)
     return given
+
+
+def _yes_or_no(value: str, source: str, key: str) -> bool:
+    if value.lower() not in _YES_OR_NO:
+        raise ConfigError(source, key, value, "true or false")
+    return _YES_OR_NO[value.lower()]
 
 
 def _passed(name: str, value: object, source: str) -> str:
@@ -274,6 +287,10 @@ def _masked(key: str, value: object) -> object:
 
 def _typed(owner: type, name: str, value: object, source: str, key: str) -> object:
     hint = get_type_hints(owner)[name]
+    if hint is bool:
+        if not isinstance(value, bool):
+            raise ConfigError(source, key, value, "true or false")
+        return value
     wanted = int if hint is int else str
     # bool is an int for Python, but `replication = true` is a mistake.
     if not isinstance(value, wanted) or isinstance(value, bool):

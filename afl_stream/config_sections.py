@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from afl_stream import limits
 from afl_stream.kafka_passthrough import KINDS, LibrdkafkaSettings
 
 TRANSPORTS: Final = ("auto", "embedded", "kafka")
@@ -22,6 +23,11 @@ def number(default: int, minimum: int, meaning: str) -> Any:
 def text(default: str | None, meaning: str, secret: bool = False) -> Any:
     """A string; a secret one is never shown."""
     return field(default=default, metadata={"secret": secret, "meaning": meaning}, repr=not secret)
+
+
+def flag(default: bool, meaning: str) -> Any:
+    """Yes or no; `true` or `false` in the environment."""
+    return field(default=default, metadata={"flag": True, "meaning": meaning})
 
 
 def choice(default: str, choices: tuple[str, ...], meaning: str) -> Any:
@@ -106,11 +112,29 @@ class EvaluatorSettings:
     workflow_budget_ms: int = number(200, 1, "time of one workflow in one batch before it yields its turn")
     max_unanswered_events: int = number(10_000, 1, "unanswered events of one workflow")
     hot_steps: int = number(200_000, 0, "steps of hot workflows kept in memory")
+    allow_scripts: bool = flag(False, "whether scripts of programs are run; else what has one is not started")
     lost_records: str = choice(
         "stop",
         LOST_RECORDS,
         "when a stored position is outside its log or of another log: `stop`, or report what is lost and `continue` "
         "from the log's beginning",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptSettings:
+    """How an evaluator runs scripts, where it is allowed to."""
+
+    workers: int = number(2, 1, "processes that run scripts of one evaluator, each one script at a time")
+    wall_s: int = number(limits.SCRIPT_WALL_S, 1, "longest run of a script")
+    cpu_s: int = number(limits.SCRIPT_CPU_S, 1, "processor time of a script")
+    memory_mib: int = number(limits.SCRIPT_MEMORY_MIB, 96, "memory of a script, the interpreter's own 40 MiB included")
+    output_bytes: int = number(limits.SCRIPT_OUTPUT_BYTES, 1, "largest result of a script, as JSON")
+    printed_bytes: int = number(limits.SCRIPT_PRINTED_BYTES, 1, "how much of what a script prints is kept")
+    accept_missing: str | None = text(
+        None,
+        "what scripts need not be shut off from where the platform cannot: of `processes`, `network`, `files`, "
+        "`memory`, `privileges`, separated by commas",
     )
 
 

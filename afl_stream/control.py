@@ -14,6 +14,7 @@ from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError
 from afl_stream.outbox import OutboxPublisher, Probe, control_lane, no_probe
 from afl_stream.outcomes import Outcome
 from afl_stream.positions import Positions
+from afl_stream.script_turns import EndedScript, ScriptTurns
 from afl_stream.sweeps import Sweeps
 from afl_stream.transport import (
     Assignor,
@@ -28,7 +29,7 @@ from afl_stream.transport import (
     TransportError,
     UnknownTopic,
 )
-from afl_stream.unit_of_work import UnitOfWork
+from afl_stream.unit_of_work import Turn, UnitOfWork
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +37,9 @@ _log = logging.getLogger(__name__)
 _LANES_TIMEOUT_S = 10.0
 #: Attempts at a whole batch before it is split. A conflict is rare: another writer had one of its workflows.
 _WHOLE_ATTEMPTS = 2
+#: Turns of one batch: of runnable workflows, and of ended scripts.
+_MOST_TURNS = 16
+_MOST_SCRIPTS = 64
 #: What a store raises, before its transaction, for a value that it has no form for: too deep, too long, of no kind.
 _NO_FORM = (ValueError, TypeError, RecursionError)
 
@@ -58,6 +62,8 @@ class ControlStats:
     published: int
     unacknowledged: int
     runnable: int
+    #: Scripts that run, wait for a worker, or have ended and are not applied.
+    scripts: int
     #: Outbox rows that wait because their topic is missing or too small for them, by topic.
     undeliverable: Mapping[str, int]
     #: Facets that two groups of agents answer, so that all of their work is done twice: facet, first group, other.
@@ -81,6 +87,9 @@ class ControlLoop:
     the stored position, where reading starts; the outbox is published by whoever owns its lane next, before it reads;
     Kafka's committed offset only follows, for lag and for people.
 
+    A batch may also have turns: workflows that are runnable, and scripts that have ended (script_turns.py has their
+    steps). Scripts run elsewhere: no record and no workflow waits for one.
+
     A batch is one transaction, but no workflow holds up another: one that another writer has changed is read again,
     and after that the batch is split. Losing a position means that the partition has another owner: everything is
     dropped, and the loop joins its group again.
@@ -102,6 +111,7 @@ class ControlLoop:
         self._runnable: deque[str] = deque()
         #: Records read, and not applied yet: a schema that cannot be looked up right now is waited for.
         self._unapplied: list[Record] = []
+        self._scripts = ScriptTurns(deployment.scripts, deployment.config.scripts.workers, probe)
         self._sweeps = Sweeps(deployment, self._publisher, self._runnable, lambda unit: self._commit(unit, []))
         self._outcomes: Counter[Outcome] = Counter()
         self._doubled: set[tuple[str, str, str]] = set()
@@ -150,6 +160,7 @@ class ControlLoop:
             self._paused.pop(partition, None)
         self._unapplied = [record for record in self._unapplied if record.topic_partition not in gone]
         self._own([p.partition for p in partitions if p.topic == self._topics[0]], add=False)
+        self._scripts.drop_waiting(lambda workflow_id: self._d.lanes.lane_of(workflow_id) == self._d.lanes.own)
 
     def _own(self, numbers: Sequence[int], *, add: bool) -> None:
         owned = self._d.lanes.owned
@@ -177,19 +188,23 @@ class ControlLoop:
         self._publisher.settle()
         self._sweeps.run_due()
         records: list[Record] = []
-        turns: list[str] = []
+        turns: list[Turn] = []
+        ended: list[EndedScript] = []
         try:
-            records = self._read(0.0 if self._runnable else timeout_s)
-            turns = [self._runnable.popleft() for _ in range(min(len(self._runnable), 16))]
-            if records or turns:
-                self._process(records, turns)
+            ended = self._scripts.take(_MOST_SCRIPTS)
+            records = self._read(0.0 if self._runnable or ended else self._scripts.patience_s(timeout_s))
+            turns = [Turn(self._runnable.popleft()) for _ in range(min(len(self._runnable), _MOST_TURNS))]
+            if records or turns or ended:
+                self._process(records, [*turns, *(Turn(script.job.workflow_id, script) for script in ended)])
             elif self._publisher.has_published:
                 self._commit_published()
         except PositionLost as error:
             self._rejoin(error)
         except BaseException:
-            self._runnable.extendleft(reversed(turns))
+            self._runnable.extendleft(turn.workflow_id for turn in reversed(turns))
+            self._scripts.give_back(ended)
             raise
+        self._scripts.done(ended)
         return len(records)
 
     def _read(self, timeout_s: float) -> list[Record]:
@@ -229,7 +244,7 @@ class ControlLoop:
         finally:
             self._consumer.resume([p for p in self._consumer.assignment() if p not in self._paused])
 
-    def _process(self, records: list[Record], turns: list[str]) -> None:
+    def _process(self, records: list[Record], turns: list[Turn]) -> None:
         waiting = records
         try:
             for _ in range(_WHOLE_ATTEMPTS):
@@ -242,8 +257,8 @@ class ControlLoop:
                     self._conflicts += 1
                     _log.info("batch of %d records met a conflict, computed again: %s", len(records), error)
             # One at a time: no workflow holds up another.
-            for workflow_id in turns:
-                self._insist([], [workflow_id])
+            for turn in turns:
+                self._insist([], [turn])
             for index, record in enumerate(records):
                 waiting = records[index:]
                 self._insist([record], [])
@@ -252,7 +267,7 @@ class ControlLoop:
             self._unapplied = waiting
             raise
 
-    def _insist(self, records: list[Record], turns: list[str]) -> None:
+    def _insist(self, records: list[Record], turns: list[Turn]) -> None:
         """Each conflict means that another writer got on; so this ends."""
         while True:
             try:
@@ -263,15 +278,15 @@ class ControlLoop:
             except NotStorable as error:
                 _log.exception("what came of one record or turn cannot be stored")
                 unit = UnitOfWork(self._d)
-                unit.give_up(records[0] if records else None, turns[0] if turns else None, error)
+                unit.give_up(records[0] if records else None, turns[0].workflow_id if turns else None, error)
                 self._commit(unit, records)
                 return
 
-    def _attempt(self, records: list[Record], turns: list[str]) -> None:
+    def _attempt(self, records: list[Record], turns: list[Turn]) -> None:
         unit = UnitOfWork(self._d)
         records = self._apply(unit, records)
-        for workflow_id in turns:
-            unit.take_turn(workflow_id)
+        for turn in turns:
+            unit.take_turn(turn)
         self._probe("control.applied")
         self._commit(unit, records)
 
@@ -335,6 +350,9 @@ class ControlLoop:
         self._probe("control.published")
         self._follow(ends)
         self._probe("control.committed")
+        due = unit.scripts_due()
+        if due:
+            self._scripts.offer(due)
 
     def _report_doubled(self, doubled: set[tuple[str, str, str]]) -> None:
         """Say once that two groups answer one facet."""
@@ -372,6 +390,7 @@ class ControlLoop:
             published=self._published,
             unacknowledged=self._publisher.in_flight,
             runnable=len(self._runnable),
+            scripts=self._scripts.count,
             undeliverable=dict(self._publisher.undeliverable()),
             doubled=frozenset(self._doubled),
             owned=tuple(self._positions.owned()),
@@ -379,8 +398,14 @@ class ControlLoop:
         )
 
     def is_idle(self) -> bool:
-        """Whether nothing is under way: no runnable workflow, no record unacknowledged or undeleted."""
-        return not (self._runnable or self._unapplied or self._publisher.in_flight or self._publisher.has_published)
+        """Whether nothing is under way: no runnable workflow, no script, no record unacknowledged or undeleted."""
+        return not (
+            self._runnable
+            or self._scripts.count
+            or self._unapplied
+            or self._publisher.in_flight
+            or self._publisher.has_published
+        )
 
     def close(self, timeout_s: float = 10.0) -> None:
         """Stop cleanly: wait for acknowledgements, delete what was published, leave the group.

@@ -105,7 +105,8 @@ class OutboxDispatch:
             schemas={
                 name: [{"name": f, "type": t} for f, t in schema.param_types.items()]
                 for name, schema in plan.schemas.items()
-            }
+            },
+            facets=plan.facet_names,
         )
         for facet in plan.facets:
             if facet.is_event and facet not in self._writers:

@@ -10,9 +10,11 @@ from collections.abc import Callable
 
 from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.persistence import EngineStore
+from afl.runtime.scripting import ScriptRunner
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.tracing import TelemetryTrace
 from afl.runtime.workflows import Workflows
+from afl.scripts.pool import ScriptPool
 from afl_stream.answer_tokens import AnswerTokens
 from afl_stream.codec import Codec, single_object_codec
 from afl_stream.config import MASK, StreamConfig
@@ -22,6 +24,7 @@ from afl_stream.deployment import Deployment
 from afl_stream.errors import ConfigError, SchemaUnavailable
 from afl_stream.outage import Outage
 from afl_stream.outbox import Lanes, OutboxDispatch, Probe, no_probe
+from afl_stream.script_pool import open_script_pool
 from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
 from afl_stream.transport import BrokerUnavailable, Transport
@@ -63,12 +66,14 @@ class EvaluatorService:
         telemetry: Telemetry | None = None,
         probe: Probe = no_probe,
         monotonic_s: Callable[[], float] = time.monotonic,
+        scripts: ScriptRunner | None = None,
     ) -> None:
         """Check the topics and join the group. `telemetry` sees every transition and iteration, `monotonic_s` tells
-        how long an outage lasts.
+        how long an outage lasts. `scripts` runs scripts, where `evaluator.allow_scripts` says so, in place of a pool of
+        this service's own.
 
-        Raises TopicMissing, TopicTooSmall or PartitionsDiffer with the command that mends it, and WrongCluster when the
-        store belongs to another cluster.
+        Raises TopicMissing, TopicTooSmall or PartitionsDiffer with the command that mends it, WrongCluster when the
+        store belongs to another cluster, and what `open_script_pool` raises.
         """
         self._config = config
         self._transport = transport
@@ -88,7 +93,13 @@ class EvaluatorService:
             prepare=dispatch.prepare,
             hot_steps=config.evaluator.hot_steps,
             max_open_events=config.evaluator.max_unanswered_events,
+            runs_scripts=config.evaluator.allow_scripts,
         )
+        self._pool: ScriptPool | None = None
+        if not config.evaluator.allow_scripts:
+            scripts = None
+        elif scripts is None:
+            scripts = self._pool = open_script_pool(config.scripts)
         deployment = Deployment(
             config=config,
             store=store,
@@ -102,9 +113,14 @@ class EvaluatorService:
             clock=clock or SystemClock(),
             missing_topics=self._missing_topics,
             telemetry=telemetry if telemetry is not None and telemetry.enabled else None,
+            scripts=scripts,
         )
         self._outage = Outage(config.kafka.outage_timeout_s, monotonic_s)
-        self.loop = ControlLoop(deployment, transport, probe)
+        try:
+            self.loop = ControlLoop(deployment, transport, probe)
+        except BaseException:
+            self._close_pool()
+            raise
 
     def run(
         self,
@@ -123,7 +139,10 @@ class EvaluatorService:
             self._run(stop, on_batch, on_idle)
         except BaseException:
             # Whoever is left in the group takes the partitions over at once, not when our session has timed out.
-            self.loop.leave()
+            try:
+                self.loop.leave()
+            finally:
+                self._close_pool()
             raise
         self.close()
 
@@ -153,9 +172,17 @@ class EvaluatorService:
                 on_idle()
 
     def close(self) -> None:
-        """Finish what is under way and leave the group."""
-        self.loop.close()
-        self._definitions.close()
+        """Finish what is under way and leave the group. Scripts that run are ended: whoever takes their partitions
+        over runs them again."""
+        try:
+            self.loop.close()
+            self._definitions.close()
+        finally:
+            self._close_pool()
+
+    def _close_pool(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
 
     def _missing_topics(self, wanted: frozenset[str]) -> list[str]:
         """Those that do not exist; the broker is asked again before one is called missing."""

@@ -38,7 +38,7 @@ class TopicLog:
         self._positions: dict[TopicPartition, int] = {}
 
     def append(self, key: bytes, value: bytes) -> None:
-        """Append a record and return when it is acknowledged. Raises SchemaUnavailable, and what refuses us for good."""
+        """Append a record and return when it is acknowledged. Raises SchemaUnavailable, and REFUSALS as they are."""
         with self._lock:
             try:
                 if self._producer is None:

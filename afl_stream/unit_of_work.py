@@ -5,14 +5,23 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from afl.compiled import ProgramError
 from afl.runtime.changers import run_iteration
 from afl.runtime.changes import take_changes
-from afl.runtime.errors import EvaluationError, InputError, StoreCorrupt, UnknownFacet, VersionMismatchError
+from afl.runtime.errors import (
+    EvaluationError,
+    InputError,
+    ScriptsNotAllowed,
+    StoreCorrupt,
+    UnknownFacet,
+    VersionMismatchError,
+)
 from afl.runtime.errors import ReferenceError as UnresolvedReference
 from afl.runtime.execution import Execution
 from afl.runtime.persistence import Batch, ParkedRecord, WorkflowRow
+from afl.runtime.scripting import ScriptJob, finish_script, offer_again, take_jobs
 from afl.runtime.values import check_result
 from afl_stream.answer_identity import attempt_of_answer, is_same_start, workflow_of_answer
 from afl_stream.codec import decode_key
@@ -43,6 +52,7 @@ from afl_stream.messages import (
 )
 from afl_stream.outbox import reason_of
 from afl_stream.outcomes import PARKED, RECORDED, Case, Outcome, judge
+from afl_stream.script_turns import EndedScript
 from afl_stream.side_effects import SideEffects, record_of
 from afl_stream.transport import Record
 
@@ -53,12 +63,20 @@ _UNUSABLE = (
     EvaluationError,
     InputError,
     ProgramError,
+    ScriptsNotAllowed,
     StoreCorrupt,
     UnknownFacet,
     UnresolvedReference,
 )
 #: Characters of a workflow's name that a rejection repeats: it may have any length.
 _MAX_TOLD_CHARS = 1_000
+
+
+class Turn(NamedTuple):
+    """A workflow that can go on without a record: by itself, or because a script of it has ended."""
+
+    workflow_id: str
+    script: EndedScript | None = None
 
 
 class UnitOfWork:
@@ -288,12 +306,37 @@ class UnitOfWork:
             self._touch(execution)
             self.evaluate(execution)
 
-    def take_turn(self, workflow_id: str) -> None:
+    def take_turn(self, turn: Turn) -> None:
         """Go on with a runnable workflow. One that cannot be read stays as it is, and holds up no other."""
         try:
-            self.go_on(workflow_id)
+            if turn.script is not None:
+                self._end_script(turn.script)
+                return
+            self.go_on(turn.workflow_id)
+            execution = self._executions.get(turn.workflow_id)
+            if execution is not None:
+                # Whoever had its scripts may be gone.
+                offer_again(execution)
         except (*_UNUSABLE, VersionMismatchError) as error:
-            _log.error("workflow %s is runnable and cannot be gone on with: %s", workflow_id, error)
+            _log.error("workflow %s is runnable and cannot be gone on with: %s", turn.workflow_id, error)
+
+    def _end_script(self, ended: EndedScript) -> None:
+        """Let the step go on that waited for a script, if it still does: the first end counts."""
+        job = ended.job
+        execution = self.execution(job.workflow_id)
+        if execution is not None and job.step_id in execution.scripts:
+            self._touch(execution)
+            finish_script(execution, job.step_id, ended.ending)
+            self.evaluate(execution)
+
+    def scripts_due(self) -> list[ScriptJob]:
+        """The scripts that steps of this unit have come to. Ask when the batch is committed."""
+        return [
+            job
+            for execution in self._executions.values()
+            if execution is not None and execution.new_scripts
+            for job in take_jobs(execution)
+        ]
 
     def give_up(self, record: Record | None, workflow_id: str | None, error: Exception) -> None:
         """What came of a record or turn cannot be stored: the record is a dead letter, and its workflow has failed."""

@@ -17,6 +17,7 @@ from afl.runtime.errors import (
     VersionMismatchError,
 )
 from afl.runtime.errors import ReferenceError as UnresolvedReference
+from afl.scripts.errors import ScriptsNotIsolated, ScriptWorkerUnavailable
 from afl_stream.client import NotInTime
 from afl_stream.commands.invocation import Invocation, NothingThere
 from afl_stream.commands.refusals import CommandRefused, NotFound
@@ -47,6 +48,7 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     ((NotFound, NothingThere, UnknownProgram, UnknownName, UnknownWorkflow, StepNotFoundError), ExitCode.UNAVAILABLE),
     ((TopicMissing, TopicTooSmall, TooFewPartitions, PartitionsDiffer), ExitCode.UNAVAILABLE),
     ((SchemaUnavailable, SchemaUnknown, TransportError), ExitCode.UNAVAILABLE),
+    ((ScriptsNotIsolated, ScriptWorkerUnavailable), ExitCode.UNAVAILABLE),
     ((StoreCorrupt, StoreUnavailable, ForeignStore, VersionMismatchError, RecordsLost), ExitCode.UNAVAILABLE),
     # Wrong as it was given.
     ((CommandRefused, AlreadyStarted, InputError, CompileError, SourceUnreadable), ExitCode.BAD_INPUT),

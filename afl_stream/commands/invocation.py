@@ -42,6 +42,8 @@ class Invocation:
     bootstrap: str | None = None
     as_json: bool = False
     verbosity: int = 0
+    #: Whether scripts are run, whatever the settings say.
+    allow_scripts: bool = False
 
     def settings(self) -> StreamConfig:
         """The settings: file, environment, then the options. Raises ConfigError, CommandRefused."""
@@ -57,6 +59,8 @@ class Invocation:
         if self.bootstrap is not None:
             kafka = dataclasses.replace(config.kafka, bootstrap=self.bootstrap)
             config = dataclasses.replace(config, kafka=kafka, transport="kafka")
+        if self.allow_scripts:
+            config = dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, allow_scripts=True))
         return config
 
     def command_line(self, *words: str) -> str:

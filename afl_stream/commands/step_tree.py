@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from afl.runtime.persistence import StepDocument
@@ -10,10 +10,13 @@ from afl.runtime.plan import BlockPlan, WorkflowPlan
 from afl.runtime.states import EventState, StepState
 from afl.runtime.types import ObjectType
 
+_SYSTEM = frozenset({ObjectType.SYS_LOG, ObjectType.SYS_ASSERT})
+
 
 @dataclass(slots=True, kw_only=True)
 class TreeNode:
-    """One call, and the calls of its body. `label` is `name = Facet`, behind the element's index in a foreach."""
+    """One call, and the calls of its body. `label` is `name = Facet`, or `sys.log`, behind where it stands in a body:
+    the element's index in a foreach, the case of a `when`, the catch."""
 
     step: StepDocument
     label: str
@@ -40,8 +43,7 @@ def statement_names(plan: WorkflowPlan | None) -> dict[str, str]:
     names: dict[str, str] = {}
     if plan is not None:
         for facet in plan.facets:
-            for block in facet.blocks:
-                _name_statements(block, names)
+            _name_all(facet.blocks, facet.catch, names)
     return names
 
 
@@ -52,29 +54,38 @@ def step_tree(documents: Sequence[StepDocument], names: Mapping[str, str]) -> Tr
     """
     root: TreeNode | None = None
     nodes: dict[str, TreeNode] = {}
-    #: Each block's owner, and the index of the foreach element that it is for.
+    #: Each block's owner, and what it is in there.
     blocks: dict[str, tuple[TreeNode, str]] = {}
     for step in documents:
         if step.container_id is None and step.block_id is None:
             root = root or TreeNode(step=step, label=step.facet_name)
             nodes[step.id] = root
             continue
-        owner, index = blocks.get(step.block_id or "", (nodes.get(step.container_id or ""), ""))
+        owner, place = blocks.get(step.block_id or "", (nodes.get(step.container_id or ""), ""))
         if owner is None:
             continue
         if ObjectType.is_block(step.object_type):
-            blocks[step.id] = (owner, index if step.foreach_index is None else f"[{step.foreach_index}] ")
+            blocks[step.id] = (owner, place + _place_of(step))
         elif step.object_type != ObjectType.YIELD_ASSIGNMENT:
-            name = names.get(step.statement_id or "", step.statement_id or "?")
-            node = TreeNode(step=step, label=f"{index}{name} = {step.facet_name.rpartition('.')[2]}")
+            name = names.get(step.statement_id or "", (step.statement_id or "?").removeprefix("mixin-"))
+            called = f"{name} = {step.facet_name.rpartition('.')[2]}"
+            node = TreeNode(step=step, label=place + (step.facet_name if step.object_type in _SYSTEM else called))
             owner.children.append(node)
             nodes[step.id] = node
     return root
 
 
-def _name_statements(block: BlockPlan, names: dict[str, str]) -> None:
-    for statement in block.statements:
-        if statement.id not in names:
-            names[statement.id] = statement.name
-            for inner in statement.blocks:
-                _name_statements(inner, names)
+def _place_of(block: StepDocument) -> str:
+    if block.foreach_index is not None:
+        return f"[{block.foreach_index}] "
+    kind, _, number = (block.statement_id or "").partition("-")
+    return {"case": f"case[{number}] ", "catch": "catch "}.get(kind, "")
+
+
+def _name_all(blocks: Iterable[BlockPlan], catch: BlockPlan | None, names: dict[str, str]) -> None:
+    for block in (*blocks, *((catch,) if catch is not None else ())):
+        _name_all([case.block for case in block.cases], None, names)
+        for statement in block.statements:
+            if statement.id not in names:
+                names[statement.id] = statement.name
+                _name_all(statement.blocks, statement.catch, names)

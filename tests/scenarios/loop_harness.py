@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from afl.compiler import compile_text
 from afl.runtime.clock import ManualClock
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import EngineStore, StepDocument, WorkflowRow
+from afl.runtime.scripting import ScriptRunner
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.telemetry import Telemetry
 from afl_stream.agent import Agent, AgentConfig, HandlerContext
@@ -86,6 +88,7 @@ class Evaluator:
             clock=deployment.clock,
             telemetry=deployment.telemetry,
             probe=faults.probe,
+            scripts=deployment.scripts,
         )
 
     def turn(self) -> int:
@@ -162,13 +165,17 @@ class Deployment:
         control_partitions: int = 2,
         max_event_bytes: int = 900_000,
         telemetry: Telemetry | None = None,
+        scripts: ScriptRunner | None = None,
     ) -> None:
+        """`scripts` runs the scripts of every evaluator; without it none is run unless `evaluator` allows it."""
         self.telemetry = telemetry
+        self.scripts = scripts
+        evaluator = evaluator or EvaluatorSettings()
         self.config = StreamConfig(
             max_event_bytes=max_event_bytes,
             embedded=EmbeddedSettings(data_dir=str(directory or "unused")),
             topics=TopicSettings(control_partitions=control_partitions, event_partitions=2, replication=1),
-            evaluator=evaluator or EvaluatorSettings(),
+            evaluator=replace(evaluator, allow_scripts=True) if scripts is not None else evaluator,
             agent=AgentSettings(max_concurrent=4, max_crashes=50),
             answers=answers or AnswerSettings(),
         )

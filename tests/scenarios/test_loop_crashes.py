@@ -54,8 +54,16 @@ TRANSPORT_POINTS = {
 }
 #: Of the broker itself: whoever has the file written dies.
 BROKER_POINTS = {"log.before_write": 4, "log.after_write": 4}
-#: Of a party that this loop does not have; its crashes are in tests/unit/stream/test_audit.py.
-ELSEWHERE = {"audit.polled", "audit.written", "audit.synced", "audit.committed"}
+#: Of a party and of work that this loop does not have: crashed at in tests/unit/stream/test_audit.py, and in
+#: test_script_crashes.py.
+ELSEWHERE = {
+    "audit.polled",
+    "audit.written",
+    "audit.synced",
+    "audit.committed",
+    "scripts.submitted",
+    "scripts.taken",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,6 +93,7 @@ def stats(applied: int) -> ControlStats:
         published=0,
         unacknowledged=0,
         runnable=0,
+        scripts=0,
         undeliverable={},
         doubled=frozenset(),
         owned=(),

@@ -95,3 +95,64 @@ def test_a_value_that_nobody_would_read_is_cut() -> None:
 
 def test_durations_are_told_in_the_unit_that_people_use() -> None:
     assert [duration_text(ms) for ms in (0, 1_240, 61_000, 7_260_000)] == ["0.0 s", "1.2 s", "1 min 1 s", "2 h 1 min"]
+
+
+def test_what_stands_in_cases_and_catches_says_so_and_statements_of_sys_go_by_what_they_are() -> None:
+    steps = [
+        _step("root", ObjectType.WORKFLOW, facet="n.W"),
+        _step("when", ObjectType.AND_MATCH, container="root", statement="block-0"),
+        _step("case", BLOCK, container="root", block="when", statement="case-1"),
+        _step("log", ObjectType.SYS_LOG, container="root", block="case", statement="l1", facet="sys.log"),
+        _step("pay", CALL, container="root", block="case", statement="s1", facet="n.Pay"),
+        _step("catch", ObjectType.AND_MATCH, container="pay", statement="catch"),
+        _step("caught", BLOCK, container="pay", block="catch", statement="case-0"),
+        _step("alert", CALL, container="pay", block="caught", statement="s2", facet="n.Alert"),
+    ]
+
+    tree = step_tree(steps, {"s1": "pay", "s2": "alert", "l1": "sys.log-0"})
+
+    assert tree is not None
+    assert [(depth, node.label) for depth, node in tree.walk()] == [
+        (0, "n.W"),
+        (1, "case[1] sys.log"),
+        (1, "case[1] pay = Pay"),
+        (2, "catch case[0] alert = Alert"),
+    ]
+
+
+def test_statements_in_cases_and_catches_have_names_too() -> None:
+    program = CompiledProgram(
+        {
+            "declarations": [
+                {"type": "FacetDecl", "name": "V"},
+                {
+                    "type": "WorkflowDecl",
+                    "name": "W",
+                    "body": {"when": {"cases": [{"default": True, "steps": [_call("a")]}]}},
+                    "catch": {"steps": [{**_call("b"), "catch": {"steps": [_call("c")]}}]},
+                },
+            ]
+        }
+    )
+
+    names = statement_names(plan_workflow(program, "W"))
+
+    assert names == {"id-a": "a", "id-b": "b", "id-c": "c"}
+
+
+def _call(name: str) -> dict[str, object]:
+    return {"name": name, "id": f"id-{name}", "call": {"target": "V"}}
+
+
+def test_a_mixin_stands_below_its_step_under_its_alias() -> None:
+    steps = [
+        _step("root", ObjectType.WORKFLOW, facet="n.W"),
+        _step("body", BLOCK, container="root", statement="block-0"),
+        _step("pull", CALL, container="root", block="body", statement="s1", facet="n.Pull"),
+        _step("m", ObjectType.FACET, container="pull", statement="mixin-retry", facet="n.Retry"),
+    ]
+
+    tree = step_tree(steps, {"s1": "pull"})
+
+    assert tree is not None
+    assert [node.label for _, node in tree.walk()] == ["n.W", "pull = Pull", "retry = Retry"]

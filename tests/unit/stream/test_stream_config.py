@@ -4,7 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from afl_stream.config import MASK, AgentSettings, AnswerSettings, KafkaSettings, StreamConfig, load_config
+from afl.scripts.limits import MEBIBYTE, ScriptLimits
+from afl_stream.config import (
+    MASK,
+    AgentSettings,
+    AnswerSettings,
+    KafkaSettings,
+    ScriptSettings,
+    StreamConfig,
+    load_config,
+)
 from afl_stream.errors import ConfigError
 
 
@@ -146,3 +155,43 @@ def test_lost_records_stop_an_evaluator_unless_it_is_told_to_continue(tmp_path: 
         ConfigError, match=r"AFL_EVALUATOR_LOST_RECORDS: evaluator\.lost_records: .* one of stop, continue"
     ):
         load_config(file, {"AFL_EVALUATOR_LOST_RECORDS": "skip"})
+
+
+@pytest.mark.parametrize("written_as", ["true", "True", "1", "yes"])
+def test_yes_may_be_written_in_the_environment_in_the_usual_ways(written_as: str, tmp_path: Path) -> None:
+    file = written(tmp_path, "[evaluator]\nallow_scripts = false")
+
+    assert load_config(file, {"AFL_EVALUATOR_ALLOW_SCRIPTS": written_as}).evaluator.allow_scripts
+
+
+def test_scripts_are_not_allowed_unless_somebody_says_so(tmp_path: Path) -> None:
+    file = written(tmp_path, "[evaluator]\nallow_scripts = true\n[scripts]\nwall_s = 5")
+
+    assert not load_config(environ={}).evaluator.allow_scripts
+    assert load_config(file, {}).evaluator.allow_scripts
+    assert load_config(file, {}).scripts == ScriptSettings(wall_s=5)
+    assert not load_config(file, {"AFL_EVALUATOR_ALLOW_SCRIPTS": "no"}).evaluator.allow_scripts
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "said"),
+    [
+        ("[evaluator]\nallow_scripts = 1", {}, "allow_scripts: found 1, expected true or false"),
+        ('[evaluator]\nallow_scripts = "yes"', {}, "allow_scripts: found 'yes', expected true or false"),
+        ("", {"AFL_EVALUATOR_ALLOW_SCRIPTS": "perhaps"}, "allow_scripts: found 'perhaps', expected true or false"),
+        ("[scripts]\nmemory_mib = 32", {}, "scripts.memory_mib: found 32, expected 96 or more"),
+    ],
+)
+def test_settings_of_scripts_that_say_nothing_are_refused(
+    text: str, environment: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load_config(written(tmp_path, text), environment)
+
+
+def test_scripts_have_the_limits_of_the_sandbox_by_default() -> None:
+    settings, limits = ScriptSettings(), ScriptLimits()
+
+    assert (settings.wall_s, settings.cpu_s) == (limits.wall_s, limits.cpu_s)
+    assert settings.memory_mib * MEBIBYTE == limits.memory_bytes
+    assert (settings.output_bytes, settings.printed_bytes) == (limits.output_bytes, limits.printed_bytes)

@@ -1,5 +1,7 @@
 """The schemas topic: what was announced is read whole, by everyone, and never half."""
 
+from functools import partial
+
 import pytest
 
 from afl_stream.embedded import EmbeddedBroker, EmbeddedTransport, Faults
@@ -84,8 +86,7 @@ def test_a_refusal_that_no_waiting_mends_is_not_called_unavailable(place: str) -
     refusal = NotAuthorized(f"topic {TOPIC}", "TOPIC_AUTHORIZATION_FAILED")
     faults.fail_at("produce.before_append" if place == "append" else "poll.before_deliver", error=refusal)
 
+    act = partial(topic.append, b"2", b"two") if place == "append" else topic.read_to_end
+
     with pytest.raises(NotAuthorized, match=TOPIC):
-        if place == "append":
-            topic.append(b"2", b"two")
-        else:
-            topic.read_to_end()
+        act()

@@ -1,0 +1,90 @@
+"""Programs with `when`, catches and sys through the control loop: the same steps as with one commit an iteration."""
+
+from random import Random
+
+import pytest
+
+from afl.compiled import CompiledProgram, Node
+from afl.runtime.clock import ManualClock
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import StepDocument, WorkflowRow
+from afl.runtime.telemetry import Telemetry
+from afl_stream.config import EvaluatorSettings
+from afl_stream.messages import FailureReason, StepContinue, StepFailed
+from tests.scenarios.loop_harness import START_MS, Deployment
+from tests.unit.runtime.engine.nested_programs import branching_program
+
+_SEEDS = range(18)
+
+#: The answers of a run, in order: the step, and the message of its failure (None: it succeeds).
+Answers = list[tuple[str, str | None]]
+
+
+def in_namespace(program: Node) -> Node:
+    """The control loop wants qualified names: facets get topics by them."""
+    return {"declarations": [{"type": "Namespace", "name": "n", "declarations": program["declarations"]}]}
+
+
+def play(
+    program: Node, seed: int, telemetry: Telemetry | None = None
+) -> tuple[Answers, WorkflowRow, list[StepDocument]]:
+    """Run with execute and resume, one answer at a time; some events fail."""
+    store, random, answers = MemoryStore(), Random(seed), Answers()
+    evaluator = Evaluator(store, telemetry, clock=ManualClock(START_MS))
+    result = evaluator.execute("n.W", {}, program_ast=program, workflow_id=f"wf-{seed}")
+    while result.status == "PAUSED":
+        step_id = random.choice(list(result.pending_events)).step_id
+        message = f"failed as number {len(answers)}" if random.random() < 0.2 else None
+        answers.append((step_id, message))
+        if message is None:
+            evaluator.continue_step(step_id, {"r": [step_id]})
+        else:
+            evaluator.fail_step(step_id, message, "Broken")
+        result = evaluator.resume(f"wf-{seed}")
+    row = store.load_workflow(f"wf-{seed}")
+    assert row is not None
+    return answers, row, store.load_steps(f"wf-{seed}")
+
+
+def documents(steps: list[StepDocument]) -> list[StepDocument]:
+    """Everything that is stored of the steps but when and in which commit they were written."""
+    return [step._replace(revision=0, created_at_ms=0) for step in steps]
+
+
+@pytest.mark.parametrize("batch_records", [1, 500])
+def test_the_loop_and_the_evaluator_agree_on_every_step(batch_records: int) -> None:
+    deployment = Deployment(None, evaluator=EvaluatorSettings(batch_records=batch_records))
+    deployment.evaluator()
+    deployment.settle()
+    for seed in _SEEDS:
+        tree = in_namespace(branching_program(seed))
+        program, workflow_id = CompiledProgram(tree), f"wf-{seed}"
+        answers, expected, steps = play(tree, seed)
+        deployment.client.apply_topics([program])
+        deployment.client.deploy(program)
+
+        deployment.client.start("n.W", {}, workflow_id=workflow_id)
+        deployment.settle()
+        for step_id, message in answers:
+            if message is None:
+                deployment.send(StepContinue(step_id=step_id, result={"r": [step_id]}))
+            else:
+                deployment.send(StepFailed(step_id=step_id, error=FailureReason(type="Broken", message=message)))
+        deployment.settle()
+
+        row = deployment.workflow(workflow_id)
+        assert (row.status, row.outputs, row.error, row.iterations) == (
+            expected.status,
+            expected.outputs,
+            expected.error,
+            expected.iterations,
+        ), f"seed {seed}"
+        assert documents(deployment.steps(workflow_id)) == documents(steps), f"seed {seed}"
+
+
+def test_telemetry_changes_nothing_that_is_stored() -> None:
+    for seed in _SEEDS:
+        tree = in_namespace(branching_program(seed))
+
+        assert play(tree, seed, Telemetry()) == play(tree, seed), f"seed {seed}"
