@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from afl.errors import AFLError
 
@@ -294,7 +295,7 @@ class NestingTooDeep(RuntimeError):
     limit: int
 
     def __str__(self) -> str:
-        return f"{self.step_path} is nested deeper than {self.limit} steps: does a facet call itself without an end?"
+        return f"{_shown_path(self.step_path)} is nested deeper than {self.limit} steps: does a facet call itself without an end?"
 
 
 @dataclass(eq=False)
@@ -329,7 +330,15 @@ class StepFailure(RuntimeError):
         # A script's message begins with the name of its exception.
         named = self.message == self.error_type or self.message.startswith(f"{self.error_type}: ")
         cause = self.message if named else f"{self.error_type}: {self.message}"
-        return f"{self.step_path}{facet} failed: {cause}"
+        return f"{_shown_path(self.step_path)}{facet} failed: {cause}"
+
+
+def _shown_path(path: str) -> str:
+    """The path as messages show it: of a very deep one its two ends, which tell where it began and where it is."""
+    return path if len(path) <= _MAX_SHOWN_PATH else f"{path[:60]} ... {path[-120:]}"
+
+
+_MAX_SHOWN_PATH: Final = 240
 
 
 def _at_step(step_id: str | None) -> str:

@@ -214,7 +214,7 @@ class Execution:
         while step.container is not None:
             depth, step = depth + 1, step.container
             if depth > limits.MAX_NESTING_DEPTH:
-                raise NestingTooDeep(step_path=self.path_of(owner)[-200:], limit=limits.MAX_NESTING_DEPTH)
+                raise NestingTooDeep(step_path=self.path_of(owner), limit=limits.MAX_NESTING_DEPTH)
 
     def open_frame(self, block: StepRecord) -> Frame:
         """Set up a block's running state; its statements' waits for steps outside it are registered there."""

@@ -22,7 +22,7 @@ CALL_RULES: dict[str, Rule] = {
     "ARG_MISSING": warning(
         "ARG_MISSING",
         "A parameter without default should be given a value; reading it fails otherwise.",
-        "'{facet}' is called without {names}, which have no default",
+        "'{facet}' is called without {names}: no default stands in",
         f"namespace a {{ {_G} facet F() andThen {{ s = «G»() }} }}",
         "namespace a { facet G(x: Int = 1) facet F() andThen { s = G() } }",
     ),

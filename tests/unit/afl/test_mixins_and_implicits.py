@@ -111,13 +111,13 @@ def test_parameters_may_come_from_mixins_of_the_call_and_of_the_signature() -> N
 
 
 def test_an_aliased_mixin_supplies_nothing() -> None:
-    wanted = ["'Pull' is called without times, which have no default"]
+    wanted = ["'Pull' is called without times: no default stands in"]
 
     assert missing('facet F() andThen { p = Pull(url = "u") with Retry(times = 2) as r }') == wanted
 
 
 def test_an_aliased_mixin_of_a_signature_needs_its_own_parameters() -> None:
-    assert missing("facet F() with Retry() as r") == ["'Retry' is called without times, which have no default"]
+    assert missing("facet F() with Retry() as r") == ["'Retry' is called without times: no default stands in"]
     assert (
         missing("facet F() with Retry()") == missing("facet F() andThen { p = Plain(x = 1) with Retry() as r }") == []
     )

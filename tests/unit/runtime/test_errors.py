@@ -93,6 +93,14 @@ def test_an_error_says_what_was_found_and_what_would_be_right(error: errors.Runt
     assert str(error) == text
 
 
+def test_of_a_very_deep_path_the_two_ends_are_shown() -> None:
+    text = str(errors.NestingTooDeep("W.first." + "r." * 500 + "last", 250))
+
+    assert len(text) < 300
+    assert text.startswith("W.first.r.")
+    assert "r.last is nested deeper than 250 steps" in text
+
+
 def test_every_error_is_in_the_list_above() -> None:
     kinds = {
         value for value in vars(errors).values() if isinstance(value, type) and value.__module__ == errors.__name__
