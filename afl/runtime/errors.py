@@ -295,7 +295,8 @@ class NestingTooDeep(RuntimeError):
     limit: int
 
     def __str__(self) -> str:
-        return f"{_shown_path(self.step_path)} is nested deeper than {self.limit} steps: does a facet call itself without an end?"
+        path = _shown_path(self.step_path)
+        return f"{path} is nested deeper than {self.limit} steps: does a facet call itself without an end?"
 
 
 @dataclass(eq=False)

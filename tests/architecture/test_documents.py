@@ -12,7 +12,7 @@ import pytest
 
 import afl.cli
 import afl_stream.cli
-from afl.compiler import compile_text
+from afl.compiler import check_texts, compile_text
 
 _ROOT = Path(__file__).parents[2]
 _DOCUMENTS = sorted(
@@ -20,8 +20,14 @@ _DOCUMENTS = sorted(
 )
 _FENCE = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _PROGRAM = re.compile(r"^```afl\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_INLINE = re.compile(r"`((?:afl|afl-stream|make) [^`]+)`")
+#: A program that shows a mistake says which, behind the language: ```afl error=REF_UNDEFINED_STEP
+_MISTAKE = re.compile(r"^```afl (error|warning)=(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_ANY_PROGRAM = re.compile(r"^```(?:afl|ffl)\b", re.MULTILINE | re.IGNORECASE)
+_INLINE = re.compile(r"(?<!`)`((?:afl|afl-stream|make) [^`]+)`")
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_LINK_TO_HEADING = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
+_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 #: What usage lines put into brackets: an option, or a name in capitals. A list in JSON is something else.
 _OPTIONAL = re.compile(r"(?<=\s)\[((?:--[a-z]|[A-Z]{2})[^\]]*)\]")
 _TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
@@ -66,10 +72,40 @@ def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", _DOCUMENTS, ids=_ids)
+def test_every_link_to_a_heading_finds_it(document: Path) -> None:
+    links = _LINK_TO_HEADING.findall(document.read_text())
+    missing = [
+        f"{target}#{heading}"
+        for target, heading in links
+        if "://" not in target and heading not in _headings(document.parent / target if target else document)
+    ]
+
+    assert missing == []
+
+
+@pytest.mark.parametrize("document", _DOCUMENTS, ids=_ids)
 def test_every_program_of_a_document_compiles_without_a_finding(document: Path) -> None:
     programs = _PROGRAM.findall(document.read_text())
 
     assert [finding for program in programs for finding in compile_text(program).diagnostics] == []
+
+
+@pytest.mark.parametrize("document", _DOCUMENTS, ids=_ids)
+def test_every_program_of_a_document_that_shows_a_mistake_has_just_that_mistake(document: Path) -> None:
+    mistakes = _MISTAKE.findall(document.read_text())
+
+    shown = [[(severity, code)] for severity, code, _ in mistakes]
+    assert [
+        [(finding.severity.value, finding.code) for finding in check_texts([(program, None)]).diagnostics]
+        for _, _, program in mistakes
+    ] == shown
+
+
+@pytest.mark.parametrize("document", _DOCUMENTS, ids=_ids)
+def test_no_program_of_a_document_is_left_unchecked(document: Path) -> None:
+    text = document.read_text()
+
+    assert len(_ANY_PROGRAM.findall(text)) == len(_PROGRAM.findall(text)) + len(_MISTAKE.findall(text))
 
 
 def test_the_readme_starts_with_the_demo_and_the_tests() -> None:
@@ -116,6 +152,14 @@ def test_the_makefile_targets_that_people_are_told_of_are_phony() -> None:
     phony = set(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[0].split())
 
     assert phony == set(_TARGET.findall(makefile))
+
+
+def _headings(document: Path) -> set[str]:
+    """What links call the headings of a document by: lower case, without punctuation, hyphens for blanks."""
+    return {
+        re.sub(r"[^\w -]", "", heading.strip().lower()).replace(" ", "-")
+        for heading in _HEADING.findall(_BLOCK.sub("", document.read_text()))
+    }
 
 
 def _made_by(command: str) -> list[str]:

@@ -2,7 +2,8 @@
 
 A program, module or settings file whose first line is a comment with a file name is written to that file. The lines of
 a shell block are typed in order. A comment behind a command says what is expected of it: `# exits with 1`, or
-`# until Ctrl-C` for a service. What a `text` block shows is what the shell block above it printed.
+`# until Ctrl-C` for a service. What a `text` block shows is what the shell block above it printed. What
+stands behind a block's language is for other tests.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w*)[^\n`]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"\A(?://|#) ([\w./-]+\.(?:afl|py|toml))\n")
 _EXPECTATION = re.compile(r" +# (?:exits with (?P<code>\d+)|(?P<service>until Ctrl-C))$")
 
