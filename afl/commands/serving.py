@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import click
@@ -21,9 +23,13 @@ _MISSING = "the language server needs pygls; install the extra: afl-stream[edito
 def lsp_command(source_path: tuple[Path, ...], stdio: bool) -> None:
     """Speak the Language Server Protocol with an editor, which starts this command itself."""
     try:
+        from afl.config import load_config
         from afl.language_server.server import make_server
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
         raise click.ClickException(_MISSING) from error
-    make_server(source_path).start_io()
+    source_paths = [*source_path, *map(Path, load_config().resolver.source_paths)]
+    # The server closes its output when it is told to leave; standard output itself is flushed once more after that.
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output:
+        make_server(source_paths).start_io(stdout=output)
