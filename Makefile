@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 WORKERS ?= 2
 
-.PHONY: demo demo-kafka test test-all check lint types imports format kafka-up kafka-down clean
+.PHONY: demo demo-kafka test test-all fuzz check lint types imports format kafka-up kafka-down clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m examples.licence_audit
@@ -18,6 +18,10 @@ test: $(STAMP)
 
 test-all: $(STAMP)
 	@$(BIN)/python -m pytest -n $(WORKERS) -q $(ARGS)
+
+# Thousands of generated and of spoilt programs; ARGS="valid --seed 17" runs one again, ARGS="--count 100" fewer.
+fuzz: $(STAMP)
+	@$(BIN)/python -m tests.fuzzing $(ARGS)
 
 check: lint types imports
 

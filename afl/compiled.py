@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -112,14 +111,16 @@ class Names:
     ) -> Resolution:
         if "." in name:
             return Resolution(name if self._kinds.get(name) in kinds else None)
-        everywhere = [q for q in self._by_short.get(name, ()) if self._kinds[q] in kinds]
+        known = self._kinds
         own = f"{namespace}.{name}" if namespace else name
-        if own in everywhere:
+        # Most names are found here. Looking at all that bear the name takes longer the larger the program is.
+        if known.get(own) in kinds:
             return Resolution(own)
-        imported = [q for q in dict.fromkeys([*(f"{use}.{name}" for use in uses), name]) if q in everywhere]
+        imported = [q for q in dict.fromkeys([*(f"{use}.{name}" for use in uses), name]) if known.get(q) in kinds]
+        everywhere = (q for q in self._by_short.get(name, ()) if known[q] in kinds)
         if len(imported) == 1:
-            return Resolution(imported[0], namesakes=len(everywhere) > 1)
-        candidates = imported or everywhere
+            return Resolution(imported[0], namesakes=any(q != imported[0] for q in everywhere))
+        candidates = imported or list(everywhere)
         return Resolution(candidates[0]) if len(candidates) == 1 else Resolution(None, tuple(candidates))
 
     def near(self, name: str, kinds: frozenset[Kind] = CALLABLE) -> list[str]:
@@ -129,6 +130,9 @@ class Names:
 
 def near_names(wanted: str, known: Sequence[str]) -> list[str]:
     """The qualified names that look like the wanted one, written qualified or short, best first."""
+    # Only a wrong name pays for the import.
+    from difflib import get_close_matches
+
     by_text = {name: name for name in known} | {name.rsplit(".", 1)[-1]: name for name in known}
     close = get_close_matches(wanted, by_text, n=3, cutoff=0.5)
     if not close:
@@ -266,7 +270,10 @@ class CompiledProgram:
     @cached_property
     def text(self) -> bytes:
         """The canonical text: sorted keys, no white space. Equal programs have equal texts on any machine."""
-        return json.dumps(self.tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+        try:
+            return json.dumps(self.tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ProgramError(f"the program is malformed: {type(error).__name__}: {error}") from error
 
     @cached_property
     def fingerprint(self) -> str:

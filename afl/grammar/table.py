@@ -13,7 +13,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
@@ -61,12 +60,12 @@ class ParseTable:
         return set(self.actions[state])
 
 
-def load_table(cache_dir: Path | None = None) -> ParseTable:
-    """Return the table, from the cache if it holds this grammar's, else built and cached.
+def load_table(cache_dir: Path | None = None, grammar: str | None = None) -> ParseTable:
+    """Return the grammar's table, from the cache if it holds just that, else built and cached.
 
     A cache that cannot be read or written costs a tenth of a second, nothing else.
     """
-    grammar = GRAMMAR_FILE.read_text(encoding="utf-8")
+    grammar = GRAMMAR_FILE.read_text(encoding="utf-8") if grammar is None else grammar
     key = _cache_key(grammar)
     directory = cache_dir or user_cache_dir()
     path = directory / f"grammar-{key[:16]}.json" if directory is not None else None
@@ -207,6 +206,9 @@ def _read_document(path: Path, key: str) -> TableDocument | None:
 
 
 def _write_document(path: Path, document: TableDocument) -> None:
+    # Only who builds a table pays for importing this.
+    import tempfile
+
     # Written aside and renamed, so that a reader never sees half a table.
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -5,14 +5,14 @@ import json
 from collections.abc import Mapping
 from random import Random
 
-from tests.random_programs.expressions import Node, Value
+from tests.random_programs.expressions import Node, Value, failure
 
 
 class Answers:
     """Answers every event facet of a compiled program. Two calls with the same payload get the same result.
 
     Entries that a runtime adds to a payload (their names begin with `_`) do not count, and neither does whether a
-    number travelled as an Int where the facet declares a Double.
+    number travelled as an Int where the facet declares a Double. The agent of a facet called `Moody` fails at times.
     """
 
     def __init__(self, program: Node) -> None:
@@ -29,9 +29,13 @@ class Answers:
     def __call__(self, facet: str, payload: Mapping[str, Value]) -> dict[str, Value]:
         node = self._facets[facet]
         types = {slot["name"]: slot["type"] for slot in node.get("params", [])}
-        work = {name: _as_declared(value, types[name]) for name, value in payload.items() if not name.startswith("_")}
+        work = {
+            name: _as_declared(value, types.get(name)) for name, value in payload.items() if not name.startswith("_")
+        }
         text = json.dumps([facet, work], sort_keys=True)
         random = Random(hashlib.sha256(text.encode()).digest())
+        if node["name"] == "Moody" and random.random() < 0.4:
+            raise failure("Mood", "not today")
         return {slot["name"]: _value(slot["type"], random) for slot in node.get("returns", [])}
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
 #: A node of the compiled program, as JSON gives it.
@@ -11,20 +11,33 @@ Node: TypeAlias = dict[str, Any]
 EVALUATION, REFERENCE = "EvaluationError", "ReferenceError"
 
 
-class Failure(Exception):
-    """The run fails. `types` are the class names of all errors that could be its first cause.
+class Undecided(Exception):
+    """What the program does from here on, the language leaves to the engine."""
 
-    Where parts of a program run side by side, which error comes first is nobody's to say: any of them will do.
+
+class Failure(Exception):
+    """The run fails. `causes` are all errors that could be the first: the name of the class, and of the step.
+
+    Where parts of a program run side by side, which error comes first is nobody's to say: any of them will do. The step
+    is the innermost that has a name; an empty name stands for any.
     """
 
-    def __init__(self, types: frozenset[str], message: str) -> None:
+    def __init__(self, causes: frozenset[tuple[str, str]], message: str) -> None:
         super().__init__(message)
-        self.types = types
+        self.causes = causes
+
+    @property
+    def types(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.causes)
+
+    def at(self, step: str) -> "Failure":
+        """The same failure, of this step where it is of none yet."""
+        return Failure(frozenset((name, place or step) for name, place in self.causes), str(self))
 
 
 def failure(error_type: str, message: str) -> Failure:
     """One error, of one type."""
-    return Failure(frozenset({error_type}), message)
+    return Failure(frozenset({(error_type, "")}), message)
 
 
 def all_of(parts: Sequence[Callable[[], Value]]) -> list[Value]:
@@ -43,7 +56,27 @@ def all_of(parts: Sequence[Callable[[], Value]]) -> list[Value]:
 
 def joined(failures: Sequence[Failure]) -> Failure:
     """Several failures as one."""
-    return Failure(frozenset[str]().union(*(f.types for f in failures)), "; ".join(str(f) for f in failures))
+    causes = frozenset[tuple[str, str]]().union(*(f.causes for f in failures))
+    return Failure(causes, "; ".join(str(f) for f in failures))
+
+
+class Unknown:
+    """An attribute of which only the engine knows whether it has a value, and which."""
+
+
+UNKNOWN: Any = Unknown()
+
+
+class StepView(Protocol):
+    """A complete step, as others see it. It may be a value itself."""
+
+    @property
+    def is_schema(self) -> bool: ...
+
+    def attributes(self) -> "dict[str, Value]": ...
+
+    def member(self, name: str) -> Value:
+        """What `reference.name` is where the step is a value: its mixin, return or param."""
 
 
 class Names:
@@ -52,9 +85,7 @@ class Names:
     A step that failed stands for its failure: reading it fails in the same way.
     """
 
-    def __init__(
-        self, scopes: Sequence[Mapping[str, Value]], steps: Mapping[str, "Mapping[str, Value] | Failure"]
-    ) -> None:
+    def __init__(self, scopes: Sequence[Mapping[str, Value]], steps: Mapping[str, StepView | Failure]) -> None:
         self.scopes = tuple(scopes)
         self.steps = dict(steps)
 
@@ -66,24 +97,39 @@ class Names:
         raise failure(REFERENCE, f"$.{path[0]} has no value")
 
     def step(self, path: Sequence[str]) -> Value:
-        """`s.a.b`, or a loop variable written without its `$`."""
-        attributes = self.steps.get(path[0])
-        if attributes is None:
+        """`s.a.b`, or a loop variable written without its `$`; `s` alone is the step itself, or a schema's object."""
+        found = self.steps.get(path[0])
+        if found is None:
             return self.input(path)
-        if isinstance(attributes, Failure):
-            raise attributes
+        if isinstance(found, Failure):
+            raise found
+        if len(path) == 1:
+            whole: Any = found.attributes() if found.is_schema else found
+            return known(whole)
+        attributes = found.attributes()
         if path[1] not in attributes:
             raise failure(REFERENCE, f"{path[0]}.{path[1]} has no value")
         return walk(attributes[path[1]], path[2:])
 
 
-def walk(value: Value, path: Sequence[str]) -> Value:
-    """Go down into maps."""
-    for part in path:
-        if not isinstance(value, dict) or part not in value:
-            raise failure(REFERENCE, f"no member {part}")
-        value = value[part]
+def known(value: Value) -> Value:
+    """The value, unless nobody can tell."""
+    if value is UNKNOWN:
+        raise Undecided
     return value
+
+
+def walk(value: Any, path: Sequence[str]) -> Value:
+    """Go down into maps and steps."""
+    for part in path:
+        known(value)
+        if hasattr(value, "member"):
+            value = value.member(part)
+        elif isinstance(value, dict) and part in value:
+            value = value[part]
+        else:
+            raise failure(REFERENCE, f"no member {part}")
+    return known(value)
 
 
 def evaluate(node: Node, names: Names) -> Value:

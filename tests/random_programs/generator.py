@@ -51,6 +51,16 @@ class Callee:
     certain: frozenset[str] = frozenset()
     #: Upper bound of the steps that a call makes, itself included.
     cost: int = 1
+    #: Signature mixins with an alias: the alias, and the facet.
+    aliased: tuple[tuple[str, "Callee"], ...] = ()
+    #: Params that something other than the call or a default gives.
+    given: frozenset[str] = frozenset()
+    #: What stands between the head and the body.
+    mixin_text: str = ""
+
+    def attribute_names(self) -> frozenset[str]:
+        """Names that `$` has in the body of a step that calls this."""
+        return frozenset(slot.name for slot in (*self.params, *self.returns)) | {alias for alias, _ in self.aliased}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +78,12 @@ class Scope:
 
     def without_inputs(self, names: frozenset[str]) -> "Scope":
         """Hide `$.name` of the outside for names that an inner scope has."""
-        hidden = {f"$.{name}" for name in names}
-        return replace(self, readable=tuple(r for r in self.readable if r.text not in hidden))
+        hidden = tuple(f"$.{name}." for name in names)
+        return replace(self, readable=tuple(r for r in self.readable if not f"{r.text}.".startswith(hidden)))
 
 
 @dataclass(slots=True)
-class _Budget:
+class Budget:
     """Steps that may still be made, where the text stands now."""
 
     left: int
@@ -89,10 +99,10 @@ class _Budget:
 
 def generate(seed: int) -> RandomProgram:
     """The program of a seed."""
-    return _Generator(seed).program(seed)
+    return Generator(seed).program(seed)
 
 
-class _Generator:
+class Generator:
     """Writes declarations one after the other, and remembers what the next ones may call."""
 
     def __init__(self, seed: int) -> None:
@@ -145,7 +155,7 @@ class _Generator:
         if self._chance(0.1):
             returns = (*returns, replace(params[0], default=None))
         callee = Callee(kind=kind, namespace=namespace, name=name, params=params, returns=returns)
-        budget = _Budget(most_steps)
+        budget = Budget(most_steps)
         scope = Scope(readable=tuple(Readable(f"$.{p.name}", p.type) for p in params), targets=(callee,))
         certain = {slot.name for slot in returns if slot.default is not None}
         clauses = []
@@ -160,7 +170,7 @@ class _Generator:
         self.callees.append(callee)
         returns = f" => ({', '.join(str(slot) for slot in callee.returns)})" if callee.returns else ""
         params = ", ".join(str(slot) for slot in callee.params)
-        return f"    {callee.kind} {callee.name}({params}){returns}{body}\n"
+        return f"    {callee.kind} {callee.name}({params}){returns}{callee.mixin_text}{body}\n"
 
     def _params(self) -> tuple[Slot, ...]:
         return tuple(
@@ -174,7 +184,7 @@ class _Generator:
 
     # Blocks
 
-    def _clause(self, scope: Scope, budget: _Budget) -> tuple[str, dict[str, set[str]]]:
+    def _clause(self, scope: Scope, budget: Budget) -> tuple[str, dict[str, set[str]]]:
         """An andThen clause, and the fields that it is sure to give, by the name of their target."""
         sources = [r for r in scope.readable if r.type in ARRAYS]
         block, indent = replace(scope, depth=scope.depth + 1), "    " * (scope.depth + 1)
@@ -190,7 +200,7 @@ class _Generator:
         budget.times //= MOST_ELEMENTS
         return f"andThen foreach {variable} in {source.text} {{\n{text}{indent}}}", {}
 
-    def _block(self, scope: Scope, budget: _Budget) -> tuple[str, dict[str, set[str]]]:
+    def _block(self, scope: Scope, budget: Budget) -> tuple[str, dict[str, set[str]]]:
         lines: list[str] = []
         given: dict[str, set[str]] = {}
         indent = "    " * (scope.depth + 1)
@@ -214,7 +224,7 @@ class _Generator:
         return "".join(lines), given
 
     def _statement(
-        self, name: str, callee: Callee, scope: Scope, budget: _Budget
+        self, name: str, callee: Callee, scope: Scope, budget: Budget
     ) -> tuple[str, list[Slot], dict[str, set[str]]]:
         """A step: its text, the attributes that are sure to have a value, and what its body gives to others."""
         supplied = [p for p in callee.params if (p.default is None and not self._risky()) or self._chance(0.5)]
@@ -234,12 +244,12 @@ class _Generator:
         return f"{call} {text}", self._attributes(callee, known, certain), given
 
     def _statement_body(
-        self, name: str, callee: Callee, known: set[str], scope: Scope, budget: _Budget
+        self, name: str, callee: Callee, known: set[str], scope: Scope, budget: Budget
     ) -> tuple[str, dict[str, set[str]]]:
         slots = [p for p in callee.params if p.name in known]
         if callee.kind == "event facet":
             slots += callee.returns
-        hidden = frozenset(slot.name for slot in (*callee.params, *callee.returns))
+        hidden = callee.attribute_names()
         readable = [Readable(f"$.{slot.name}", slot.type) for slot in slots]
         readable += [Readable(f"{name}.{slot.name}", slot.type) for slot in slots if self._is_static(callee, slot)]
         targets = scope.targets if callee.kind == "event facet" or not callee.returns else (callee, *scope.targets)

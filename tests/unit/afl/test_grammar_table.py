@@ -1,8 +1,10 @@
 """The parse table: free of conflicts, complete, and kept between runs without being trusted."""
 
 import json
+import sys
 from pathlib import Path
 
+import lark
 import pytest
 from lark.exceptions import GrammarError
 
@@ -41,6 +43,26 @@ def test_a_spoilt_cache_is_built_anew(tmp_path: Path, content: bytes) -> None:
 
     assert load_table(tmp_path) == built
     assert json.loads(cached.read_bytes())["start"] == built.start
+
+
+@pytest.mark.parametrize("other", ["grammar", "python", "lark"])
+def test_another_grammar_python_or_lark_reads_no_table_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    before = load_table(tmp_path / "cache")
+    if other == "grammar":
+        after = load_table(tmp_path / "cache", GRAMMAR_FILE.read_text(encoding="utf-8") + "\n// changed\n")
+    elif other == "python":
+        monkeypatch.setattr(sys, "version", "4.0")
+        after = load_table(tmp_path / "cache")
+    else:
+        source = tmp_path / "__init__.py"
+        source.write_text('__version__: str = "99.0"\n', encoding="utf-8")
+        monkeypatch.setattr(lark.__spec__, "origin", str(source))
+        after = load_table(tmp_path / "cache")
+
+    assert after == before
+    assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path) -> None:
