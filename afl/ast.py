@@ -8,23 +8,24 @@ from the node's place in the program; a caller that sets it keeps it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from afl.ast_node import ASTNode as ASTNode
 from afl.ast_node import SourceLocation as SourceLocation
+from afl.ast_node import node
 
 # -- types and parameters ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class TypeRef(ASTNode):
     """A named type as written: a builtin, a schema or a facet, perhaps qualified."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class ArrayType(ASTNode):
     """`[T]`."""
 
@@ -34,7 +35,7 @@ class ArrayType(ASTNode):
 Type: TypeAlias = TypeRef | ArrayType
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Parameter(ASTNode):
     """A parameter or a return: `name: Type = default`."""
 
@@ -46,7 +47,7 @@ class Parameter(ASTNode):
 # -- expressions ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Literal(ASTNode):
     """A constant; `kind` is string, integer, double, boolean or null."""
 
@@ -54,7 +55,7 @@ class Literal(ASTNode):
     kind: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Reference(ASTNode):
     """`$.a.b` (input) or `s.a.b`: the parts of the path without the `$`."""
 
@@ -62,14 +63,14 @@ class Reference(ASTNode):
     is_input: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class ConcatExpr(ASTNode):
     """`a ++ b ++ c`, flat."""
 
     operands: list[Expression]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class BinaryExpr(ASTNode):
     """`left operator right`."""
 
@@ -78,7 +79,7 @@ class BinaryExpr(ASTNode):
     right: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class UnaryExpr(ASTNode):
     """`operator operand`; a unary plus leaves no node."""
 
@@ -86,14 +87,14 @@ class UnaryExpr(ASTNode):
     operand: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class ArrayLiteral(ASTNode):
     """`[a, b]`."""
 
     elements: list[Expression]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class MapEntry(ASTNode):
     """One `key: value` of a map."""
 
@@ -101,14 +102,14 @@ class MapEntry(ASTNode):
     value: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class MapLiteral(ASTNode):
     """`#{k: v}`."""
 
     entries: list[MapEntry]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class IndexExpr(ASTNode):
     """`target[index]`."""
 
@@ -124,7 +125,7 @@ Expression: TypeAlias = (
 # -- calls and statements ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class NamedArg(ASTNode):
     """`name = value` in a call."""
 
@@ -132,7 +133,7 @@ class NamedArg(ASTNode):
     value: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class MixinSig(ASTNode):
     """`with ns.Name(args) as alias` on the signature of a declaration, the name as written."""
 
@@ -141,7 +142,7 @@ class MixinSig(ASTNode):
     alias: str | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class MixinCall(ASTNode):
     """`with ns.Name(args) as alias` on one call, the name as written."""
 
@@ -150,7 +151,7 @@ class MixinCall(ASTNode):
     alias: str | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class CallExpr(ASTNode):
     """`ns.Name(args) with ...`, the name as written."""
 
@@ -159,14 +160,14 @@ class CallExpr(ASTNode):
     mixins: list[MixinCall] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class YieldStmt(ASTNode):
     """`yield Target(args)`."""
 
     call: CallExpr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class ForeachClause(ASTNode):
     """`foreach variable in iterable`."""
 
@@ -174,7 +175,7 @@ class ForeachClause(ASTNode):
     iterable: Reference
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Block(ASTNode):
     """`{ steps yields }`; a yield with mixins stands here as one yield for each target."""
 
@@ -187,7 +188,7 @@ class Block(ASTNode):
         return self.yield_stmts[0] if self.yield_stmts else None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class ScriptBlock(ASTNode):
     """`script [dialect] code`: the code as it is run, without its quotes or braces and its common indentation.
 
@@ -202,7 +203,7 @@ class ScriptBlock(ASTNode):
     indent: int = field(default=0, kw_only=True, compare=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class PromptBlock(ASTNode):
     """`prompt { system "..." template "..." model "..." }`; None for what is not written.
 
@@ -215,7 +216,7 @@ class PromptBlock(ASTNode):
     places: dict[str, SourceLocation] = field(default_factory=dict, kw_only=True, compare=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class WhenCase(ASTNode):
     """`case condition => { ... }`; without a condition it is the default, `case _`."""
 
@@ -223,14 +224,14 @@ class WhenCase(ASTNode):
     condition: Expression | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class WhenBlock(ASTNode):
     """`when { case ... }`."""
 
     cases: list[WhenCase] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class CatchClause(ASTNode):
     """`catch { ... }` or `catch when { ... }`; the block is empty when there is a `when`."""
 
@@ -238,7 +239,7 @@ class CatchClause(ASTNode):
     when: WhenBlock | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class AndThenBlock(ASTNode):
     """`andThen [foreach ...] { ... }`, `andThen when { ... }` or `andThen script ...`.
 
@@ -255,7 +256,7 @@ class AndThenBlock(ASTNode):
 Body: TypeAlias = AndThenBlock | list[AndThenBlock] | PromptBlock
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class StepStmt(ASTNode):
     """`name = call andThen ... catch ...`; its body is never a prompt."""
 
@@ -265,14 +266,14 @@ class StepStmt(ASTNode):
     catch: CatchClause | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class SysLogStmt(ASTNode):
     """`sys.log(args)`."""
 
     args: list[NamedArg] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class SysAssertStmt(ASTNode):
     """`sys.assert(condition)`."""
 
@@ -282,7 +283,7 @@ class SysAssertStmt(ASTNode):
 Statement: TypeAlias = StepStmt | SysLogStmt | SysAssertStmt
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class DocEntry(ASTNode):
     """`@param name text` or `@return name text` of a doc comment."""
 
@@ -290,7 +291,7 @@ class DocEntry(ASTNode):
     description: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Doc(ASTNode):
     """What a doc comment says, its tags taken apart."""
 
@@ -302,14 +303,14 @@ class Doc(ASTNode):
 # -- declarations -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class ReturnClause(ASTNode):
     """`=> (params)`."""
 
     params: list[Parameter]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class FacetSig(ASTNode):
     """Name, parameters and returns of a facet, event facet or workflow."""
 
@@ -319,7 +320,7 @@ class FacetSig(ASTNode):
     mixins: list[MixinSig] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class FacetDecl(ASTNode):
     """`facet ...`."""
 
@@ -330,7 +331,7 @@ class FacetDecl(ASTNode):
     doc: Doc | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class EventFacetDecl(ASTNode):
     """`event facet ...`."""
 
@@ -341,7 +342,7 @@ class EventFacetDecl(ASTNode):
     doc: Doc | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class WorkflowDecl(ASTNode):
     """`workflow ...`."""
 
@@ -355,14 +356,14 @@ class WorkflowDecl(ASTNode):
 Callable: TypeAlias = FacetDecl | EventFacetDecl | WorkflowDecl
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class UsesDecl(ASTNode):
     """`use ns`."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class SchemaField(ASTNode):
     """`name: Type` in a schema."""
 
@@ -370,7 +371,7 @@ class SchemaField(ASTNode):
     type: Type
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class SchemaDecl(ASTNode):
     """`schema Name { fields }`."""
 
@@ -379,7 +380,7 @@ class SchemaDecl(ASTNode):
     doc: Doc | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class ImplicitDecl(ASTNode):
     """`implicit name = call`."""
 
@@ -387,7 +388,7 @@ class ImplicitDecl(ASTNode):
     call: CallExpr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Namespace(ASTNode):
     """One opening of a namespace; the name is flat, dots and all."""
 
@@ -401,7 +402,7 @@ class Namespace(ASTNode):
     doc: Doc | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Program(ASTNode):
     """Everything that is compiled together."""
 

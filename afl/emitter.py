@@ -8,7 +8,6 @@ holds for one opening only; the second opening's own id is numbered, the declara
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from hashlib import sha1
 from typing import Any, cast
@@ -23,6 +22,9 @@ Json = dict[str, Any]
 
 #: The UUID under which all node ids are derived. Ids are stored with runs: never change it, nor the paths.
 NODE_ID_NAMESPACE = bytes.fromhex("6a0b3c1e5d7f5c2e9a417f1f0c8d2b64")
+
+#: What the digit becomes whose upper bits name the variant of a UUID.
+_VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 _LITERAL_TYPES = {"string": "String", "integer": "Int", "double": "Double", "boolean": "Boolean"}
 _DECLARATION_TYPES: dict[type[ast.ASTNode], str] = {
@@ -84,8 +86,7 @@ def emit_dict(program: ast.ASTNode, include_locations: bool = True) -> Json:
 def derive_id(path: str) -> str:
     """Return the UUID (version 5) of a structural path."""
     digest = sha1(NODE_ID_NAMESPACE + path.encode(), usedforsecurity=False).hexdigest()
-    variant = "89ab"[int(digest[16], 16) & 3]
-    return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
+    return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{_VARIANTS[digest[16]]}{digest[17:20]}-{digest[20:32]}"
 
 
 class _Emission:
@@ -93,7 +94,7 @@ class _Emission:
 
     def __init__(self, location: Callable[[ast.SourceLocation], Json] | None) -> None:
         self._location = location
-        self._taken: Counter[str] = Counter()
+        self._taken: dict[str, int] = {}
         self._expressions: dict[type, Callable[[Any], Json]] = {
             ast.Literal: _literal,
             ast.Reference: _reference,
@@ -355,8 +356,7 @@ class _Emission:
     def _path(self, parent: str, name: str) -> str:
         """Return the path of a named node; a name used again (an invalid program) is numbered, so ids stay unique."""
         path = f"{parent}/{name}"
-        self._taken[path] += 1
-        times = self._taken[path]
+        times = self._taken[path] = self._taken.get(path, 0) + 1
         return path if times == 1 else f"{path}#{times}"
 
     def _identify(self, document: Json, node: ast.ASTNode, path: str) -> Json:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from afl.ast import Program
 from afl.errors import ParseError, SourceUnreadable
 from afl.grammar.lexer import Lexer, Token
+from afl.grammar.moves import Moves
 from afl.grammar.table import ParseTable, load_table
 from afl.source import CompilerInput, FileOrigin, SourceRegistry
 from afl.transformer import TreeBuilder
@@ -28,6 +29,7 @@ class AFLParser:
 
     def __init__(self) -> None:
         self._table, self._lexer = _shared()
+        self._moves = _moves()
 
     def parse(self, source: str, filename: str = "<string>", source_id: str | None = None) -> Program:
         """Return the tree of one text; its locations carry `source_id`.
@@ -68,43 +70,52 @@ class AFLParser:
 
     def _run(self, tokens: list[Token], builder: TreeBuilder, source_id: str | None) -> Program:
         """Drive the LALR automaton over the tokens, building the tree on the way."""
-        table = self._table
-        rules: list[tuple[str, int, Action | None]] = [
-            (name, size, None if callback is None else getattr(builder, callback))
+        table, moves, gotos = self._table, self._moves, self._table.gotos
+        rules: list[tuple[str, int, Action]] = [
+            # Productions that hand their only child on are never met here: the moves pass over them.
+            (name, size, getattr(builder, callback or "skip_separator"))
             for name, size, callback in table.rules
         ]
-        rows, gotos = table.actions, table.gotos
         states = [table.start]
         values: list[Any] = []
         firsts: list[Token] = []  # the first token of each value
         last = tokens[0]
-        for number, token in enumerate(tokens):
-            kind = token.type
+        row = moves[table.start][table.start]
+        for token in tokens:
+            kind = token[0]
             while True:
-                action = rows[states[-1]].get(kind)
-                if action is None:
-                    raise _explainer().explain(tokens, number, source_id)
+                move = row[kind]
+                if move is None:
+                    # No two tokens are in one place, so that the first equal one is this one.
+                    raise _explainer().explain(tokens, tokens.index(token), source_id)
+                state, action = move
                 if action >= 0:
+                    states[-1] = state
                     states.append(action)
                     values.append(token)
                     firsts.append(token)
                     last = token
+                    row = moves[state][action]
                     break
                 name, size, callback = rules[~action]
-                if callback is None:
-                    states[-1] = gotos[states[-2]][name]
-                elif size == 1:
-                    values[-1] = callback(values[-1:], firsts[-1], last)
-                    states[-1] = gotos[states[-2]][name]
+                if size == 1:
+                    values[-1] = callback([values[-1]], firsts[-1], last)
+                    below = states[-2]
+                    states[-1] = state = gotos[below][name]
                 elif size:
                     value = callback(values[-size:], firsts[-size], last)
                     del states[-size:], values[1 - size :], firsts[1 - size :]
                     values[-1] = value
-                    states.append(gotos[states[-1]][name])
+                    below = states[-1]
+                    state = gotos[below][name]
+                    states.append(state)
                 else:
                     values.append(callback([], token, token))
                     firsts.append(token)
-                    states.append(gotos[states[-1]][name])
+                    states[-1] = below = state
+                    state = gotos[below][name]
+                    states.append(state)
+                row = moves[below][state]
         program = values[0]
         assert isinstance(program, Program)
         return program
@@ -140,6 +151,11 @@ def decode_source(content: bytes, path: str) -> str:
 def _shared() -> tuple[ParseTable, Lexer]:
     table = load_table()
     return table, Lexer(table)
+
+
+@cache
+def _moves() -> Moves:
+    return Moves(_shared()[0])
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from afl import ast
+from afl.ast_node import SourceLocation
 from afl.diagnostics import Diagnostic, Severity
 from afl.errors import ParseError
 from afl.grammar.lexer import MULTILINE, Token
@@ -16,6 +16,9 @@ MAX_BLOCK_DEPTH = 32
 MAX_TYPE_DEPTH = 32
 
 Values = list[Any]
+
+#: What SourceLocation(...) comes down to, at half its cost; one is made for every node.
+_new_tuple = tuple.__new__
 
 
 class NodeBuilder:
@@ -57,14 +60,13 @@ class NodeBuilder:
 
     # -- places, depths, refusals -------------------------------------------------------------------------------------
 
-    def _span(self, first: Token, last: Token) -> ast.SourceLocation:
+    def _span(self, first: Token, last: Token) -> SourceLocation:
         kind, text, line, column = last
         if kind in MULTILINE and "\n" in text:
             line, column = last.end()
         else:
             column += len(text)
-        # What SourceLocation(...) comes down to, at half its cost; one is made for every node.
-        return tuple.__new__(ast.SourceLocation, (first[2], first[3], line, column, self._source_id))
+        return _new_tuple(SourceLocation, (first[2], first[3], line, column, self._source_id))
 
     def _deepen(self, node: object, children: list[Any], limit: int, what: str, at: Token) -> None:
         """Note the depth of a node, and refuse the program where it gets too deep."""

@@ -12,6 +12,8 @@ from afl.grammar.table import END, ParseTable
 
 _END_GROUP = "END_OF_TEXT"
 
+_GROUP_NAME = re.compile(r"\(\?P<\w+>")
+
 #: The token of a script in braces, which no regular expression can find the end of.
 RAW_BODY = "RAW_BODY"
 
@@ -39,26 +41,27 @@ class Lexer:
 
     def __init__(self, table: ParseTable) -> None:
         self._types = {**table.punctuation, **table.keywords}
+        # A brace may open a script, so that each is looked at.
+        self._types.pop("{", None)
         marks = [mark for mark in table.punctuation if mark != "{"]
         # Order is speed: the frequent kinds first. A comment's slash must be tried before the operator's.
         named = [f"(?P<{name}>{pattern})" for name, pattern in sorted(table.patterns.items(), key=_rank)]
-        self._pattern = re.compile(
-            r"[ \t\f\r]*(?:"
-            + "|".join(
-                [
-                    named[0],
-                    rf"(?P<MARK>{_marks_pattern(marks)})",
-                    r"(?P<LINE_END>\n[ \t\f\r\n]*)",
-                    r"(?P<BRACE>\{)",
-                    *named[1:],
-                    r"(?P<COMMENT>//[^\n]*|/\*(?s:.*?)\*/)",
-                    r"(?P<OPEN_COMMENT>/\*)",
-                    rf"(?P<{_END_GROUP}>\Z)",
-                    r"(?P<STRAY>(?s:.))",
-                ]
-            )
-            + ")"
+        pieces = "|".join(
+            [
+                named[0],
+                rf"(?P<MARK>{_marks_pattern(marks)})",
+                r"\{",
+                *named[1:],
+                r"(?P<COMMENT>//[^\n]*|/\*(?s:.*?)\*/)",
+                r"(?P<OPEN_COMMENT>/\*)",
+                rf"(?P<{_END_GROUP}>\Z)",
+                r"(?P<STRAY>(?s:.))",
+            ]
         )
+        # What a piece is, goes by its text alone. Most come again, so that pieces are found without names, which is
+        # faster, and a name is asked for once.
+        self._kinds = re.compile(pieces)
+        self._pieces = re.compile(rf"([ \t\f\r\n]*)({_GROUP_NAME.sub('(?:', pieces)})")
 
     def tokens(
         self, text: str, source_id: str | None = None, doc_comments: dict[int, Token] | None = None
@@ -71,45 +74,64 @@ class Lexer:
         """
         found: list[Token] = []
         append = found.append
-        types = self._types
+        types = self._types.copy()
         make = tuple.__new__  # what Token(...) comes down to, at half its cost
-        line = 1
         # A byte order mark is not part of the program, and takes no column.
-        position = line_start = 1 if text.startswith("\ufeff") else 0
+        position = 1 if text.startswith("\ufeff") else 0
+        line = column = 1
         while True:
-            for match in self._pattern.finditer(text, position):
-                kind: str = match.lastgroup  # type: ignore[assignment]  # every alternative is a group
-                piece = match[kind]
-                start = match.end() - len(piece)
-                if kind == "NAME" or kind == "MARK":
-                    append(make(Token, (types.get(piece, kind), piece, line, start - line_start + 1)))
-                elif kind == "LINE_END":
-                    line += piece.count("\n")
-                    line_start = start + piece.rfind("\n") + 1
-                elif kind == "BRACE" and not opens_script([token.type for token in found[-5:]]):
-                    append(make(Token, ("LBRACE", piece, line, start - line_start + 1)))
+            for match in self._pieces.finditer(text, position):
+                blanks, piece = match.groups()
+                if blanks:
+                    if "\n" in blanks:
+                        line += blanks.count("\n")
+                        column = len(blanks) - blanks.rfind("\n")
+                    else:
+                        column += len(blanks)
+                kind = types.get(piece)
+                if kind is not None:
+                    append(make(Token, (kind, piece, line, column)))
+                    column += len(piece)
+                    continue
+                if piece == "{":
+                    if opens_script([token[0] for token in found[-5:]]):
+                        break
+                    append(make(Token, ("LBRACE", piece, line, column)))
+                    column += 1
+                    continue
+                kind = self._kind_of(piece)
+                if kind == "NAME" or kind == "INT":
+                    types[piece] = kind
+                    append(make(Token, (kind, piece, line, column)))
                 elif kind == _END_GROUP:
-                    append(Token(END, "", line, start - line_start + 1))
+                    append(Token(END, "", line, column))
                     return found
+                elif kind == "COMMENT":
+                    if doc_comments is not None and piece.startswith("/**") and len(piece) > 4:
+                        doc_comments[len(found)] = Token(kind, piece, line, column)
+                elif kind in ("OPEN_COMMENT", "STRAY"):
+                    raise _lexical_error(kind, piece, line, column, source_id)
                 else:
-                    place = line, start - line_start + 1
-                    if kind in ("OPEN_COMMENT", "STRAY"):
-                        raise _lexical_error(kind, piece, *place, source_id)
-                    if kind == "BRACE":
-                        end = end_of_body(text, start)
-                        if end is None:
-                            raise _lexical_error(kind, piece, *place, source_id)
-                        position, piece = end, text[start:end]
-                        append(Token(RAW_BODY, piece, *place))
-                    elif kind != "COMMENT":
-                        append(Token(kind, piece, *place))
-                    elif doc_comments is not None and piece.startswith("/**") and len(piece) > 4:
-                        doc_comments[len(found)] = Token(kind, piece, *place)
-                    if "\n" in piece:
-                        line += piece.count("\n")
-                        line_start = start + piece.rfind("\n") + 1
-                    if kind == "BRACE":
-                        break  # go on behind the script
+                    append(Token(kind, piece, line, column))
+                if "\n" in piece:
+                    line += piece.count("\n")
+                    column = len(piece) - piece.rfind("\n")
+                else:
+                    column += len(piece)
+            # At the brace of a script, whose end has rules of its own: go on behind it.
+            start = match.start(2)
+            end = end_of_body(text, start)
+            if end is None:
+                raise _lexical_error("BRACE", "{", line, column, source_id)
+            script = Token(RAW_BODY, text[start:end], line, column)
+            append(script)
+            line, column = script.end()
+            position = end
+
+    def _kind_of(self, piece: str) -> str:
+        kind = self._kinds.match(piece).lastgroup  # type: ignore[union-attr]  # one alternative takes any character
+        assert kind is not None  # every alternative but the brace is a group
+        return kind
 
 
 def _rank(pattern: tuple[str, str]) -> int:

@@ -52,19 +52,24 @@ class DeclarationChecker:
         """Defaults may use constants and what is bound before them; returns come after all parameters."""
         earlier: set[str] = set()
         for item in sig.params:
-            self._check_default(signature, item, earlier, signature.params)
+            if item.default is not None:
+                self._check_default(signature, item, item.default, earlier, signature.params)
             earlier.add(item.name)
         for item in sig.returns.params if sig.returns is not None else ():
-            self._check_default(signature, item, earlier, signature.returns)
+            if item.default is not None:
+                self._check_default(signature, item, item.default, earlier, signature.returns)
 
     def _check_default(
-        self, owner: Signature, item: ast.Parameter, earlier: Iterable[str], slots: Mapping[str, Slot]
+        self,
+        owner: Signature,
+        item: ast.Parameter,
+        default: ast.Expression,
+        earlier: Iterable[str],
+        slots: Mapping[str, Slot],
     ) -> None:
-        if item.default is not None:
-            scope = Scope(declaration=owner, is_binding=True)
-            self._constants.check(
-                item.default, slots[item.name], item.name, "DEFAULT_NOT_CONSTANT", scope, frozenset(earlier)
-            )
+        scope = Scope(declaration=owner, is_binding=True)
+        slot = slots[item.name]
+        self._constants.check(default, slot, item.name, "DEFAULT_NOT_CONSTANT", scope, frozenset(earlier))
 
     def _check_mixins(self, signature: Signature) -> None:
         """Check the mixins of a signature, whose arguments see its parameters and nothing else."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from difflib import SequenceMatcher
 
 from afl.ast import CallExpr, MixinCall, MixinSig, SourceLocation
 from afl.compiled import near_names
@@ -56,6 +55,9 @@ class Findings:
 
 def _look_alike(name: str, wanted: str) -> bool:
     """Tell whether the last parts of two names are alike: a common namespace does not make two names similar."""
+    # Only a program with a mistake pays for the import.
+    from difflib import SequenceMatcher
+
     ratio = SequenceMatcher(None, name.rpartition(".")[2], wanted.rpartition(".")[2]).ratio()
     return ratio >= MIN_LIKENESS
 

@@ -53,13 +53,15 @@ class StatementChecker:
         self, body: ast.Body | None, declaration: Signature, outer: Scope | None, owner: Step | None
     ) -> None:
         clauses = ast.clauses(body)
+        if not clauses:
+            return
         siblings = hidden = frozenset[str]()
         if len(clauses) > 1:
             siblings = frozenset(name for clause in clauses for name in _step_names(clause))
             hidden = frozenset(name for clause in clauses if not _is_plain(clause) for name in _step_names(clause))
         # Of a declaration's blocks, and only of them, a `when` sees the steps of the plain ones before it.
         above = outer
-        if owner is None:
+        if owner is None and any(clause.when is not None for clause in clauses):
             above = Scope(declaration=declaration, sibling_names=hidden, unseen_names=siblings - hidden)
             above.unseen_hint = "a when sees the steps of the blocks above it only; move that block up"
         for clause in clauses:

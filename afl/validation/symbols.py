@@ -37,6 +37,9 @@ _WELL_KNOWN = {
 }
 
 
+_BUILTIN_SLOTS = {name: Slot(BY_NAME.get(name)) for name in BUILTINS}
+
+
 class Symbols:
     """All declarations of a program."""
 
@@ -254,8 +257,9 @@ class Symbols:
         if isinstance(written, ast.ArrayType):
             element = self._slot(part, written.element_type)
             return Slot(ValueType("Array", element.type), is_broken=element.is_broken)
-        if written.name in BUILTINS:
-            return Slot(BY_NAME.get(written.name))
+        builtin = _BUILTIN_SLOTS.get(written.name)
+        if builtin is not None:
+            return builtin
         known = part.types.get(written.name)
         if known is None:
             known = part.types[written.name] = self._look_up_type(part, written.name)

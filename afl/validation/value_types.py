@@ -77,6 +77,8 @@ def mismatch(declared: ValueType | None, value: ast.Expression) -> tuple[ast.Exp
 
 
 def _constant_type(value: ast.Expression) -> ValueType | None:
+    if isinstance(value, ast.Reference):
+        return None  # as most values are
     if isinstance(value, ast.Literal):
         return BY_LITERAL_KIND[value.kind]
     if isinstance(value, ast.UnaryExpr) and value.operator == "-":
