@@ -350,6 +350,7 @@ class ControlLoop:
         self._probe("control.published")
         self._follow(ends)
         self._probe("control.committed")
+        self._scripts.drop(unit.ended())
         due = unit.scripts_due()
         if due:
             self._scripts.offer(due)

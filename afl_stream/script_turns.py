@@ -125,8 +125,12 @@ class ScriptTurns:
     def drop_waiting(self, is_dropped: Callable[[str], bool]) -> None:
         """Leave scripts to others that the runner does not have yet, by workflow. What runs is not stopped: its end
         counts if it is the first."""
-        for workflow_id in [workflow_id for workflow_id in self._waiting if is_dropped(workflow_id)]:
-            for job in self._waiting.pop(workflow_id):
+        self.drop([workflow_id for workflow_id in self._waiting if is_dropped(workflow_id)])
+
+    def drop(self, workflow_ids: Iterable[str]) -> None:
+        """Run no more scripts of these workflows."""
+        for workflow_id in workflow_ids:
+            for job in self._waiting.pop(workflow_id, ()):
                 del self._known[job.step_id]
 
     def _hand_over(self) -> None:

@@ -290,10 +290,11 @@ class UnitOfWork:
 
     # --- workflows ----------------------------------------------------------------------------------------------
 
-    def execution(self, workflow_id: str) -> Execution | None:
-        """The workflow as this unit has it: hot from memory, or from the store."""
+    def execution(self, workflow_id: str, *, is_checked: bool = False) -> Execution | None:
+        """The workflow as this unit has it: hot from memory, which may be stale unless it is checked, or stored."""
         if workflow_id not in self._executions:
-            execution = self._d.workflows.take(workflow_id) or self._d.workflows.read(workflow_id)
+            hot = None if is_checked else self._d.workflows.take(workflow_id)
+            execution = hot or self._d.workflows.load(workflow_id)
             if execution is not None:
                 execution.now_ms = self.now_ms
             self._executions[workflow_id] = execution
@@ -312,8 +313,9 @@ class UnitOfWork:
             if turn.script is not None:
                 self._end_script(turn.script)
                 return
+            # Another evaluator may have made it runnable and died: nothing would be written that found that out.
+            execution = self.execution(turn.workflow_id, is_checked=True)
             self.go_on(turn.workflow_id)
-            execution = self._executions.get(turn.workflow_id)
             if execution is not None:
                 # Whoever had its scripts may be gone.
                 offer_again(execution)
@@ -337,6 +339,10 @@ class UnitOfWork:
             if execution is not None and execution.new_scripts
             for job in take_jobs(execution)
         ]
+
+    def ended(self) -> list[str]:
+        """The workflows among those of this unit that have ended, in it or before."""
+        return [execution.id for execution in self._executions.values() if execution is not None and execution.is_ended]
 
     def give_up(self, record: Record | None, workflow_id: str | None, error: Exception) -> None:
         """What came of a record or turn cannot be stored: the record is a dead letter, and its workflow has failed."""

@@ -93,14 +93,16 @@ def _map_of(entries: Sequence[tuple[str, Expression]]) -> Expression:
 
 
 def time_limit_ms(mixins: Iterable[Node]) -> int | None:
-    """The time that `Timeout(hours, minutes, seconds, ms)` gives, None without one. Only literals count."""
+    """The time that `Timeout(hours, minutes, seconds, ms)` gives, None without one. Only literals count: without any
+    there is no limit."""
     limits = [node for node in mixins if str(node["target"]).rpartition(".")[2] == TIMEOUT]
-    if not limits:
-        return None
-    return sum(_duration_ms(arg) for node in limits for arg in node.get("args") or ())
+    durations_ms = [_duration_ms(arg) for node in limits for arg in node.get("args") or ()]
+    known_ms = [duration_ms for duration_ms in durations_ms if duration_ms is not None]
+    return sum(known_ms) if known_ms else None
 
 
-def _duration_ms(arg: Mapping[str, object]) -> int:
-    value = arg.get("value")
+def _duration_ms(arg: Mapping[str, object]) -> int | None:
+    """What an argument adds, None for one that is no unit of time or no literal integer."""
+    value, unit_ms = arg.get("value"), _UNITS_MS.get(str(arg.get("name")))
     number = value.get("value") if isinstance(value, Mapping) and value.get("type") == "Int" else value
-    return _UNITS_MS.get(str(arg.get("name")), 0) * number if type(number) is int else 0
+    return unit_ms * number if unit_ms is not None and type(number) is int else None

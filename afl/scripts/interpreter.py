@@ -73,14 +73,13 @@ class _Printed:
         text = (" " if sep is None else sep).join(map(str, values)) + ("\n" if end is None else end)
         if self._left <= 0:
             return
-        if len(text) * 4 > self._left:
-            written = text.encode("utf-8", "replace")
-            if len(written) > self._left:
-                text = written[: self._left].decode("utf-8", "ignore") + _CUT
-            self._left -= len(written)
+        # Half of a surrogate pair cannot be told as UTF-8: it is printed as a question mark.
+        written = text.encode("utf-8", "replace")
+        if len(written) > self._left:
+            self._parts.append(written[: self._left].decode("utf-8", "ignore") + _CUT)
         else:
-            self._left -= len(text.encode("utf-8", "replace"))
-        self._parts.append(text)
+            self._parts.append(written.decode())
+        self._left -= len(written)
 
     def text(self) -> str:
         return "".join(self._parts)

@@ -8,6 +8,7 @@ import pytest
 
 from afl.runtime.persistence import COMPLETED, RUNNING
 from afl_stream.embedded import Crash
+from afl_stream.messages import StepContinue
 from tests.scenarios.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
 from tests.scenarios.loop_harness import Deployment, Interruptions
 from tests.scenarios.script_desk import HANDLERS, ITEMS, PRESS, Presses, start_catalogue
@@ -28,6 +29,15 @@ POINTS = {
     "store.committed": 4,
     "outbox.published": 3,
 }
+
+#: A script after an answer.
+LATE = """
+namespace late {
+  event facet Ask(what: String) => (said: String)
+  facet Loud(item: String) => (text: String) script { result["text"] = params["item"].upper() }
+  workflow Say() => (text: String) andThen { a = Ask(what = "tea") l = Loud(item = a.said) yield Say(text = l.text) }
+}
+"""
 
 
 def assert_of_one_run_each(deployment: Deployment, workflow_id: str) -> None:
@@ -86,6 +96,31 @@ def test_whoever_takes_a_partition_over_runs_the_scripts_that_its_owner_left() -
     assert presses.runs[f"opened of {ITEMS}"] == 2
     assert_delivered(deployment, ["wf-1"])
     assert_of_one_run_each(deployment, "wf-1")
+
+
+def test_a_script_that_a_dead_evaluator_left_is_run_by_one_that_has_the_workflow_in_memory_from_before() -> None:
+    presses = Presses(holds=True)
+    deployment = Deployment(None, LATE, scripts=presses)
+    deployment.evaluator()
+    names = [deployment.id_in_partition(number) for number in (0, 1)]
+    for name in names:
+        deployment.client.start("late.Say", {}, workflow_id=name)
+    deployment.settle()
+    second = deployment.evaluator()
+    deployment.settle()
+    (number,) = second.partitions()
+    asked = deployment.step(names[number], "late.Ask")
+    deployment.send(StepContinue(step_id=asked.id, result={"said": "tea"}))
+    for _ in range(4):
+        deployment.round()
+    assert second.stats.scripts == 1
+    deployment.remove(second, killed=True)
+    presses.lying.clear()
+
+    presses.holds = False
+    deployment.settle()
+
+    assert deployment.workflow(names[number]).outputs == {"text": "text 2"}
 
 
 def test_an_end_that_comes_after_another_evaluator_has_applied_one_changes_nothing() -> None:

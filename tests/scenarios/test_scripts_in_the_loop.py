@@ -174,6 +174,26 @@ def test_the_end_of_a_script_of_a_cancelled_workflow_changes_nothing() -> None:
     assert evaluator.stats.scripts == 0
 
 
+def test_scripts_of_a_cancelled_workflow_that_have_not_begun_are_not_run() -> None:
+    presses = Presses(holds=True)
+    deployment = Deployment(None, PRESS, scripts=presses)
+    evaluator = deployment.evaluator()
+    start_catalogue(deployment, items=[f"item {number:03}" for number in range(500)])
+    deployment.round()
+    presses.end_first()
+    deployment.round()
+    begun = sum(presses.runs.values())
+    waiting = evaluator.stats.scripts - len(presses.lying)
+    deployment.send(CancelWorkflow(workflow_id="wf-1"))
+    deployment.round()
+    presses.release()
+    deployment.settle()
+
+    assert waiting > 400
+    assert sum(presses.runs.values()) == begun
+    assert evaluator.stats.scripts == 0
+
+
 def test_an_agent_gets_what_the_script_of_its_facet_added_to_the_payload() -> None:
     class Adding(Presses):
         def submit(self, code: str, params: Mapping[str, object]) -> Future[ScriptResult]:

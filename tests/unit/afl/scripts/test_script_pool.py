@@ -64,6 +64,12 @@ def test_printing_is_captured_and_bounded(pool: ScriptPool) -> None:
     assert len(printed.encode()) < 1100
 
 
+def test_half_of_a_surrogate_pair_is_printed_as_a_question_mark(pool: ScriptPool) -> None:
+    run = pool.run("print('a\\ud800b')\nresult['x'] = 1", {})
+
+    assert (run.printed, run.result) == ("a?b\n", {"x": 1})
+
+
 def test_a_failed_script_tells_what_it_printed_and_the_line(pool: ScriptPool) -> None:
     failure = _failure(pool, "print('so far')\n\nparams['missing']")
 

@@ -303,6 +303,19 @@ def test_an_event_has_the_deadline_that_its_time_limit_gives(signature: str, cal
     assert engine.step("e").document.deadline_ms == (None if limit_ms is None else 1_000 + limit_ms)
 
 
+@pytest.mark.parametrize("limit", ["Timeout()", "Timeout(seconds = $.s)", "Timeout(seconds = -5)", "Timeout(name = 5)"])
+def test_a_time_limit_without_a_literal_number_is_none(limit: str) -> None:
+    engine = Engine(
+        f"""
+        facet Timeout(seconds: Int = 0, name: Int = 0)
+        event facet E(x: Int) => (r: Json)
+        workflow W(s: Int = 5) => (r: Json) andThen {{ e = E(x = 1) with {limit} }}"""
+    )
+    engine.start()
+
+    assert engine.step("e").document.deadline_ms is None
+
+
 # --- prompts ---------------------------------------------------------------------------------------------------------
 
 
