@@ -38,10 +38,21 @@ def points_of(*families: str) -> list[str]:
 EVALUATOR_POINTS = points_of("control", "outbox", "store")
 AGENT_POINTS = points_of("agent")
 AUDIT_POINTS = points_of("audit")
+SCRIPT_POINTS = points_of("scripts")
+
+STAMPS = """
+namespace stamps {
+  workflow Stamp(n: Long) => (text: String) script {
+    result["size"] = "big" if params["n"] > 1 else "small"
+  } andThen script {
+    result["text"] = "%d is %s" % (params["n"], params["size"])
+  }
+}
+"""
 
 
 def test_every_point_of_the_sources_belongs_to_a_party_here_or_to_the_embedded_transport() -> None:
-    assert probed() == {*EVALUATOR_POINTS, *AGENT_POINTS, *AUDIT_POINTS, *FAULT_POINTS}
+    assert probed() == {*EVALUATOR_POINTS, *SCRIPT_POINTS, *AGENT_POINTS, *AUDIT_POINTS, *FAULT_POINTS}
 
 
 def assert_done(deployment: KafkaDeployment, orders: list[str]) -> None:
@@ -98,6 +109,23 @@ def test_an_evaluator_killed_at_a_later_pass_is_followed_by_one_that_loses_nothi
     deployment.evaluator()
 
     assert_done(deployment, orders)
+
+
+@pytest.mark.parametrize("point", quick_first(SCRIPT_POINTS, {"scripts.submitted"}))
+def test_an_evaluator_killed_while_a_script_runs_is_followed_by_one_that_runs_it_again(
+    point: str, deployments: Deployments
+) -> None:
+    deployment = deployments(STAMPS, settings={"AFL_EVALUATOR_ALLOW_SCRIPTS": "true"})
+    run = deployment.client.start("stamps.Stamp", {"n": 3}, workflow_id="stamp-1")
+
+    deployment.evaluator(point).when_dead()
+    assert_no_offset_past_its_effect(deployment)
+    deployment.evaluator()
+    deployment.finish([run])
+
+    row = deployment.store.load_workflow(run)
+    assert row is not None
+    assert (row.error, row.outputs) == (None, {"text": "3 is big"})
 
 
 def kill_an_agent(deployment: KafkaDeployment, point: str, passes: int) -> None:

@@ -26,7 +26,14 @@ class Demo:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "examples.licence_audit.on_kafka"],
                 cwd=folder,
-                env={**os.environ, "AFL_KAFKA_BOOTSTRAP": bootstrap, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+                # A table as wide as its longest licence, so that none is broken into lines.
+                env={
+                    **os.environ,
+                    "AFL_KAFKA_BOOTSTRAP": bootstrap,
+                    "PYTHONPATH": str(ROOT),
+                    "PYTHONUNBUFFERED": "1",
+                    "COLUMNS": "200",
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=subprocess.STDOUT,
