@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from afl.compiled import CompiledProgram, ProgramError, near_names
 from afl_stream.codec import Codec
-from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, Unreadable
+from afl_stream.errors import NewerFormat, StreamError, Unreadable
 from afl_stream.headers import headers_for
 from afl_stream.messages import Message, ProgramDefinition, ProgramPointer, name_key
-from afl_stream.topic_log import TopicLog
-from afl_stream.transport import REFUSALS, Producer, Transport, TransportError, produce_acknowledged
+from afl_stream.topic_log import TopicLog, waited_for
+from afl_stream.transport import Producer, Transport, produce_acknowledged
 
 #: Programs kept in memory, read again from the topic when they are asked for after that.
 _PROGRAMS_KEPT = 256
@@ -118,9 +118,5 @@ def deploy(program: CompiledProgram, producer: Producer, codec: Codec, topic: st
 
 def _send(producer: Producer, codec: Codec, topic: str, key: str, message: Message, timeout_s: float) -> None:
     value, headers = codec.encode(message, topic), headers_for(message, source=SOURCE)
-    try:
+    with waited_for(key):
         produce_acknowledged(producer, topic, value, key=key.encode(), headers=headers, timeout_s=timeout_s)
-    except REFUSALS:
-        raise
-    except TransportError as error:
-        raise SchemaUnavailable(key, str(error)) from error

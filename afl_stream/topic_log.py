@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Final
 
@@ -22,6 +24,18 @@ DEFAULT_TIMEOUT_S: Final = 10.0
 READ_RECORDS: Final = 500
 
 
+@contextmanager
+def waited_for(what: str) -> Iterator[None]:
+    """Have what the transport raises inside tell that `what` is away for now: SchemaUnavailable. REFUSALS stay as they
+    are, because no waiting mends them."""
+    try:
+        yield
+    except REFUSALS:
+        raise
+    except TransportError as error:
+        raise SchemaUnavailable(what, str(error)) from error
+
+
 class TopicLog:
     """All partitions of one topic, as a log; keeps the SchemaLog port. Producer and reader open when first needed.
 
@@ -39,27 +53,19 @@ class TopicLog:
 
     def append(self, key: bytes, value: bytes) -> None:
         """Append a record and return when it is acknowledged. Raises SchemaUnavailable, and REFUSALS as they are."""
-        with self._lock:
-            try:
-                if self._producer is None:
-                    self._producer = self._transport.producer()
-                produce_acknowledged(self._producer, self._topic, value, key=key, timeout_s=self._timeout_s)
-            except REFUSALS:
-                raise
-            except TransportError as error:
-                raise SchemaUnavailable(self._topic, str(error)) from error
+        with self._lock, waited_for(self._topic):
+            if self._producer is None:
+                self._producer = self._transport.producer()
+            produce_acknowledged(self._producer, self._topic, value, key=key, timeout_s=self._timeout_s)
 
     def read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
         """Return what was appended since the last call, up to the end as it is now. Raises as `append` does."""
-        with self._lock:
+        with self._lock, waited_for(self._topic):
             try:
                 return self._read_to_end()
-            except REFUSALS:
+            except TransportError:
                 self._forget_reader()
                 raise
-            except TransportError as error:
-                self._forget_reader()
-                raise SchemaUnavailable(self._topic, str(error)) from error
 
     def close(self) -> None:
         """Release what was opened."""

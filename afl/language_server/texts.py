@@ -43,10 +43,6 @@ class Text:
         end = self._starts[number + 1] - 1 if number + 1 < len(self._starts) else len(self.content)
         return self.content[self._starts[number] : end]
 
-    @property
-    def line_count(self) -> int:
-        return len(self._starts)
-
     # -- the editor's positions ---------------------------------------------------------------------------------------
 
     def offset(self, position: lsp.Position) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
+from afl.runtime.handlers.blocks import all_have_ended
 from afl.runtime.handlers.branching import begin_foreach, begin_when
 from afl.runtime.notices import Cause, watch, watch_for_yields
 from afl.runtime.plan import BlockPlan
@@ -36,11 +37,7 @@ class BlockExecutionContinueHandler(StateHandler):
         plan = step.plan
         assert plan is not None
         if plan.splits and step.block is None:
-            if step.blocks_open:
-                return False
-            if step.failed is not None:
-                raise Cause(step.failed)
-            return True
+            return all_have_ended(execution, step)
         frame = step.frame
         assert frame is not None
         if step.failed is not None:

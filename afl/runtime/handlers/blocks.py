@@ -8,6 +8,15 @@ from afl.runtime.notices import Cause
 from afl.runtime.records import StepRecord
 
 
+def all_have_ended(execution: Execution, step: StepRecord) -> bool:
+    """Whether all that a step waits for inside has ended. Raises Cause, when it has, for what failed of it."""
+    if step.blocks_open:
+        return False
+    if step.failed is not None:
+        raise Cause(step.failed)
+    return True
+
+
 class MixinBlocksBeginHandler(StateHandler):
     """Make a step for each mixin of the facet's signature that has an alias."""
 
@@ -23,13 +32,7 @@ class MixinBlocksBeginHandler(StateHandler):
 class MixinBlocksContinueHandler(StateHandler):
     """Wait until every mixin has ended. One that failed makes the step fail, after the others have finished."""
 
-    @staticmethod
-    def work(execution: Execution, step: StepRecord) -> bool:
-        if step.blocks_open:
-            return False
-        if step.failed is not None:
-            raise Cause(step.failed)
-        return True
+    work = staticmethod(all_have_ended)
 
 
 class MixinBlocksEndHandler(StateHandler):
@@ -52,13 +55,7 @@ class StatementBlocksBeginHandler(StateHandler):
 class StatementBlocksContinueHandler(StateHandler):
     """Wait until every block has ended. One that failed makes the step fail, after the others have finished."""
 
-    @staticmethod
-    def work(execution: Execution, step: StepRecord) -> bool:
-        if step.blocks_open:
-            return False
-        if step.failed is not None:
-            raise Cause(step.failed)
-        return True
+    work = staticmethod(all_have_ended)
 
 
 class StatementBlocksEndHandler(StateHandler):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
-from afl.runtime.notices import Cause
+from afl.runtime.handlers.blocks import all_have_ended
 from afl.runtime.records import StepRecord
 
 
@@ -23,13 +23,7 @@ class CatchBeginHandler(StateHandler):
 class CatchContinueHandler(StateHandler):
     """Wait until the catch has ended. When it fails, the step fails with its error."""
 
-    @staticmethod
-    def work(execution: Execution, step: StepRecord) -> bool:
-        if step.blocks_open:
-            return False
-        if step.failed is not None:
-            raise Cause(step.failed)
-        return True
+    work = staticmethod(all_have_ended)
 
 
 class CatchEndHandler(StateHandler):
