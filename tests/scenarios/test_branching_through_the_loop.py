@@ -52,6 +52,28 @@ def documents(steps: list[StepDocument]) -> list[StepDocument]:
     return [step._replace(revision=0, created_at_ms=0) for step in steps]
 
 
+def assert_the_loop_agrees(deployment: Deployment, tree: Node, seed: int) -> None:
+    """What the loop stores of a program and the answers to its events is what execute and resume store of them."""
+    program, workflow_id = CompiledProgram(tree), f"wf-{seed}"
+    answers, expected, steps = play(tree, seed)
+    deployment.client.apply_topics([program])
+    deployment.client.deploy(program)
+
+    deployment.client.start("n.W", {}, workflow_id=workflow_id)
+    deployment.settle()
+    for step_id, message in answers:
+        if message is None:
+            deployment.send(StepContinue(step_id=step_id, result={"r": [step_id]}))
+        else:
+            deployment.send(StepFailed(step_id=step_id, error=FailureReason(type="Broken", message=message)))
+    deployment.settle()
+
+    row = deployment.workflow(workflow_id)
+    assert (row.status, row.outputs, row.error) == (expected.status, expected.outputs, expected.error), f"seed {seed}"
+    assert row.iterations == expected.iterations, f"seed {seed}"
+    assert documents(deployment.steps(workflow_id)) == documents(steps), f"seed {seed}"
+
+
 @pytest.mark.parametrize("batch_records", [1, 500])
 def test_the_loop_and_the_evaluator_agree_on_every_step(batch_records: int) -> None:
     deployment = Deployment(None, evaluator=EvaluatorSettings(batch_records=batch_records))
@@ -59,28 +81,7 @@ def test_the_loop_and_the_evaluator_agree_on_every_step(batch_records: int) -> N
     deployment.settle()
     for seed in _SEEDS:
         tree = in_namespace(branching_program(seed))
-        program, workflow_id = CompiledProgram(tree), f"wf-{seed}"
-        answers, expected, steps = play(tree, seed)
-        deployment.client.apply_topics([program])
-        deployment.client.deploy(program)
-
-        deployment.client.start("n.W", {}, workflow_id=workflow_id)
-        deployment.settle()
-        for step_id, message in answers:
-            if message is None:
-                deployment.send(StepContinue(step_id=step_id, result={"r": [step_id]}))
-            else:
-                deployment.send(StepFailed(step_id=step_id, error=FailureReason(type="Broken", message=message)))
-        deployment.settle()
-
-        row = deployment.workflow(workflow_id)
-        assert (row.status, row.outputs, row.error, row.iterations) == (
-            expected.status,
-            expected.outputs,
-            expected.error,
-            expected.iterations,
-        ), f"seed {seed}"
-        assert documents(deployment.steps(workflow_id)) == documents(steps), f"seed {seed}"
+        assert_the_loop_agrees(deployment, tree, seed)
 
 
 def test_telemetry_changes_nothing_that_is_stored() -> None:

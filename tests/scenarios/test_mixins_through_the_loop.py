@@ -15,7 +15,7 @@ from afl.runtime.persistence import StepDocument, WorkflowRow
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import Value
 from afl_stream.config import EvaluatorSettings
-from afl_stream.messages import FailureReason, StepContinue, StepFailed
+from afl_stream.messages import StepContinue
 from tests.scenarios import test_branching_through_the_loop as branching
 from tests.scenarios.loop_harness import START_MS, Deployment
 from tests.unit.runtime.engine.mixed_programs import mixed_program
@@ -149,20 +149,4 @@ def test_random_programs_of_mixins_leave_the_same_steps_behind_in_the_loop() -> 
     deployment.settle()
     for seed in range(20):
         tree = branching.in_namespace(mixed_program(seed))
-        program, workflow_id = CompiledProgram(tree), f"wf-{seed}"
-        answers, expected, steps = branching.play(tree, seed)
-        deployment.client.apply_topics([program])
-        deployment.client.deploy(program)
-
-        deployment.client.start("n.W", {}, workflow_id=workflow_id)
-        deployment.settle()
-        for step_id, message in answers:
-            if message is None:
-                deployment.send(StepContinue(step_id=step_id, result={"r": [step_id]}))
-            else:
-                deployment.send(StepFailed(step_id=step_id, error=FailureReason(type="Broken", message=message)))
-        deployment.settle()
-
-        row = deployment.workflow(workflow_id)
-        assert (row.status, row.outputs, row.error) == (expected.status, expected.outputs, expected.error), seed
-        assert documents(deployment.steps(workflow_id)) == documents(steps), f"seed {seed}"
+        branching.assert_the_loop_agrees(deployment, tree, seed)
