@@ -29,6 +29,7 @@ from afl.runtime.persistence import (
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import AttributeValue, ObjectType, StepId, WorkflowId
+from tests.contract.lease_contract import LeaseContract
 from tests.contract.store_rows import (
     WholeStore,
     change,
@@ -43,7 +44,7 @@ from tests.contract.store_rows import (
 )
 
 
-class PublicFaceContract:
+class PublicFaceContract(LeaseContract):
     """What every store must do: the users' face."""
 
     def test_it_is_a_persistence_api(self, store: WholeStore) -> None:

@@ -27,6 +27,7 @@ from afl.runtime.persistence import (
     Position,
     StepDocument,
     Store,
+    TaskStore,
     WorkflowChange,
     WorkflowRow,
 )
@@ -37,7 +38,7 @@ from afl.runtime.types import ObjectType, Value, WorkflowId
 CONTROL_0 = Position("cluster", "afl.control", 0)
 
 
-class WholeStore(Store, PersistenceAPI, Protocol):
+class WholeStore(Store, PersistenceAPI, TaskStore, Protocol):
     """Both faces of a store, and the methods that pollers, runners and tests use besides."""
 
     def get_all_steps(self) -> list[StepDefinition]: ...

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from pymongo import MongoClient
 
 from afl.config import MongoDBConfig
 from tests.integration.kafka_deployment import Deployments
-from tests.integration.mongodb import server_of_the_run
+from tests.integration.mongodb import a_database, server_of_the_run
 from tests.integration.processes import Processes
 from tests.integration.requirements import missing
 from tests.integration.shared_broker import BrokerOfTheRun
@@ -66,13 +65,36 @@ def mongodb_url(
         yield url
 
 
+@pytest.fixture(scope="session")
+def standalone_mongodb_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a MongoDB of ours that is no replica set: it has no transactions."""
+    is_worker = hasattr(request.config, "workerinput")
+    folder = tmp_path_factory.getbasetemp()
+    shared = (folder.parent if is_worker else folder) / "standalone-mongodb-of-the-run"
+    with server_of_the_run(shared, os.getppid() if is_worker else os.getpid(), standalone=True) as url:
+        yield url
+
+
 @pytest.fixture
 def mongodb(mongodb_url: str) -> Iterator[MongoDBConfig]:
     """A database that no other test has; it is dropped after the test."""
-    config = MongoDBConfig(url=mongodb_url, database=f"t{uuid.uuid4().hex[:12]}")
-    yield config
-    with MongoClient[dict[str, object]](config.connection_string()) as client:
-        client.drop_database(config.database)
+    with a_database(mongodb_url) as config:
+        yield config
+
+
+@pytest.fixture
+def standalone_mongodb(standalone_mongodb_url: str) -> Iterator[MongoDBConfig]:
+    """A database of the test's own, on a server that has no transactions."""
+    with a_database(standalone_mongodb_url) as config:
+        yield config
+
+
+@pytest.fixture(params=["replica set", "standalone"])
+def mongodb_of_either_kind(request: pytest.FixtureRequest) -> Iterator[MongoDBConfig]:
+    """A database of the test's own, on a replica set and on a standalone server."""
+    fixture = "mongodb_url" if request.param == "replica set" else "standalone_mongodb_url"
+    with a_database(request.getfixturevalue(fixture)) as config:
+        yield config
 
 
 @pytest.fixture

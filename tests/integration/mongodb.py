@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import itertools
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pymongo import MongoClient
+
+from afl.config import MongoDBConfig
 from tests.integration.requirements import missing
 from tools.kafka.jars import locked
 from tools.mongodb import NotInstalled, Server
 
 
 @contextmanager
-def server_of_the_run(folder: Path, guardian_pid: int | None) -> Iterator[str]:
+def server_of_the_run(folder: Path, guardian_pid: int | None, *, standalone: bool = False) -> Iterator[str]:
     """The url of the server of this run: the first worker to ask starts it, the last one out stops it."""
     folder.mkdir(parents=True, exist_ok=True)
     users = folder / "users"
     users.mkdir(exist_ok=True)
     own = users / str(os.getpid())
     with locked(folder / "lock"):
-        server = _running(folder) or _started(folder, guardian_pid)
+        server = _running(folder) or _started(folder, guardian_pid, standalone)
         own.touch()
     try:
         yield server.url
@@ -32,13 +36,23 @@ def server_of_the_run(folder: Path, guardian_pid: int | None) -> Iterator[str]:
                 server.stop()
 
 
+@contextmanager
+def a_database(url: str) -> Iterator[MongoDBConfig]:
+    """A database that no other test has; it is dropped at the end."""
+    config = MongoDBConfig(url=url, database=f"t{uuid.uuid4().hex[:12]}")
+    yield config
+    with MongoClient[dict[str, object]](config.connection_string()) as client:
+        client.drop_database(config.database)
+
+
 def _running(folder: Path) -> Server | None:
     return next((server for data in sorted(folder.glob("server-*")) if (server := Server.attach(data))), None)
 
 
-def _started(folder: Path, guardian_pid: int | None) -> Server:
+def _started(folder: Path, guardian_pid: int | None, standalone: bool) -> Server:
     unused = (folder / f"server-{number}" for number in itertools.count(1))
     try:
-        return Server.start(next(path for path in unused if not path.exists()), guardian_pid=guardian_pid)
+        free = next(path for path in unused if not path.exists())
+        return Server.start(free, guardian_pid=guardian_pid, standalone=standalone)
     except NotInstalled as error:
         missing(f"no MongoDB: AFL_MONGODB_URL is not set; {error}")

@@ -46,8 +46,10 @@ class Server:
         return self._process.pid
 
     @classmethod
-    def start(cls, folder: Path, *, guardian_pid: int | None = None) -> Server:
+    def start(cls, folder: Path, *, guardian_pid: int | None = None, standalone: bool = False) -> Server:
         """Start a server with its data below `folder`; it dies with the guardian, where there is one.
+
+        It is a replica set of one node, or, `standalone`, a server without transactions.
 
         Raises NotInstalled, ServerDidNotStart.
         """
@@ -62,6 +64,7 @@ class Server:
         (port,) = free_ports(1)
         command = [str(program), "--config", str(settings), "--host", HOST, "--port", str(port)]
         command += ["--storage-path", str(folder / "data"), "--cache-size", "128M", "--log-level", "WARNING"]
+        command += ["--standalone"] if standalone else []
         process = Process.start(command, log_path=log, guardian_pid=guardian_pid)
         _wait(process, port, log)
         server = cls(folder, process.pid, port)

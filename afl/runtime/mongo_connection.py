@@ -1,0 +1,242 @@
+"""The connection of a MongoDB store: opened, recognised as ours or refused, and speaking when something fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final, cast
+
+from pymongo import ASCENDING, IndexModel, MongoClient
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+from pymongo.errors import DuplicateKeyError, InvalidOperation, InvalidURI, PyMongoError
+from pymongo.read_concern import ReadConcern
+from pymongo.uri_parser import parse_uri
+from pymongo.write_concern import WriteConcern
+
+from afl.runtime.documents import VERSIONS
+from afl.runtime.errors import ForeignStore, StoreMissing, StoreUnavailable
+from afl.runtime.mongo_documents import PARKED, STEPS, STORE, TASKS, WORKFLOWS
+from afl.runtime.mongo_writes import Command
+from afl.runtime.public_store import RUNNING_TASK_INDEX
+
+#: Version of the collections. Raise it with every change; the version before is still read.
+FORMAT: Final = 1
+
+DEFAULT_URL: Final = "mongodb://localhost:27017"
+DEFAULT_DATABASE: Final = "afl"
+
+#: Wire version of MongoDB 8.0, the first that writes several collections in one command (bulkWrite).
+_OLDEST_WIRE_VERSION: Final = 25
+_DUPLICATE_KEY: Final = 11000
+
+#: On the disk of a majority, when a call returns.
+_DURABLE: Final = WriteConcern("majority", j=True)
+
+_INDEXES: Final[Mapping[str, Sequence[IndexModel]]] = {
+    WORKFLOWS: [
+        IndexModel([("created_at_ms", ASCENDING), ("_id", ASCENDING)], name="workflow_newest"),
+        IndexModel(
+            [("created_at_ms", ASCENDING), ("_id", ASCENDING)],
+            name="workflow_runnable",
+            partialFilterExpression={"runnable": True},
+        ),
+    ],
+    STEPS: [
+        IndexModel([("workflow_id", ASCENDING), ("number", ASCENDING)], name="step_workflow"),
+        IndexModel([("state", ASCENDING)], name="step_state"),
+        IndexModel([("workflow_id", ASCENDING)], name="step_by_hand", partialFilterExpression={"by_hand": True}),
+    ],
+    PARKED: [
+        IndexModel([("step_id", ASCENDING)], name="parked_step"),
+        IndexModel([("workflow_id", ASCENDING)], name="parked_workflow"),
+        IndexModel([("expires_at_ms", ASCENDING)], name="parked_expiry"),
+    ],
+    TASKS: [
+        IndexModel(
+            [("step_id", ASCENDING)],
+            name=RUNNING_TASK_INDEX,
+            unique=True,
+            # Tasks without a step may run beside each other.
+            partialFilterExpression={"state": "running", "step_id": {"$gt": ""}},
+        ),
+        IndexModel(
+            [("task_list_name", ASCENDING), ("name", ASCENDING), ("created", ASCENDING), ("arrival", ASCENDING)],
+            name="tasks_pending",
+            partialFilterExpression={"state": "pending"},
+        ),
+        IndexModel([("lease_expires", ASCENDING)], name="tasks_running", partialFilterExpression={"state": "running"}),
+    ],
+    "logs": [IndexModel([("runner_id", ASCENDING)], name="logs_runner")],
+}
+
+
+class BulkRefused(Exception):
+    """An operation of a command was refused for a key that is there already. `index` says which one of the command."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(f"operation {index}")
+        self.index = index
+
+
+class Connection:
+    """
+    A database of a MongoDB server that holds one store.
+
+    Raises StoreUnavailable (not reachable, not permitted, older than MongoDB 8.0, no store there and `create` false)
+    and ForeignStore (the store of another prefix or format).
+    """
+
+    def __init__(
+        self,
+        url: str,
+        database: str,
+        prefix: str,
+        *,
+        create: bool,
+        create_indexes: bool,
+        client: MongoClient[dict[str, Any]] | None,
+        timeout_s: float,
+    ) -> None:
+        self._closed = False
+        self._owns_client = client is None
+        self.name = f"{_without_person(url)}/{database}" if client is None else database
+        try:
+            # Dates come as they are; whoever compares them lets the server do it.
+            self._client = client or MongoClient[dict[str, Any]](url, serverSelectionTimeoutMS=int(timeout_s * 1000))
+        except (InvalidURI, PyMongoError, ValueError) as error:
+            raise StoreUnavailable(path=self.name, reason=str(error)) from error
+        self._database_name = database
+        try:
+            with self.speaking():
+                #: Whether the server has transactions: as a member of a replica set, or as the router of a cluster.
+                self.has_transactions = self._recognise()
+                concern = ReadConcern("majority") if self.has_transactions else ReadConcern()
+                self._database = self._client.get_database(database, read_concern=concern, write_concern=_DURABLE)
+                self._check_identity(prefix, create)
+                if create_indexes:
+                    for collection, indexes in _INDEXES.items():
+                        self.collection(collection).create_indexes(list(indexes))
+        except BaseException:
+            if self._owns_client:
+                self._client.close()
+            raise
+
+    def collection(self, name: str) -> Collection[dict[str, Any]]:
+        """Return a collection. StoreUnavailable when the connection is closed."""
+        if self._closed:
+            raise StoreUnavailable(path=self.name, reason="it has been closed")
+        return self._database[name]
+
+    @contextmanager
+    def speaking(self) -> Iterator[None]:
+        """Turn errors of the client into StoreUnavailable."""
+        try:
+            yield
+        except (PyMongoError, InvalidOperation) as error:
+            reason = str(error).partition(", Timeout:")[0].partition(", full error:")[0]
+            raise StoreUnavailable(path=self.name, reason=reason) from error
+
+    def transaction(self) -> ClientSession:
+        """Return a session in which a transaction has begun. It ends with its `with` block."""
+        if self._closed:
+            raise StoreUnavailable(path=self.name, reason="it has been closed")
+        session = self._client.start_session()
+        session.start_transaction(read_concern=ReadConcern(), write_concern=_DURABLE)
+        return session
+
+    def bulk_write(
+        self, operations: list[Command], namespaces: Sequence[str], session: ClientSession | None = None
+    ) -> int:
+        """
+        Send operations as one command, in order; return how many documents its updates found or made.
+
+        `namespaces` are the collections that operations name by place. Raises BulkRefused for a key that is there
+        already, and pymongo's errors.
+        """
+        if self._closed:
+            raise StoreUnavailable(path=self.name, reason="it has been closed")
+        command: dict[str, Any] = {
+            "bulkWrite": 1,
+            "ops": operations,
+            "nsInfo": [{"ns": f"{self._database_name}.{name}"} for name in namespaces],
+            "ordered": True,
+            "errorsOnly": True,
+        }
+        if session is None:
+            command["writeConcern"] = _DURABLE.document
+        answer = self._client.admin.command(command, session=session)
+        if answer["nErrors"]:
+            error = answer["cursor"]["firstBatch"][0]
+            if error["code"] == _DUPLICATE_KEY:
+                raise BulkRefused(error["idx"])
+            raise StoreUnavailable(path=self.name, reason=error["errmsg"])
+        return cast(int, answer["nMatched"] + answer["nUpserted"])
+
+    def close(self) -> None:
+        """Close it. Calls after that raise StoreUnavailable."""
+        self._closed = True
+        if self._owns_client:
+            self._client.close()
+
+    def drop(self) -> None:
+        """Delete the database with all that is in it."""
+        with self.speaking():
+            self._client.drop_database(self._database_name)
+
+    def _recognise(self) -> bool:
+        hello = self._client.admin.command("hello")
+        if hello["maxWireVersion"] < _OLDEST_WIRE_VERSION:
+            version = self._client.server_info().get("version", "unknown")
+            raise StoreUnavailable(path=self.name, reason=f"the server is MongoDB {version}, wanted 8.0 or newer")
+        return "setName" in hello or hello.get("msg") == "isdbgrid"
+
+    def _check_identity(self, prefix: str, create: bool) -> None:
+        store = self.collection(STORE)
+        found = store.find_one({"_id": "identity"})
+        if found is None:
+            if not create:
+                raise StoreMissing(path=self.name, reason="there is no store in this database")
+            mine: dict[str, Any] = {"prefix": prefix, "versions": VERSIONS, "format": FORMAT}
+            # Whose store it is comes last: where that stands, the rest is there.
+            self._make("outbox", {"sequence": 0})
+            self._make("head", {"number": 0, "pending": None, "beats": 0})
+            self._make("lock", {"holder": None})
+            self._make("identity", mine)
+            found = store.find_one({"_id": "identity"}) or mine
+        if not FORMAT - 1 <= found["format"] <= FORMAT:
+            raise ForeignStore(
+                path=self.name, found=f"a workflow store of format {found['format']}", expected=f"format {FORMAT}"
+            )
+        if found["prefix"] != prefix:
+            raise ForeignStore(
+                path=self.name,
+                found=f"the store of topic prefix {found['prefix']!r}",
+                expected=f"that of prefix {prefix!r}",
+            )
+
+    def _make(self, document_id: str, values: dict[str, Any]) -> None:
+        # Another process may be faster: what it wrote stays.
+        with suppress(DuplicateKeyError):
+            self.collection(STORE).update_one({"_id": document_id}, {"$setOnInsert": values}, upsert=True)
+
+
+def database_of(url: str) -> str:
+    """Return the database that an url names, else the default. StoreUnavailable when it is no url of MongoDB."""
+    try:
+        # An address of a service record is looked up when it is connected to.
+        return parse_uri(url)["database"] or DEFAULT_DATABASE if url.startswith("mongodb://") else _path_of(url)
+    except (PyMongoError, ValueError) as error:
+        raise StoreUnavailable(path=_without_person(url), reason=str(error)) from error
+
+
+def _path_of(url: str) -> str:
+    _, _, rest = url.partition("://")
+    return rest.partition("?")[0].partition("/")[2] or DEFAULT_DATABASE
+
+
+def _without_person(url: str) -> str:
+    """Return an url's scheme and hosts: who asks, and how, is nobody's business."""
+    scheme, mark, rest = url.partition("://")
+    hosts = rest.partition("?")[0].partition("/")[0].rpartition("@")[2]
+    return f"{scheme}{mark}{hosts}"

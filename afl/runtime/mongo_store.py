@@ -1,0 +1,399 @@
+"""The store in a MongoDB database: durable, shared by processes on many machines. pymongo stays in this adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol, TypeVar, cast
+
+from pymongo import ASCENDING, DESCENDING, MongoClient, ReturnDocument
+from pymongo.collection import Collection
+from pymongo.errors import DuplicateKeyError
+
+from afl.runtime.clock import Clock, SystemClock
+from afl.runtime.documents import DAMAGE
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.errors import StoreCorrupt, WorkflowConflict
+from afl.runtime.mongo_commits import (
+    COMMIT_TIMEOUT_S,
+    LEASE_MS,
+    Commits,
+    DocumentCommits,
+    TransactionCommits,
+)
+from afl.runtime.mongo_connection import DEFAULT_URL, Connection, database_of
+from afl.runtime.mongo_documents import (
+    COLLECTION_OF,
+    OUTBOX,
+    PARKED,
+    POSITIONS,
+    PROGRAMS,
+    STEPS,
+    STORE,
+    WORKFLOWS,
+    Document,
+    arrival,
+    entity_id,
+    entity_of,
+    entity_values,
+    kept_step,
+    outbox_record,
+    parked_record,
+    position_of,
+    step_document,
+    workflow_row,
+)
+from afl.runtime.mongo_lock import StoreLock
+from afl.runtime.mongo_refusals import second_running
+from afl.runtime.mongo_tasks import BY_ARRIVAL, MongoTasks
+from afl.runtime.mongo_writes import Writes
+from afl.runtime.persistence import (
+    Batch,
+    IterationChanges,
+    ParkedRecord,
+    Position,
+    StepDocument,
+    StoredOutboxRecord,
+    WorkflowRow,
+)
+from afl.runtime.public_store import ENTITY_TABLES, KeptStep, PublicRows, PublicStore
+from afl.runtime.store_checks import check_changes
+from afl.runtime.stored_text import key_of, text_of
+
+E = TypeVar("E")
+
+_BY_CREATION = [("number", ASCENDING)]
+
+
+class DatabaseConfig(Protocol):
+    """Where a database is; `afl.config.MongoDBConfig` is one."""
+
+    @property
+    def database(self) -> str: ...
+    def connection_string(self) -> str: ...
+
+
+class MongoStore(MongoTasks, PublicStore):
+    """
+    A store in one database of a MongoDB server, 8.0 or newer.
+
+    On a replica set, one of a single node too, a commit is one transaction and needs two commands, and one more for
+    outbox records. On a standalone server it is a commit document that is applied after it is written; see
+    `mongo_commits`. Either way it is on disk, of a majority, when it returns, and whoever was second with a workflow
+    conflicts. Any number of threads and processes may share a database.
+
+    `database_name` may stand in the connection string; `prefix` is the topic prefix that the store belongs to. A
+    client that is given is used and not closed. `commit_lease_ms` is how long a commit document is its writer's own.
+
+    Raises when opened StoreUnavailable and ForeignStore, which name the server without its user. Any call may raise
+    StoreUnavailable (not reachable, not permitted) and StoreCorrupt.
+    """
+
+    def __init__(
+        self,
+        connection_string: str = "",
+        database_name: str = "",
+        create_indexes: bool = True,
+        client: MongoClient[dict[str, Any]] | None = None,
+        *,
+        prefix: str = "afl.",
+        create: bool = True,
+        clock: Clock | None = None,
+        timeout_s: float = 30.0,
+        commit_lease_ms: int = LEASE_MS,
+        probe: Callable[[str], None] = lambda step: None,
+    ) -> None:
+        url = connection_string or DEFAULT_URL
+        self._prefix = prefix
+        self._clock = clock or SystemClock()
+        self._mongo = Connection(
+            url,
+            database_name or database_of(url),
+            prefix,
+            create=create,
+            create_indexes=create_indexes,
+            client=client,
+            timeout_s=timeout_s,
+        )
+        self._lock = StoreLock(self._mongo, COMMIT_TIMEOUT_S)
+        self._commits: Commits
+        if self._mongo.has_transactions:
+            self._commits = TransactionCommits(self._mongo, probe, COMMIT_TIMEOUT_S)
+        else:
+            documents = DocumentCommits(self._mongo, probe, COMMIT_TIMEOUT_S, commit_lease_ms)
+            self._commits = documents
+            try:
+                with self._mongo.speaking():
+                    documents.open()
+            except BaseException:
+                self._mongo.close()
+                raise
+
+    @classmethod
+    def from_config(cls, config: DatabaseConfig, *, prefix: str = "afl.", clock: Clock | None = None) -> MongoStore:
+        """Open the store in the database that a configuration names."""
+        return cls(config.connection_string(), config.database, prefix=prefix, clock=clock)
+
+    # The engine's face.
+
+    def commit_batch(self, batch: Batch) -> int:
+        """
+        Write all of the batch; see `Store`. In this order:
+          1. encode everything: a value that can't be stored costs the server nothing,
+          2. take numbers for the outbox records,
+          3. write and commit, as `TransactionCommits` or `DocumentCommits` says.
+
+        A crash between 2 and 3, and a batch that is refused, leave numbers that no record has; none comes twice.
+        """
+        check_changes(batch.changes)
+        writes = Writes.of_batch(batch)
+        with self._mongo.speaking():
+            first_sequence = self._numbers(len(batch.outbox))
+            if writes.is_something:
+                self._commits.write(writes, first_sequence)
+        return first_sequence
+
+    def _numbers(self, count: int) -> int:
+        """Take that many numbers for outbox records and return the first; 0 for none."""
+        if not count:
+            return 0
+        counter = self._mongo.collection(STORE).find_one_and_update(
+            {"_id": "outbox"}, {"$inc": {"sequence": count}}, return_document=ReturnDocument.AFTER
+        )
+        # It was made with the store.
+        return cast(dict[str, int], counter)["sequence"] - count + 1
+
+    def load_workflow(self, workflow_id: str) -> WorkflowRow | None:
+        """Return the workflow's row."""
+        with self._reading(WORKFLOWS) as workflows:
+            found = workflows.find_one({"_id": key_of(workflow_id)})
+        return None if found is None else self._workflow(found)
+
+    def load_steps(self, workflow_id: str, *, newer_than: int = 0) -> list[StepDocument]:
+        """Return the workflow's steps in order of creation; with `newer_than`, those of later revisions only."""
+        wanted: dict[str, object] = {"workflow_id": key_of(workflow_id)}
+        if newer_than:
+            wanted["revision"] = {"$gt": newer_than}
+        with self._reading(STEPS) as steps:
+            found = list(steps.find(wanted, {"notes": 0}).sort(_BY_CREATION))
+        return [self._decoded(step_document, document, "step") for document in found]
+
+    def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
+        """Return the current revision of each; unknown ones are left out."""
+        wanted = [key_of(workflow_id) for workflow_id in set(workflow_ids)]
+        if not wanted:
+            return {}
+        with self._reading(WORKFLOWS) as workflows:
+            found = list(workflows.find({"_id": {"$in": wanted}}, {"revision": 1}))
+        return {text_of(document["_id"]): document["revision"] for document in found}
+
+    def list_workflows(
+        self, *, status: str | None = None, name: str | None = None, limit: int = 100
+    ) -> list[WorkflowRow]:
+        """Return workflows, newest first."""
+        wanted: dict[str, object] = {} if status is None else {"status": status}
+        if name is not None:
+            wanted["name"] = key_of(name)
+        with self._reading(WORKFLOWS) as workflows:
+            newest = workflows.find(wanted).sort([("created_at_ms", DESCENDING), ("_id", DESCENDING)])
+            found = list(newest.limit(limit))
+        return [self._workflow(document) for document in found]
+
+    def runnable_workflows(self, *, limit: int = 1_000) -> list[str]:
+        """Return the ids of workflows that have more to do now, oldest first."""
+        with self._reading(WORKFLOWS) as workflows:
+            oldest = workflows.find({"runnable": True}, {"_id": 1})
+            found = list(oldest.sort([("created_at_ms", ASCENDING), ("_id", ASCENDING)]).limit(limit))
+        return [text_of(document["_id"]) for document in found]
+
+    def load_program(self, fingerprint: str) -> bytes | None:
+        """Return a compiled program."""
+        with self._reading(PROGRAMS) as programs:
+            found = programs.find_one({"_id": key_of(fingerprint)})
+        return None if found is None else cast(bytes, found["content"])
+
+    def outbox(
+        self, *, lane: str | None = None, older_than_ms: int | None = None, after: int = 0, limit: int = 1_000
+    ) -> list[StoredOutboxRecord]:
+        """Return waiting records in sequence order; see `Store`."""
+        wanted: dict[str, object] = {"_id": {"$gt": after}}
+        if lane is not None:
+            wanted["lane"] = key_of(lane)
+        if older_than_ms is not None:
+            wanted["created_at_ms"] = {"$lt": older_than_ms}
+        with self._reading(OUTBOX) as outbox:
+            return [outbox_record(found) for found in outbox.find(wanted).sort("_id", ASCENDING).limit(limit)]
+
+    def lanes(self) -> list[str]:
+        """Return the lanes that have waiting records."""
+        with self._reading(OUTBOX) as outbox:
+            return sorted(text_of(lane) for lane in outbox.distinct("lane"))
+
+    def positions(self) -> dict[Position, int]:
+        """Return every position with its next offset."""
+        with self._reading(POSITIONS) as positions:
+            found = list(positions.find({"next_offset": {"$ne": None}}))
+        return {position_of(document["_id"]): document["next_offset"] for document in found}
+
+    def parked(
+        self,
+        *,
+        step_id: str | None = None,
+        workflow_id: str | None = None,
+        expired_at_ms: int | None = None,
+        known_workflows: bool = False,
+        limit: int = 1_000,
+    ) -> list[ParkedRecord]:
+        """Return parked records in order of parking; see `Store`."""
+        wanted: dict[str, object] = {}
+        if step_id is not None:
+            wanted["step_id"] = key_of(step_id)
+        if workflow_id is not None:
+            wanted["workflow_id"] = key_of(workflow_id)
+        if expired_at_ms is not None:
+            wanted["expires_at_ms"] = {"$lte": expired_at_ms}
+        stages: list[Mapping[str, Any]] = [
+            {"$match": wanted},
+            # Parked at the same time: in the order of the log.
+            {"$sort": {"parked_at_ms": 1, "topic": 1, "partition": 1, "offset": 1, "_id": 1}},
+        ]
+        if known_workflows:
+            known = {"from": WORKFLOWS, "localField": "workflow_id", "foreignField": "_id", "as": "known"}
+            stages += [{"$lookup": known}, {"$match": {"known": {"$ne": []}}}, {"$unset": "known"}]
+        with self._reading(PARKED) as parked:
+            return [parked_record(found) for found in parked.aggregate([*stages, {"$limit": limit}])]
+
+    def prefix(self) -> str:
+        """Return the topic prefix that this store belongs to."""
+        return self._prefix
+
+    def close(self) -> None:
+        """Close the connection. Calls after that raise StoreUnavailable."""
+        self._mongo.close()
+
+    def drop_database(self) -> None:
+        """Delete the database with everything in it."""
+        self._mongo.drop()
+
+    # What the public face stands on.
+
+    def commit(self, changes: IterationChanges) -> None:
+        """Write everything in `changes`, all or nothing. ValueError when a step would move to another workflow."""
+        while True:
+            try:
+                return super().commit(changes)
+            except WorkflowConflict:
+                # The engine has committed since the rows were read: once more, on what is there now.
+                continue
+
+    def step_count(self) -> int:
+        """Return how many steps there are."""
+        with self._reading(STEPS) as steps:
+            return steps.count_documents({})
+
+    def _exclusive(self) -> AbstractContextManager[object]:
+        return self._lock.held()
+
+    def _find_step(self, step_id: str) -> KeptStep | None:
+        with self._reading(STEPS) as steps:
+            found = steps.find_one({"_id": key_of(step_id)})
+        return None if found is None else self._kept(found)
+
+    def _steps_of(self, workflow_id: str) -> list[KeptStep]:
+        with self._reading(STEPS) as steps:
+            found = list(steps.find({"workflow_id": key_of(workflow_id)}).sort(_BY_CREATION))
+        return [self._kept(document) for document in found]
+
+    def _any_step_of(self, workflow_id: str) -> KeptStep | None:
+        with self._reading(STEPS) as steps:
+            found = steps.find_one({"workflow_id": key_of(workflow_id)})
+        return None if found is None else self._kept(found)
+
+    def _steps_near(self, related_id: str) -> Iterable[KeptStep]:
+        # Blocks and containers are steps of the same workflow, mostly; what was saved by hand may name anything.
+        workflow_id, mark, _ = related_id.partition(":")
+        if not mark or not self.revisions([workflow_id]):
+            return self._all_steps()
+        elsewhere = self._sorted_steps({"by_hand": True, "workflow_id": {"$ne": key_of(workflow_id)}})
+        return self._steps_of(workflow_id) + elsewhere
+
+    def _all_steps(self, *, state: str | None = None) -> Iterable[KeptStep]:
+        return self._sorted_steps({} if state is None else {"state": key_of(state)})
+
+    def _sorted_steps(self, wanted: Mapping[str, object]) -> list[KeptStep]:
+        with self._reading(STEPS) as steps:
+            found = [self._kept(document) for document in steps.find(wanted)]
+        return sorted(found, key=lambda kept: (kept.document.workflow_id, kept.document.number))
+
+    def _next_number(self, workflow_id: str) -> int:
+        with self._reading(STEPS) as steps:
+            found = steps.find_one({"workflow_id": key_of(workflow_id)}, {"number": 1}, sort=[("number", DESCENDING)])
+        return 0 if found is None else cast(int, found["number"]) + 1
+
+    def _waiting_keys(self, key: bytes | None = None) -> set[bytes]:
+        with self._reading(OUTBOX) as outbox:
+            found = outbox.distinct("key", {"key": {"$ne": None} if key is None else key})
+        return {bytes(waiting) for waiting in found}
+
+    def _apply(self, rows: PublicRows) -> None:
+        with self._mongo.speaking():
+            writes = Writes.of_rows(rows)
+            if writes.is_something:
+                self._commits.write(writes, 0)
+
+    def _put(self, entity: object) -> None:
+        with self._reading(COLLECTION_OF[type(entity)]) as entities:
+            try:
+                entities.update_one(
+                    {"_id": entity_id(entity)},
+                    {"$set": entity_values(entity), "$setOnInsert": {"arrival": arrival()}},
+                    upsert=True,
+                )
+            except DuplicateKeyError as error:
+                if not isinstance(entity, TaskDefinition):
+                    raise
+                raise second_running(entity.step_id, entity.uuid) from error
+
+    def _get(self, kind: type[E], key: str) -> E | None:
+        with self._reading(COLLECTION_OF[kind]) as entities:
+            found = entities.find_one({"_id": key_of(key)})
+        return None if found is None else self._entity(kind, found)
+
+    def _select(self, kind: type[E], **equal: str) -> list[E]:
+        wanted = {name: key_of(value) for name, value in equal.items()}
+        with self._reading(COLLECTION_OF[kind]) as entities:
+            found = list(entities.find(wanted).sort(BY_ARRIVAL))
+        return [self._entity(kind, document) for document in found]
+
+    def _remove(self, kind: type, key: str) -> bool:
+        with self._reading(COLLECTION_OF[kind]) as entities:
+            return entities.delete_one({"_id": key_of(key)}).deleted_count > 0
+
+    # Documents to objects.
+
+    @contextmanager
+    def _reading(self, collection: str) -> Iterator[Collection[dict[str, Any]]]:
+        """Give a collection. A commit that was interrupted is finished first."""
+        with self._mongo.speaking():
+            self._commits.settle()
+            yield self._mongo.collection(collection)
+
+    def _workflow(self, found: Document) -> WorkflowRow:
+        return self._decoded(workflow_row, found, "workflow")
+
+    def _kept(self, found: Document) -> KeptStep:
+        return self._decoded(kept_step, found, "step")
+
+    def _entity(self, kind: type[E], found: Document) -> E:
+        try:
+            return entity_of(kind, found)
+        except DAMAGE as error:
+            raise StoreCorrupt(
+                path=self._mongo.name, reason=f"an entry of {ENTITY_TABLES[kind].name}: {error}"
+            ) from error
+
+    def _decoded(self, decode: Callable[[Document], E], found: Document, kind: str) -> E:
+        try:
+            return decode(found)
+        except DAMAGE as error:
+            raise StoreCorrupt(path=self._mongo.name, reason=f"{kind} {text_of(found['_id'])}: {error}") from error

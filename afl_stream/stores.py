@@ -1,0 +1,43 @@
+"""Opens the store that the settings name: a file of SQLite, or a database of MongoDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from afl.runtime.clock import Clock
+from afl.runtime.errors import StoreUnavailable
+from afl.runtime.persistence import EngineStore
+from afl_stream.config import StreamConfig
+
+
+def open_configured_store(
+    config: StreamConfig,
+    *,
+    create: bool = True,
+    clock: Clock | None = None,
+    probe: Callable[[str], None] = lambda step: None,
+) -> EngineStore:
+    """
+    Open the deployment's store; make it where there is none and `create` is true.
+
+    Raises StoreMissing where there is none, StoreUnavailable, StoreCorrupt, ForeignStore.
+    """
+    if config.store.url is not None:
+        return _in_mongodb(config, config.store.url, create, clock, probe)
+    from afl.runtime.sqlite_store import SqliteStore
+
+    if create:
+        config.store_path.parent.mkdir(parents=True, exist_ok=True)
+    return SqliteStore(config.store_path, prefix=config.prefix, create=create, clock=clock, probe=probe)
+
+
+def _in_mongodb(
+    config: StreamConfig, url: str, create: bool, clock: Clock | None, probe: Callable[[str], None]
+) -> EngineStore:
+    try:
+        from afl.runtime.mongo_store import MongoStore
+    except ImportError as error:
+        raise StoreUnavailable(
+            path="in MongoDB", reason="pymongo is not installed; install the extra: afl-stream[mongodb]"
+        ) from error
+    return MongoStore(url, prefix=config.prefix, create=create, clock=clock, probe=probe)
