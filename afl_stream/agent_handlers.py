@@ -25,6 +25,9 @@ class Deferred:
     context has them all.
     """
 
+    #: How pollers of a store know such an object, which comes from the handler's module and not from theirs.
+    answers_later: Final = True
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:

@@ -129,6 +129,9 @@ class StreamConfig:
                 start = _passed_start(setting.name)
                 described.update((start + name, one) for name, one in shown(value).items())
                 continue
+            if "address" in setting.metadata and isinstance(value, str):
+                described[key] = _without_person(value)
+                continue
             secret = bool(setting.metadata.get("secret")) and value is not None
             described[key] = MASK if secret else value
         return described
@@ -175,6 +178,10 @@ def _from_table(table: Mapping[str, object], source: str) -> dict[str, _Given]:
         if name not in top:
             raise ConfigError(source, name, value, _known(name, list(top)))
         section = _section(name)
+        if section is StoreSettings and isinstance(value, str):
+            # The whole section is one setting, mostly: where the store is.
+            given["store.url" if "://" in value else "store.path"] = _Given(value, source)
+            continue
         if section is None:
             given[name] = _Given(_typed(StreamConfig, name, value, source, name), source)
             continue
@@ -329,9 +336,20 @@ def _check(config: StreamConfig, source: str) -> None:
         raise ConfigError(
             source, "topics.facet_template", config.topics.facet_template, "a topic name with {facet}, maybe {prefix}"
         )
+    _check_store(config.store, source)
     _check_template(source, "evaluator.group", config.evaluator.group, {"prefix"})
     _check_template(source, "agent.group", config.agent.group, {"prefix", "facet"})
     _check_kafka(config, source)
+
+
+def _check_store(store: StoreSettings, source: str) -> None:
+    if store.url is None:
+        return
+    shown_url = _without_person(store.url)
+    if not store.url.startswith(("mongodb://", "mongodb+srv://")):
+        raise ConfigError(source, "store.url", shown_url, "the url of a MongoDB: mongodb://host/database")
+    if store.path is not None:
+        raise ConfigError(source, "store.url", shown_url, f"either this or store.path ({store.path}), not both")
 
 
 def _check_kafka(config: StreamConfig, source: str) -> None:
@@ -358,6 +376,13 @@ def _check_template(source: str, key: str, template: str, allowed: set[str]) -> 
     if not template or "{" in rest or "}" in rest or not set(_PLACEHOLDER.findall(template)) <= allowed:
         wanted = " and ".join(f"{{{name}}}" for name in sorted(allowed))
         raise ConfigError(source, key, template, f"a group id with no placeholder but {wanted}")
+
+
+def _without_person(url: str) -> str:
+    """An url without user, password and options."""
+    scheme, mark, rest = url.partition("://")
+    hosts, slash, database = rest.partition("?")[0].partition("/")
+    return f"{scheme}{mark}{hosts.rpartition('@')[2]}{slash}{database}"
 
 
 def _filled(template: str, prefix: str, facet: str) -> str:

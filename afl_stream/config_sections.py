@@ -30,6 +30,11 @@ def flag(default: bool, meaning: str) -> Any:
     return field(default=default, metadata={"flag": True, "meaning": meaning})
 
 
+def address(default: str | None, meaning: str) -> Any:
+    """An url, which may name a user and a password: shown without them."""
+    return field(default=default, metadata={"address": True, "meaning": meaning}, repr=False)
+
+
 def choice(default: str, choices: tuple[str, ...], meaning: str) -> Any:
     """One of these strings."""
     return field(default=default, metadata={"choices": choices, "meaning": meaning})
@@ -98,6 +103,13 @@ class StoreSettings:
     """The database that holds steps, outbox and positions."""
 
     path: str | None = text(None, "SQLite file; by default store.sqlite3 in the data directory")
+    url: str | None = address(
+        None, 'MongoDB database in place of the file: `mongodb://host/database`; or `store = "mongodb://..."`'
+    )
+
+    def __post_init__(self) -> None:
+        """Take an empty url, as an unset variable leaves it, for none."""
+        object.__setattr__(self, "url", self.url or None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,6 @@ from types import TracebackType
 
 from afl.compiled import CompiledProgram
 from afl.runtime.persistence import ENDED_STATUSES
-from afl.runtime.sqlite_store import SqliteStore
 from afl_stream.agent import Agent, AgentConfig
 from afl_stream.audit import Audit, AuditConfig, AuditFile
 from afl_stream.client import Client, Milestones
@@ -21,6 +20,7 @@ from afl_stream.config import StreamConfig
 from afl_stream.embedded import EmbeddedBroker, EmbeddedTransport
 from afl_stream.runs import Ending, ServiceEnded, check_same_start, waiting_steps
 from afl_stream.service import EvaluatorService
+from afl_stream.stores import open_configured_store
 from afl_stream.topics import Topology
 from afl_stream.transport import TopicPartition
 
@@ -46,7 +46,7 @@ class Progress:
 
 class LocalDeployment:
     """
-    Evaluator, agents and audit of one process, around one embedded broker and one SQLite store.
+    Evaluator, agents and audit of one process, around one embedded broker and one store.
 
     Use it as a context manager. `handlers` are `--handlers` arguments; `set_up_agent` may register more. Without any
     there is no agent. `audit_path` None: no audit. The services start with `run`; closing drains them: the agent
@@ -79,7 +79,7 @@ class LocalDeployment:
         with ExitStack() as opened:
             self.broker = EmbeddedBroker(config.log_path)
             opened.callback(self.broker.close)
-            self.store = SqliteStore(config.store_path, prefix=config.prefix)
+            self.store = open_configured_store(config)
             opened.callback(self.store.close)
             self.agent = self._make_agent(handlers, facets, set_up_agent)
             self.transport = EmbeddedTransport(self.broker)

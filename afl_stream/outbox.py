@@ -137,6 +137,9 @@ class OutboxDispatch:
         described = headers.of(event_id=event_id, step_key=key, attempt=step.attempt, created_at_ms=execution.now_ms)
         effects.outbox.append(OutboxRecord(lane, topic, key, value, described))
 
+    def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:
+        """An event has no row of its own to end: its state is in its step's."""
+
     def ended(self, execution: Execution, effects: Batch) -> None:
         """Tell subscribers of the lifecycle topic how the workflow ended."""
         error = execution.root.error

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from afl.runtime import entities
+    from afl.runtime.agent_poller import AgentPoller as AgentPoller
+    from afl.runtime.agent_poller import AgentPollerConfig as AgentPollerConfig
     from afl.runtime.block import BlockAnalysis as BlockAnalysis
     from afl.runtime.block import StatementDefinition as StatementDefinition
     from afl.runtime.block import StepAnalysis as StepAnalysis
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     from afl.runtime.errors import StepFailure as StepFailure
     from afl.runtime.errors import StepNotFoundError as StepNotFoundError
     from afl.runtime.errors import StoreCorrupt as StoreCorrupt
+    from afl.runtime.errors import StoreMissing as StoreMissing
     from afl.runtime.errors import StoreUnavailable as StoreUnavailable
     from afl.runtime.errors import UnknownFacet as UnknownFacet
     from afl.runtime.errors import UnknownInput as UnknownInput
@@ -98,9 +101,12 @@ if TYPE_CHECKING:
     from afl.runtime.expression import ExpressionEvaluator as ExpressionEvaluator
     from afl.runtime.expression import evaluate_args as evaluate_args
     from afl.runtime.memory_store import MemoryStore as MemoryStore
+    from afl.runtime.mongo_store import MongoStore as MongoStore
     from afl.runtime.persistence import EventDefinition as EventDefinition
     from afl.runtime.persistence import IterationChanges as IterationChanges
     from afl.runtime.persistence import PersistenceAPI as PersistenceAPI
+    from afl.runtime.registry_runner import RegistryRunner as RegistryRunner
+    from afl.runtime.registry_runner import RegistryRunnerConfig as RegistryRunnerConfig
     from afl.runtime.sqlite_store import SqliteStore as SqliteStore
     from afl.runtime.states import BLOCK_TRANSITIONS as BLOCK_TRANSITIONS
     from afl.runtime.states import EVENT_TRANSITIONS as EVENT_TRANSITIONS
@@ -113,8 +119,11 @@ if TYPE_CHECKING:
     from afl.runtime.states import select_transitions as select_transitions
     from afl.runtime.step import StepDefinition as StepDefinition
     from afl.runtime.step import StepTransition as StepTransition
+    from afl.runtime.task_context import Deferred as Deferred
+    from afl.runtime.task_context import TaskContext as TaskContext
     from afl.runtime.telemetry import Telemetry as Telemetry
     from afl.runtime.telemetry import TelemetryEvent as TelemetryEvent
+    from afl.runtime.tool_registry import ToolRegistry as ToolRegistry
     from afl.runtime.types import AttributeValue as AttributeValue
     from afl.runtime.types import BlockId as BlockId
     from afl.runtime.types import EventId as EventId
@@ -134,6 +143,7 @@ if TYPE_CHECKING:
 
 #: Module to its names. `StatementDefinition` is that of block.py; the entity of the same name has an alias.
 _HOMES = {
+    "agent_poller": "AgentPoller AgentPollerConfig",
     "block": "StatementDefinition StepAnalysis BlockAnalysis",
     "context": "ExecutionContext",
     "dao": (
@@ -153,21 +163,26 @@ _HOMES = {
         "RuntimeError InvalidStepStateError StepNotFoundError BlockNotFoundError DependencyNotSatisfiedError "
         "EvaluationError ReferenceError InvalidTransitionError ConcurrencyError EventError "
         "VersionMismatchError WorkflowConflict UnknownWorkflow UnknownFacet ProgramMismatch InputError "
-        "MissingInput UnknownInput InputTypeMismatch StoreCorrupt StoreUnavailable ForeignStore PositionLost "
+        "MissingInput UnknownInput InputTypeMismatch StoreCorrupt StoreUnavailable StoreMissing ForeignStore "
+        "PositionLost "
         "IterationLimitReached NestingTooDeep NoProgress StepFailure"
     ),
     "evaluator": "Evaluator ExecutionResult ExecutionStatus",
     "events": "EventManager EventDispatcher LocalEventHandler",
     "expression": "ExpressionEvaluator EvaluationContext evaluate_args",
     "memory_store": "MemoryStore",
+    "mongo_store": "MongoStore",
     "persistence": "PersistenceAPI IterationChanges EventDefinition",
+    "registry_runner": "RegistryRunner RegistryRunnerConfig",
     "sqlite_store": "SqliteStore",
     "states": (
         "StepState EventState STEP_TRANSITIONS BLOCK_TRANSITIONS YIELD_TRANSITIONS SCHEMA_TRANSITIONS "
         "EVENT_TRANSITIONS get_next_state select_transitions"
     ),
     "step": "StepDefinition StepTransition",
+    "task_context": "Deferred TaskContext",
     "telemetry": "Telemetry TelemetryEvent",
+    "tool_registry": "ToolRegistry",
     "types": (
         "StepId BlockId EventId WorkflowId StatementId ObjectType AttributeValue FacetAttributes VersionInfo "
         "generate_id step_id block_id event_id workflow_id"

@@ -32,6 +32,8 @@ def take_changes(execution: Execution, batch: Batch) -> None:
         effects.outbox.clear()
         batch.tasks.extend(effects.tasks)
         effects.tasks.clear()
+        batch.task_ends.extend(effects.task_ends)
+        effects.task_ends.clear()
         if effects.logs:
             batch.logs.extend(effects.logs)
             effects.logs.clear()

@@ -6,8 +6,10 @@ import copy
 
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.execution import Execution
-from afl.runtime.persistence import Batch
+from afl.runtime.identity import event_id_of
+from afl.runtime.persistence import Batch, TaskEnd
 from afl.runtime.records import StepRecord
+from afl.runtime.states import EventState
 from afl.runtime.types import Value
 
 
@@ -41,5 +43,20 @@ class TaskDispatch:
             )
         )
 
+    def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:
+        """End the task in the answer's commit, whoever answered."""
+        error = None if step.event_state == EventState.COMPLETED else step.caught or step.error
+        effects.task_ends.append(
+            TaskEnd(event_id_of(step.id, step.attempt), TaskState.COMPLETED)
+            if error is None
+            else TaskEnd(event_id_of(step.id, step.attempt), TaskState.FAILED, error.message)
+        )
+
     def ended(self, execution: Execution, effects: Batch) -> None:
-        """Nobody subscribes to tasks."""
+        """Nobody can answer any more: what was not answered is canceled."""
+        if execution.open_events:
+            effects.task_ends += [
+                TaskEnd(event_id_of(step.id, step.attempt), TaskState.CANCELED)
+                for step in execution.steps.values()
+                if execution.is_waiting(step)
+            ]

@@ -18,6 +18,9 @@ class Dispatch(Protocol):
         """Add what carries the event to `effects`. An exception fails the step by name: a value that does not fit,
         an event that is too large."""
 
+    def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:
+        """The step's event has its answer, which may be a failure: add what follows for what carried the event."""
+
     def ended(self, execution: Execution, effects: Batch) -> None:
         """The workflow has ended: add what tells subscribers."""
 

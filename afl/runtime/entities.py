@@ -305,7 +305,10 @@ class RunnerDefinition:
 
 @dataclass
 class TaskDefinition:
-    """A piece of work that waits for a process to claim it. `runner_id` names who created it."""
+    """A piece of work that waits for a process to claim it. `runner_id` names who created it.
+
+    While it runs, `owner` is who claimed it; a claim with `lease_expires` is taken over after that time unless renewed.
+    """
 
     uuid: str
     name: str
@@ -320,6 +323,8 @@ class TaskDefinition:
     task_list_name: str = "default"
     data_type: str = ""
     data: dict[str, object] | None = None
+    owner: str = ""
+    lease_expires: int = 0
 
 
 @dataclass

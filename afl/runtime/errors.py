@@ -238,6 +238,11 @@ class StoreUnavailable(RuntimeError):
 
 
 @dataclass(eq=False)
+class StoreMissing(StoreUnavailable):
+    """There is no store where one was to be opened and not made."""
+
+
+@dataclass(eq=False)
 class ForeignStore(RuntimeError):
     """A file is somebody else's: not a store, another prefix's, or of a newer format."""
 

@@ -194,23 +194,27 @@ class Evaluator:
         except Exception as error:  # noqa: BLE001 - callers are promised a result, whatever happens
             return self._failed(workflow_id_val, error)
 
-    def continue_step(self, step_id: str, result: Mapping[str, Value] | None = None) -> None:
+    def continue_step(
+        self, step_id: str, result: Mapping[str, Value] | None = None, *, event_id: str | None = None
+    ) -> None:
         """Answer a step's event: the result becomes its returns, and `resume` will run what it sets free.
 
-        The first answer wins; a repeat does nothing. Raises ValueError for an unknown step, and for one that has not
-        come to its event.
+        The first answer wins; a repeat does nothing. With `event_id`, nor does an answer to an older attempt. Raises
+        ValueError for an unknown step, and for one that has not come to its event.
         """
         answer = copy.deepcopy(dict(result or {}))
-        self._answer(step_id, lambda execution, step: execution.continue_with(step, answer))
+        self._answer(step_id, lambda execution, step: execution.continue_with(step, answer), event_id)
 
-    def fail_step(self, step_id: str, error_message: str, error_type: str = "RuntimeError") -> None:
+    def fail_step(
+        self, step_id: str, error_message: str, error_type: str = "RuntimeError", *, event_id: str | None = None
+    ) -> None:
         """Answer a step's event with a failure. Repeats and errors as for `continue_step`."""
-        self._answer(step_id, lambda execution, step: execution.fail_with(step, error_type, error_message))
+        self._answer(step_id, lambda execution, step: execution.fail_with(step, error_type, error_message), event_id)
 
-    def update_step(self, step_id: str, partial: Mapping[str, Value]) -> None:
+    def update_step(self, step_id: str, partial: Mapping[str, Value], *, event_id: str | None = None) -> None:
         """Merge a partial result into a waiting step's returns. Raises ValueError as `continue_step`."""
         merged = copy.deepcopy(dict(partial))
-        self._answer(step_id, lambda execution, step: execution.update_with(step, merged))
+        self._answer(step_id, lambda execution, step: execution.update_with(step, merged), event_id)
 
     def cancel(self, workflow_id: str, reason: str = "") -> bool:
         """End a workflow now; False when it has ended already. Raises ValueError for an unknown one."""
@@ -270,7 +274,7 @@ class Evaluator:
             take_changes(execution, batch)
             commit(batch)
             batch.changes.clear()
-            if batch.tasks or batch.outbox or batch.programs or batch.logs:
+            if batch.tasks or batch.task_ends or batch.outbox or batch.programs or batch.logs:
                 batch.clear()
             if telemetry is not None:
                 telemetry.log_iteration_end(execution.id, iterations, execution.count - made, changed)
@@ -315,7 +319,7 @@ class Evaluator:
         self.telemetry.log_workflow_error(workflow_id, error)
         return ExecutionResult(False, workflow_id, {}, error, 0, ExecutionStatus.ERROR)
 
-    def _answer(self, step_id: str, take: Callable[[Execution, StepRecord], None]) -> None:
+    def _answer(self, step_id: str, take: Callable[[Execution, StepRecord], None], event_id: str | None = None) -> None:
         """Let a step that waits for an answer take one; nothing happens to one that does not wait any more."""
         missing = f"step {step_id} not found"
 
@@ -325,6 +329,8 @@ class Evaluator:
                 if self.persistence.get_step(step_id) is None:
                     raise ValueError(missing)
                 return False  # It is complete and never waited for anybody.
+            if event_id is not None and event_id != event_id_of(step.id, step.attempt):
+                return False  # It has asked anew since.
             if not _takes_answer(execution, step):
                 return False
             take(execution, step)

@@ -360,13 +360,13 @@ class Execution:
         step.state = StepState.STATEMENT_BLOCKS_BEGIN
         self.touch(step)
         self.wake(step)
-        self._event_closed()
+        self._event_closed(step)
 
     def fail_with(self, step: StepRecord, error_type: str, message: str) -> None:
         """Take the answer that a waiting step's event has failed."""
         step.event_state = EventState.ERROR
         self.fail(step, Cause(self._cause(step, error_type, message)))
-        self._event_closed()
+        self._event_closed(step)
         tell_endings(self)
 
     def update_with(self, step: StepRecord, partial: Mapping[str, Value]) -> None:
@@ -387,7 +387,8 @@ class Execution:
         self.scripts.clear()
         self._end_in_error(self.root, ErrorRecord(error_type, message, self.root.id, self.plan.name))
 
-    def _event_closed(self) -> None:
+    def _event_closed(self, step: StepRecord) -> None:
+        self.dispatch.answered(self, step, self.effects)
         self.open_events -= 1
         self.release_held()
 

@@ -27,3 +27,10 @@ HOT_WORKFLOW_STEPS: Final = 200_000
 
 #: Unanswered events of one workflow. More than agents work on at once; the rest is created as answers come in.
 MAX_OPEN_EVENTS: Final = 10_000
+
+#: How long a poller may be silent before its tasks are taken over, in milliseconds: three renewals, so that one that
+#: comes late costs nothing.
+TASK_LEASE_MS: Final = 9_000
+
+#: The same for `poll_once`, which renews nothing: as long as a handler may take there.
+POLL_ONCE_LEASE_MS: Final = 300_000

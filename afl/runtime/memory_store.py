@@ -105,6 +105,8 @@ class MemoryStore(PublicStore):
             self._parked.pop(parked_id, None)
         for task in batch.tasks:
             self._task_queue.put(task)
+        for ending in batch.task_ends:
+            self._task_queue.end(ending, batch.now_ms)
         for log in batch.logs:
             self._entities[LogDefinition][log.uuid] = deepcopy(log)
         for fingerprint, program in batch.programs.items():
@@ -363,9 +365,20 @@ class MemoryStore(PublicStore):
     def _held(self, kind: type) -> dict[str, object]:
         return cast(dict[str, object], self._tasks) if kind is TaskDefinition else self._entities[kind]
 
-    def _claim(self, task_names: Sequence[str], task_list: str, now_ms: int) -> TaskDefinition | None:
+    def _claim(
+        self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str = "", lease_expires: int = 0
+    ) -> TaskDefinition | None:
         with self._lock:
-            return self._task_queue.claim(task_names, task_list, now_ms)
+            return self._task_queue.claim(task_names, task_list, now_ms, owner, lease_expires)
+
+    def pending_task_names(self, task_list: str = "default") -> list[str]:
+        """Return the names of the tasks of a list that wait to be claimed."""
+        with self._lock:
+            return self._task_queue.pending_names(task_list)
+
+    def _expired_tasks(self, now_ms: int) -> list[TaskDefinition]:
+        with self._lock:
+            return self._task_queue.expired(now_ms)
 
 
 def _own_copy(row: WorkflowRow) -> WorkflowRow:

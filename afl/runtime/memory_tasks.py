@@ -9,6 +9,8 @@ from typing import cast
 
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import ConcurrencyError
+from afl.runtime.persistence import TaskEnd
+from afl.runtime.public_tasks import ended_task
 from afl.runtime.types import copy_value
 
 
@@ -21,6 +23,8 @@ class MemoryTasks:
         self._running: dict[str, str] = {}
         #: (list, name) to a heap of (created, order of arrival, id): entries of tasks that moved on are stale.
         self._queues: dict[tuple[str, str], list[tuple[int, int, str]]] = {}
+        #: Ids of the running tasks whose claims run out when nobody renews them.
+        self._leased: set[str] = set()
         self._arrivals: dict[str, int] = {}
         #: Id to its one queue and entry that count; what a heap holds besides is stale.
         self._entries: dict[str, tuple[tuple[str, str], tuple[int, int, str]]] = {}
@@ -46,6 +50,10 @@ class MemoryTasks:
             del self._running[before.step_id]
         kept = _copy(task)
         self.by_id[task.uuid] = kept
+        if kept.state == TaskState.RUNNING and kept.lease_expires:
+            self._leased.add(kept.uuid)
+        else:
+            self._leased.discard(kept.uuid)
         if kept.state == TaskState.RUNNING and kept.step_id:
             self._running[kept.step_id] = kept.uuid
         if kept.state == TaskState.PENDING:
@@ -57,12 +65,42 @@ class MemoryTasks:
         else:
             self._entries.pop(kept.uuid, None)
 
-    def claim(self, task_names: Sequence[str], task_list: str, now_ms: int) -> TaskDefinition | None:
+    def end(self, ending: TaskEnd, now_ms: int) -> None:
+        """Move a task to its end state unless it has ended."""
+        task = self.by_id.get(ending.task_id)
+        ended = None if task is None else ended_task(task, ending, now_ms)
+        if ended is None:
+            return
+        if self._running.get(ended.step_id) == ended.uuid:
+            del self._running[ended.step_id]
+        self._leased.discard(ended.uuid)
+        self._entries.pop(ended.uuid, None)
+        self.by_id[ended.uuid] = ended
+
+    def expired(self, now_ms: int) -> list[TaskDefinition]:
+        """Copies of the running tasks whose lease has run out."""
+        leased = [self.by_id[task_id] for task_id in self._leased]
+        return [_copy(task) for task in leased if task.lease_expires <= now_ms]
+
+    def pending_names(self, task_list: str) -> list[str]:
+        """The names under which tasks of this list wait."""
+        queues = [queue for queue in self._queues if queue[0] == task_list]
+        return [queue[1] for queue in queues if self._oldest(queue) is not None]
+
+    def claim(
+        self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str = "", lease_expires: int = 0
+    ) -> TaskDefinition | None:
         """Move the oldest pending task of these names to running; return a copy of it."""
         found = [entry for name in set(task_names) if (entry := self._oldest((task_list, name))) is not None]
         if not found:
             return None
-        claimed = replace(self.by_id[min(found)[2]], state=TaskState.RUNNING, updated=now_ms)
+        claimed = replace(
+            self.by_id[min(found)[2]],
+            state=TaskState.RUNNING,
+            updated=now_ms,
+            owner=owner,
+            lease_expires=lease_expires,
+        )
         self.put(claimed)
         return _copy(claimed)
 

@@ -22,6 +22,7 @@ from afl.runtime.entities import (
     LockMetaData,
     LogDefinition,
     RunnerDefinition,
+    ServerDefinition,
     TaskDefinition,
 )
 from afl.runtime.step import StepDefinition
@@ -178,6 +179,16 @@ class ParkedRecord:
     expires_at_ms: int
 
 
+class TaskEnd(NamedTuple):
+    """A task that an answer, or its workflow's end, is the end of. Nothing happens to one that has ended already."""
+
+    task_id: str
+    #: A TaskState constant.
+    state: str
+    #: What is said of a failed one.
+    message: str = ""
+
+
 class WorkflowChange(NamedTuple):
     """What one workflow becomes: its row (revision = `expected_revision` + 1) and the steps made or changed."""
 
@@ -204,6 +215,8 @@ class Batch:
     unparked: list[str] = field(default_factory=list)
     #: Tasks made or changed (dispatch mode `task`).
     tasks: list[TaskDefinition] = field(default_factory=list)
+    #: Tasks that end with this commit; ids of tasks that are not there are passed over.
+    task_ends: list[TaskEnd] = field(default_factory=list)
     #: Entries of the step log; upserts by id, so that what is done twice is told once.
     logs: list[LogDefinition] = field(default_factory=list)
     #: Programs to keep: fingerprint to the compiled program's text.
@@ -217,6 +230,7 @@ class Batch:
         return not (
             self.outbox
             or self.tasks
+            or self.task_ends
             or self.logs
             or self.positions
             or self.published
@@ -231,7 +245,7 @@ class Batch:
         self.changes.clear()
         if not self.has_changes_only:
             self.confirms, self.programs = {}, {}
-            self.outbox, self.tasks, self.logs = [], [], []
+            self.outbox, self.tasks, self.task_ends, self.logs = [], [], [], []
             self.published, self.positions, self.parked, self.unparked = [], [], [], []
 
 
@@ -384,8 +398,13 @@ class PersistenceAPI(Protocol):
     def get_runners_by_state(self, state: str) -> Sequence[RunnerDefinition]: ...
     def get_pending_tasks(self, task_list: str) -> Sequence[TaskDefinition]: ...
     def save_task(self, task: TaskDefinition) -> None: ...
-    def claim_task(self, task_names: list[str], task_list: str = "default") -> TaskDefinition | None:
-        """Move the oldest matching pending task to running and return it; no two callers get the same one."""
+    def claim_task(
+        self, task_names: list[str], task_list: str = "default", *, owner: str = "", lease_ms: int = 0
+    ) -> TaskDefinition | None:
+        """Move the oldest matching pending task to running and return it; no two callers get the same one.
+
+        With `lease_ms`, the claim is the owner's for that long; `renew_leases` holds it for longer.
+        """
 
     def save_log(self, log: LogDefinition) -> None: ...
     def get_logs_by_runner(self, runner_id: str) -> Sequence[LogDefinition]: ...
@@ -399,5 +418,27 @@ class PersistenceAPI(Protocol):
     def delete_handler_registration(self, facet_name: str) -> bool: ...
 
 
-class EngineStore(Store, PersistenceAPI, Protocol):
-    """A store with both faces, as every adapter is."""
+class TaskStore(Protocol):
+    """What pollers and runners need of a store besides `PersistenceAPI`: leases, and the record of themselves."""
+
+    def get_task(self, task_id: str) -> TaskDefinition | None: ...
+    def pending_task_names(self, task_list: str = "default") -> list[str]:
+        """The names of the tasks of a list that wait to be claimed."""
+
+    def renew_leases(self, task_ids: Sequence[str], owner: str, lease_ms: int) -> list[str]:
+        """Hold these claims until that long from now; return the ids of those that are the owner's no longer.
+        `lease_ms` 0: for ever."""
+
+    def requeue_expired_tasks(self) -> list[str]:
+        """Let the tasks be claimed again whose lease has run out; return their ids."""
+
+    def end_task(self, task_id: str, owner: str, state: str, error: dict[str, object] | None = None) -> bool:
+        """Move a task that runs for this owner to its end state; False when it does not."""
+
+    def get_server(self, server_id: str) -> ServerDefinition | None: ...
+    def save_server(self, server: ServerDefinition) -> None: ...
+    def update_server_ping(self, server_id: str, ping_ms: int) -> None: ...
+
+
+class EngineStore(Store, PersistenceAPI, TaskStore, Protocol):
+    """A store with all its faces, as every adapter is."""

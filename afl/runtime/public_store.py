@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeVar
 
-from afl.runtime.clock import Clock
 from afl.runtime.entities import (
     HandlerRegistration,
     LockDefinition,
-    LockMetaData,
     LogDefinition,
     RunnerDefinition,
     ServerDefinition,
     TaskDefinition,
-    TaskState,
 )
 from afl.runtime.identity import split_event_id
 from afl.runtime.persistence import EventDefinition, IterationChanges, StepDocument, WorkflowRow
+from afl.runtime.public_tasks import PublicTasks
 from afl.runtime.states import EventState
 from afl.runtime.step import StepDefinition
 from afl.runtime.views import StepNotes, document_of, view_event, view_step
@@ -75,7 +72,7 @@ class PublicRows:
     tasks: list[TaskDefinition] = field(default_factory=list)
 
 
-class PublicStore(ABC):
+class PublicStore(PublicTasks):
     """
     Implements `PersistenceAPI` over row primitives.
 
@@ -83,16 +80,10 @@ class PublicStore(ABC):
     memory notices. Steps of workflows that the engine does not know are kept all the same, with revision 0.
     """
 
-    _clock: Clock
-
     # What a store gives.
 
     @abstractmethod
     def load_workflow(self, workflow_id: str) -> WorkflowRow | None: ...
-
-    @abstractmethod
-    def _exclusive(self) -> AbstractContextManager[object]:
-        """Keep every other writer out; what is written inside is seen by others at the end, or not at all."""
 
     @abstractmethod
     def _find_step(self, step_id: str) -> KeptStep | None: ...
@@ -123,23 +114,6 @@ class PublicStore(ABC):
     @abstractmethod
     def _apply(self, rows: PublicRows) -> None:
         """Write the rows; called inside `_exclusive`."""
-
-    @abstractmethod
-    def _put(self, entity: object) -> None:
-        """Insert or replace an entity; a replaced one keeps its place in the order."""
-
-    @abstractmethod
-    def _get(self, kind: type[E], key: str) -> E | None: ...
-
-    @abstractmethod
-    def _select(self, kind: type[E], **equal: str) -> list[E]:
-        """The entities whose columns have these values, in order of insertion."""
-
-    @abstractmethod
-    def _remove(self, kind: type, key: str) -> bool: ...
-
-    @abstractmethod
-    def _claim(self, task_names: Sequence[str], task_list: str, now_ms: int) -> TaskDefinition | None: ...
 
     # Steps.
 
@@ -364,71 +338,6 @@ class PublicStore(ABC):
     def delete_handler_registration(self, facet_name: str) -> bool:
         """Drop a registration; False when there is none."""
         return self._remove(HandlerRegistration, facet_name)
-
-    # Tasks.
-
-    def get_task(self, task_id: str) -> TaskDefinition | None:
-        """Return the task of that id."""
-        return self._get(TaskDefinition, task_id)
-
-    def get_pending_tasks(self, task_list: str) -> list[TaskDefinition]:
-        """Return the tasks of a list that wait to be claimed, oldest first."""
-        pending = self._select(TaskDefinition, state=TaskState.PENDING, task_list_name=task_list)
-        return sorted(pending, key=lambda task: task.created)
-
-    def save_task(self, task: TaskDefinition) -> None:
-        """Insert or replace a task. ConcurrencyError when it is running and its step has a running one already."""
-        self._put(task)
-
-    def claim_task(self, task_names: list[str], task_list: str = "default") -> TaskDefinition | None:
-        """Move the oldest pending task of these names to running and return it; None when there is none.
-
-        No two callers get the same one, and no task is given out while another one of its step is running.
-        """
-        return self._claim(task_names, task_list, self._clock.now_ms())
-
-    # Locks.
-
-    def acquire_lock(self, key: str, duration_ms: int, meta: LockMetaData | None = None) -> bool:
-        """Take a lock for a time; False when somebody holds it."""
-        with self._exclusive():
-            if self._live_lock(key) is not None:
-                return False
-            now_ms = self._clock.now_ms()
-            self._put(LockDefinition(key=key, acquired_at=now_ms, expires_at=now_ms + duration_ms, meta=meta))
-            return True
-
-    def release_lock(self, key: str) -> bool:
-        """Give a lock back; False when there is none."""
-        return self._remove(LockDefinition, key)
-
-    def check_lock(self, key: str) -> LockDefinition | None:
-        """Return who holds a lock; one that has expired is dropped."""
-        lock = self._live_lock(key)
-        if lock is None and self._get(LockDefinition, key) is not None:
-            with self._exclusive():
-                # Somebody may have taken it since.
-                lock = self._live_lock(key)
-                if lock is None:
-                    self._remove(LockDefinition, key)
-        return lock
-
-    def extend_lock(self, key: str, duration_ms: int) -> bool:
-        """Hold a lock until that long from now; False when there is none or it has expired."""
-        with self._exclusive():
-            lock = self._live_lock(key)
-            if lock is None:
-                return False
-            self._put(replace(lock, expires_at=self._clock.now_ms() + duration_ms))
-            return True
-
-    def get_all_locks(self) -> list[LockDefinition]:
-        """Return every lock, those that have expired included."""
-        return self._select(LockDefinition)
-
-    def _live_lock(self, key: str) -> LockDefinition | None:
-        lock = self._get(LockDefinition, key)
-        return lock if lock is not None and lock.expires_at > self._clock.now_ms() else None
 
 
 def _is_root(document: StepDocument) -> bool:

@@ -12,6 +12,8 @@ from typing import Any
 
 from afl.runtime.errors import StoreUnavailable
 from afl.runtime.sqlite_schema import connect, speaking
+from afl.runtime.stored_text import key_of as key_of
+from afl.runtime.stored_text import text_of as text_of
 
 
 class Connections:
@@ -100,19 +102,3 @@ class Connections:
     def _refuse_closed(self) -> None:
         if self._closed:
             raise StoreUnavailable(path=str(self._path), reason="it has been closed")
-
-
-def key_of(text: str) -> str | bytes:
-    """Return a text as SQLite can hold it: lone surrogates, which are no Unicode text, make it a blob."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode(errors="surrogatepass")
-    return text
-
-
-def text_of(key: str | bytes) -> str:
-    """Return the text that `key_of` was given."""
-    return key if isinstance(key, str) else key.decode(errors="surrogatepass")

@@ -94,6 +94,16 @@ WHERE state = 'pending' AND task_list_name = ? AND name = ? AND (step_id = '' OR
     SELECT 1 FROM tasks r WHERE r.step_id = t.step_id AND r.state = 'running' AND r.step_id <> ''))
 ORDER BY created, sequence LIMIT 1
 """
+#: The names that tasks of a list wait under, each found by one step through the index. Parameter: list.
+SELECT_PENDING_NAMES: Final = """
+WITH RECURSIVE pending(name) AS (
+    SELECT min(name) FROM tasks WHERE state = 'pending' AND task_list_name = ?1
+    UNION ALL
+    SELECT (SELECT min(name) FROM tasks WHERE state = 'pending' AND task_list_name = ?1 AND name > pending.name)
+    FROM pending WHERE pending.name IS NOT NULL)
+SELECT name FROM pending WHERE name IS NOT NULL
+"""
+SELECT_RUNNING_TASKS: Final = "SELECT document FROM tasks INDEXED BY tasks_running WHERE state = 'running'"
 
 
 class ChangeRows:

@@ -61,6 +61,10 @@ CREATE INDEX tasks_pending ON tasks(task_list_name, name, created, sequence) WHE
 CREATE INDEX logs_runner ON logs(runner_id);
 """
 
+_INDEX_OF_RUNNING_TASKS: Final = (
+    "CREATE INDEX IF NOT EXISTS tasks_running ON tasks(task_list_name) WHERE state = 'running'"
+)
+
 #: From format 1, whose positions did not say which topic of a name they were in: '' stands for that.
 _FROM_FORMAT_1: Final = (
     "ALTER TABLE position RENAME TO position_1",
@@ -112,6 +116,7 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
             _make_tables(connection, prefix)
         _check_identity(path, connection, prefix)
         _migrate(path, connection)
+        _add_index(connection)
         _switch_to_write_ahead_log(connection, busy_timeout_s)
     except BaseException as error:
         if connection is not None:
@@ -233,6 +238,12 @@ def _migrate(path: Path, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _add_index(connection: sqlite3.Connection) -> None:
+    """Make the index that stores of this format may lack. Whoever does not know it keeps it up all the same."""
+    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'tasks_running'").fetchone() is None:
+        connection.execute(_INDEX_OF_RUNNING_TASKS)
 
 
 def _switch_to_write_ahead_log(connection: sqlite3.Connection, busy_timeout_s: float) -> None:

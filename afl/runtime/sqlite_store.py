@@ -23,6 +23,7 @@ from afl.runtime.persistence import (
     WorkflowRow,
 )
 from afl.runtime.public_store import ENTITY_TABLES, RUNNING_TASK_INDEX, KeptStep, PublicRows, PublicStore
+from afl.runtime.public_tasks import ended_task
 from afl.runtime.sqlite_connections import Connections, key_of, text_of
 from afl.runtime.sqlite_rows import (
     INSERT_WORKFLOW,
@@ -30,6 +31,8 @@ from afl.runtime.sqlite_rows import (
     SELECT_OLDEST_PENDING,
     SELECT_OUTBOX,
     SELECT_PARKED,
+    SELECT_PENDING_NAMES,
+    SELECT_RUNNING_TASKS,
     SELECT_STEP,
     SELECT_STEPS_OF,
     SELECT_WORKFLOW,
@@ -121,6 +124,10 @@ class SqliteStore(PublicStore):
             for parked_id in batch.unparked:
                 db.execute("DELETE FROM parked WHERE id = ?", (key_of(parked_id),))
             self._write_tasks(db, batch.tasks)
+            for ending in batch.task_ends:
+                task = self._get(TaskDefinition, ending.task_id)
+                if task is not None and (ended := ended_task(task, ending, batch.now_ms)) is not None:
+                    self._write_entity(db, ended)
             for log in batch.logs:
                 self._write_entity(db, log)
             for fingerprint, program in batch.programs.items():
@@ -368,17 +375,27 @@ class SqliteStore(PublicStore):
         with self._file.writing() as db:
             return db.execute(f"DELETE FROM {ENTITY_TABLES[kind].name} WHERE key = ?", (key_of(key),)).rowcount > 0
 
-    def _claim(self, task_names: Sequence[str], task_list: str, now_ms: int) -> TaskDefinition | None:
+    def _claim(
+        self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str = "", lease_expires: int = 0
+    ) -> TaskDefinition | None:
         # Looked for without the write lock first: pollers ask far more often than there is something to do.
         if self._oldest_pending(task_names, task_list) is None:
             return None
         with self._file.writing() as db:
             task = self._oldest_pending(task_names, task_list)
             if task is not None:
-                task.state = TaskState.RUNNING
-                task.updated = now_ms
+                task.state, task.updated = TaskState.RUNNING, now_ms
+                task.owner, task.lease_expires = owner, lease_expires
                 self._write_entity(db, task)
             return task
+
+    def pending_task_names(self, task_list: str = "default") -> list[str]:
+        """Return the names of the tasks of a list that wait to be claimed."""
+        return [text_of(row[0]) for row in self._file.rows(SELECT_PENDING_NAMES, (key_of(task_list),))]
+
+    def _expired_tasks(self, now_ms: int) -> list[TaskDefinition]:
+        running = [self._entity(TaskDefinition, row[0]) for row in self._file.rows(SELECT_RUNNING_TASKS)]
+        return [task for task in running if 0 < task.lease_expires <= now_ms]
 
     def _oldest_pending(self, task_names: Sequence[str], task_list: str) -> TaskDefinition | None:
         found = []

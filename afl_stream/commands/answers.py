@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from afl.compiled import CompiledProgram
-from afl.runtime.persistence import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
+from afl.runtime.persistence import CANCELLED, ENDED_STATUSES, EngineStore, StepDocument, WorkflowRow
 from afl.runtime.plan import FacetPlan
 from afl.runtime.planner import plan_workflow
-from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import EventState, StepState
 from afl.runtime.types import Value
 from afl.runtime.values import check_result, describe_type
@@ -70,7 +69,7 @@ def cancel(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:
     return _told(invocation, f"asked to cancel {workflow_id}", {"workflow_id": workflow_id, "reason": reason})
 
 
-def _waiting_step(store: SqliteStore, step_id: str) -> tuple[WorkflowRow, StepDocument]:
+def _waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDocument]:
     """The step, which waits for an answer. Raises NotFound, CommandRefused."""
     workflow_id = workflow_of(step_id)
     row = store.load_workflow(workflow_id)
@@ -93,7 +92,7 @@ def _waiting_step(store: SqliteStore, step_id: str) -> tuple[WorkflowRow, StepDo
 
 
 def _check_result(
-    store: SqliteStore, row: WorkflowRow, step: StepDocument, result: Mapping[str, Value], terminal: Terminal
+    store: EngineStore, row: WorkflowRow, step: StepDocument, result: Mapping[str, Value], terminal: Terminal
 ) -> None:
     """Refuse a result that the evaluator would fail the step for; warn of what it would only overlook."""
     text = store.load_program(row.program)

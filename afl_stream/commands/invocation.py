@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from afl_stream.commands.refusals import CommandRefused
 
 if TYPE_CHECKING:
-    from afl.runtime.sqlite_store import SqliteStore
+    from afl.runtime.persistence import EngineStore
     from afl_stream.commands.terminal import Terminal
     from afl_stream.config import StreamConfig
     from afl_stream.transport import Transport
@@ -125,36 +125,34 @@ def _embedded(config: StreamConfig, *, create: bool, remedy: str) -> Transport:
 
 
 @contextmanager
-def open_store(config: StreamConfig, *, create: bool = False) -> Iterator[SqliteStore]:
+def open_store(config: StreamConfig, *, create: bool = False) -> Iterator[EngineStore]:
     """The deployment's store, closed at the end. Raises NothingThere and the store's own errors."""
-    from afl.runtime.sqlite_store import SqliteStore
+    from afl_stream.stores import open_configured_store
 
-    if create:
-        config.store_path.parent.mkdir(parents=True, exist_ok=True)
-    elif not config.store_path.exists():
+    if config.store.url is None and not create and not config.store_path.exists():
         raise NothingThere(config.store_path, "store", _where_the_store_is(config))
-    store = SqliteStore(config.store_path, prefix=config.prefix)
-    try:
+    with closing(open_configured_store(config, create=create)) as store:
         yield store
-    finally:
-        store.close()
 
 
 @contextmanager
-def store_here(config: StreamConfig, transport: Transport) -> Iterator[SqliteStore | None]:
-    """The deployment's store, where it is on this machine; None where it is not.
+def store_here(config: StreamConfig, transport: Transport) -> Iterator[EngineStore | None]:
+    """The deployment's store, where it can be asked from this machine; None where it can't.
 
     On Kafka most commands run where no evaluator does. A store that is there all the same counts only when it has read
     from this cluster, under this prefix. Raises the store's own errors.
     """
-    from afl.runtime.errors import ForeignStore
-    from afl.runtime.sqlite_store import SqliteStore
+    from afl.runtime.errors import ForeignStore, StoreMissing
+    from afl_stream.stores import open_configured_store
 
-    if not config.store_path.exists():
+    if config.store.url is None and not config.store_path.exists():
         yield None
         return
     try:
-        store = SqliteStore(config.store_path, prefix=config.prefix)
+        store = open_configured_store(config, create=False)
+    except StoreMissing:
+        yield None
+        return
     except ForeignStore:
         if not config.is_kafka:
             raise

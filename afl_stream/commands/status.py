@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 from afl.compiled import CompiledProgram, ProgramError
 from afl.errors import AFLError
-from afl.runtime.persistence import StepDocument, WorkflowRow
+from afl.runtime.persistence import EngineStore, StepDocument, WorkflowRow
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.planner import plan_workflow
-from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import StepState
 from afl_stream.commands.invocation import Invocation, open_store
 from afl_stream.commands.refusals import NotFound
@@ -63,7 +62,7 @@ def _show_runs(terminal: Terminal, rows: Sequence[WorkflowRow]) -> None:
 
 
 def _show_run(
-    invocation: Invocation, terminal: Terminal, store: SqliteStore, workflow_id: str, *, all_steps: bool
+    invocation: Invocation, terminal: Terminal, store: EngineStore, workflow_id: str, *, all_steps: bool
 ) -> None:
     row = store.load_workflow(workflow_id)
     if row is None:
@@ -121,7 +120,7 @@ def _most_telling(lines: Sequence[tuple[int, TreeNode]]) -> list[tuple[int, Tree
     return [lines[at] for at in sorted(ranked[:_MOST_STEPS])]
 
 
-def _plan_of(store: SqliteStore, row: WorkflowRow) -> WorkflowPlan | None:
+def _plan_of(store: EngineStore, row: WorkflowRow) -> WorkflowPlan | None:
     """The plan of a run's program; None when it is not there or not to be read: the steps can be shown without."""
     text = store.load_program(row.program)
     try:

@@ -196,7 +196,7 @@ class Deployment:
         self.broker_faults = Faults()
         self.broker = EmbeddedBroker(path, probe=self.broker_faults.probe, now_ms=self.clock.now_ms)
         self.transport = EmbeddedTransport(self.broker)
-        self._stores: list[SqliteStore] = []
+        self._stores: list[EngineStore] = []
         self.store = self.open_store(Faults())
         self.client = Client(self.config, self.transport)
         self.codec: Codec = open_codec(self.config, self.transport, self.topology)

@@ -55,7 +55,7 @@ TRANSPORT_POINTS = {
 #: Of the broker itself: whoever has the file written dies.
 BROKER_POINTS = {"log.before_write": 4, "log.after_write": 4}
 #: Of a party and of work that this loop does not have: crashed at in tests/unit/stream/test_audit.py, and in
-#: test_script_crashes.py.
+#: test_script_crashes.py; of one kind of MongoDB server: tests/integration/test_mongo_crashes.py.
 ELSEWHERE = {
     "audit.polled",
     "audit.written",
@@ -63,6 +63,9 @@ ELSEWHERE = {
     "audit.committed",
     "scripts.submitted",
     "scripts.taken",
+    "store.applied",
+    "task.handled",
+    "task.answered",
 }
 
 

@@ -203,9 +203,15 @@ class AnyKey:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_answers_under_any_key_from_two_producers_at_once_are_all_applied_once(seed: int) -> None:
-    random = Random(seed)
     settings = EvaluatorSettings(batch_records=20)
     deployment = Deployment(None, FLEET, evaluator=settings, control_partitions=4)
+
+    answer_under_any_key(deployment, seed)
+
+
+def answer_under_any_key(deployment: Deployment, seed: int) -> None:
+    """Two evaluators, two producers: each answer is applied once, whichever evaluator reads it."""
+    random = Random(seed)
     for _ in range(2):
         deployment.evaluator()
     deployment.settle()
@@ -230,7 +236,11 @@ def test_answers_under_any_key_from_two_producers_at_once_are_all_applied_once(s
 
 
 def test_two_evaluators_in_threads_of_their_own_share_workflows_and_finish_them(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path, FLEET, control_partitions=4)
+    finish_in_threads(Deployment(tmp_path, FLEET, control_partitions=4))
+
+
+def finish_in_threads(deployment: Deployment, deadline_s: float = 15.0) -> None:
+    """Two evaluators, each in a thread and with a store connection of its own, share workflows and finish them."""
     stop = threading.Event()
     failures: list[BaseException] = []
 
@@ -246,12 +256,12 @@ def test_two_evaluators_in_threads_of_their_own_share_workflows_and_finish_them(
         thread.start()
     scans = start_scans(deployment)
     topic = deployment.topology.facet(PING)
-    eventually(lambda: failures or len(unique_ids(deployment.records(topic))) == WORKFLOWS * HOSTS)
+    eventually(lambda: failures or len(unique_ids(deployment.records(topic))) == WORKFLOWS * HOSTS, deadline_s)
     producer = AnyKey(deployment, 1)
     for event in {event.id: event for event in deployment.events(PING)}.values():
         producer.answer(event)
     producer.flush()
-    eventually(lambda: failures or all(deployment.workflow(scan).status == COMPLETED for scan in scans))
+    eventually(lambda: failures or all(deployment.workflow(scan).status == COMPLETED for scan in scans), deadline_s)
     stop.set()
     for thread in threads:
         thread.join()

@@ -63,6 +63,7 @@ SPOKEN: list[tuple[errors.RuntimeError, str]] = [
         "Checkout: input amount is a String, expected Double",
     ),
     (errors.StoreCorrupt("run.db", "page 3 is short"), "store run.db is damaged: page 3 is short"),
+    (errors.StoreMissing("run.db", "there is none"), "store run.db can't be used: there is none"),
     (errors.StoreUnavailable("run.db", "the disk is full"), "store run.db can't be used: the disk is full"),
     (
         ForeignStore("run.db", found="prefix 'a.'", expected="prefix 'b.'"),

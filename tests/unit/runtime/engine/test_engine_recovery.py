@@ -12,6 +12,7 @@ import pytest
 from afl.compiled import CompiledProgram
 from afl.compiler import compile_text
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.identity import event_id_of
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import Batch, EngineStore, StepDocument, WorkflowChange, WorkflowRow
 from afl.runtime.sqlite_store import SqliteStore
@@ -176,7 +177,8 @@ def test_threads_that_answer_and_resume_at_once_make_every_step_once(
     paths = engine.paths()
     # Root and foreach; an element has its block, its step, that one's block, and in it a step and a yield.
     assert len(paths) == len(set(paths)) == 2 + 5 * count
-    assert len(engine.store.get_pending_tasks("default")) == count
+    tasks = [engine.store.get_task(event_id_of(step.id, 1)) for step in waiting]
+    assert [task and task.state for task in tasks] == ["completed"] * count
     engine.store.close()
 
 

@@ -1,0 +1,172 @@
+"""Runs handlers: in the calling thread, or in threads of its own that a handler out of time can be left behind in."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+from afl.runtime.task_context import TaskContext, call_shape
+from afl.runtime.tool_registry import Handler
+
+
+class HandlerTimeout(Exception):
+    """A handler did not end in its time."""
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__(f"the handler did not end within {timeout_s:g} s")
+
+
+class Calls(Protocol):
+    """How handlers are called. Raises what they raise, and HandlerTimeout."""
+
+    def call(self, handler: Handler, payload: dict[str, Any], context: TaskContext, timeout_s: float | None) -> Any: ...
+    def close(self) -> None: ...
+
+
+class CallsHere:
+    """Calls handlers in the calling thread: a synchronous one takes as long as it takes."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def call(self, handler: Handler, payload: dict[str, Any], context: TaskContext, timeout_s: float | None) -> Any:
+        """Call the handler; a coroutine is run to completion, or cancelled when its time is up."""
+        value = _invoke(handler, payload, context)
+        if not isinstance(value, Awaitable):
+            return value
+        if self._loop is None:
+            # One for all calls until `close`: what handlers keep between calls may belong to a loop.
+            self._loop = asyncio.new_event_loop()
+        return self._loop.run_until_complete(_within(value, timeout_s))
+
+    def close(self) -> None:
+        """Let the loop go."""
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
+
+
+class CallThreads:
+    """Threads that are used again once they are free, and one loop for all coroutines. They hold up no exit."""
+
+    def __init__(self) -> None:
+        self._idle: deque[SimpleQueue[Callable[[], None] | None]] = deque()
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    def submit(self, work: Callable[[], Any]) -> Future[Any]:
+        """Run it in a thread, at once."""
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            # From here on it cannot be cancelled: whoever gave up waiting hears nothing, and what it ends with is kept.
+            future.set_running_or_notify_cancel()
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - told to whoever waits for the future
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        try:
+            jobs = self._idle.pop()
+        except IndexError:
+            jobs = SimpleQueue()
+            threading.Thread(target=self._serve, args=(jobs,), name="afl-task", daemon=True).start()
+        jobs.put(run)
+        return future
+
+    def call(self, handler: Handler, payload: dict[str, Any], context: TaskContext, timeout_s: float | None) -> Any:
+        """Call the handler and wait for it; one whose time is up is left behind, a coroutine is cancelled."""
+        if call_shape(handler).is_async:
+            return self._await(_invoke(handler, payload, context), timeout_s)
+        if timeout_s is None:
+            value = _invoke(handler, payload, context)
+        else:
+            future = self.submit(lambda: _invoke(handler, payload, context))
+            value = _result(future, timeout_s)
+        return self._await(value, timeout_s) if isinstance(value, Awaitable) else value
+
+    def close(self) -> None:
+        """Let the threads go that are free, the others when they are, and the loop with what runs in it."""
+        with self._lock:
+            self._closed = True
+            loop, self._loop = self._loop, None
+        self._dismiss_idle()
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+
+    def _serve(self, jobs: SimpleQueue[Callable[[], None] | None]) -> None:
+        while (job := jobs.get()) is not None:
+            job()
+            self._idle.append(jobs)
+            if self._closed:
+                self._dismiss_idle()
+
+    def _dismiss_idle(self) -> None:
+        while self._idle:
+            try:
+                self._idle.pop().put(None)
+            except IndexError:
+                return
+
+    def _await(self, value: Awaitable[Any], timeout_s: float | None) -> Any:
+        future = asyncio.run_coroutine_threadsafe(_within(value, timeout_s), self._running_loop())
+        # The loop keeps the time; this is for a coroutine that blocks it or does not let itself be cancelled.
+        return _result(future, timeout_s, grace_s=0.5)
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_run_loop, args=(self._loop,), name="afl-task-loop", daemon=True).start()
+            return self._loop
+
+
+def _invoke(handler: Handler, payload: dict[str, Any], context: TaskContext) -> Any:
+    return handler(payload, context) if call_shape(handler).takes_context else handler(payload)
+
+
+def _result(future: Future[Any], timeout_s: float | None, grace_s: float = 0.0) -> Any:
+    try:
+        return future.result(None if timeout_s is None else timeout_s + grace_s)
+    except FutureTimeout:
+        if future.done():
+            # The handler's own TimeoutError, or it was done at the last moment.
+            return future.result()
+        future.cancel()
+        assert timeout_s is not None
+        raise HandlerTimeout(timeout_s) from None
+
+
+async def _within(value: Awaitable[Any], timeout_s: float | None) -> Any:
+    if timeout_s is None:
+        return await value
+    task = asyncio.ensure_future(value)
+    done, _ = await asyncio.wait([task], timeout=timeout_s)
+    if not done:
+        task.cancel()
+        raise HandlerTimeout(timeout_s)
+    return task.result()
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_cancel_the_rest())
+    finally:
+        loop.close()
+
+
+async def _cancel_the_rest() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)

@@ -1,0 +1,101 @@
+"""The handlers that a process registered itself: functions, and functions of modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from afl.runtime.handler_loader import DEFAULT_ENTRYPOINT, ModuleLoader
+from afl.runtime.task_work import RetryPolicy, TaskHandler
+from afl.runtime.tool_registry import Handler, short_name
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One registered handler. `find` returns what to call, looked up at each call."""
+
+    find: Callable[[], Handler]
+    timeout_ms: int | None = None
+    retry: RetryPolicy | None = None
+    metadata: Mapping[str, Any] | None = None
+    names_facet: bool = False
+
+    def handler(self) -> TaskHandler:
+        """The handler as it is now."""
+        return TaskHandler(
+            function=self.find(),
+            timeout_s=None if self.timeout_ms is None else self.timeout_ms / 1_000,
+            retry=self.retry,
+            names_facet=self.names_facet,
+            metadata=self.metadata or {},
+        )
+
+
+class HandlerRoutes:
+    """Routes by name: a facet finds that of its qualified name, else that of its short one."""
+
+    def __init__(self, loader: ModuleLoader) -> None:
+        self._loader = loader
+        self._routes: dict[str, Route] = {}
+
+    def names(self) -> list[str]:
+        """The registered names."""
+        return list(self._routes)
+
+    def find(self, facet_name: str) -> Route | None:
+        """The facet's route."""
+        found = self._routes.get(facet_name)
+        return found if found is not None else self._routes.get(short_name(facet_name))
+
+    def register(
+        self,
+        facet_name: str,
+        handler: Handler,
+        *,
+        timeout_ms: int | None = None,
+        retry: RetryPolicy | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        names_facet: bool = False,
+    ) -> None:
+        """Handle a facet with a function, synchronous or asynchronous. The latest registration of a name counts."""
+        self._routes = {**self._routes, facet_name: Route(lambda: handler, timeout_ms, retry, metadata, names_facet)}
+
+    def of_modules(self) -> OfModules:
+        """What a module's `register_handlers` is given."""
+        return OfModules(self)
+
+    def register_handler(
+        self,
+        facet_name: str,
+        module_uri: str,
+        entrypoint: str = DEFAULT_ENTRYPOINT,
+        version: str = "1.0.0",
+        checksum: str = "",
+        timeout_ms: int | None = None,
+        requirements: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        """Handle a facet with a function of a module, which is loaded now. Raises what the loader raises."""
+        self._loader.function(module_uri, entrypoint, checksum)
+        find = lambda: self._loader.function(module_uri, entrypoint, checksum)  # noqa: E731 - one expression
+        self._routes = {**self._routes, facet_name: Route(find, timeout_ms, retry, metadata, True)}
+
+
+class OfModules:
+    """Registers what modules register themselves: their functions find the facet's name in the payload."""
+
+    def __init__(self, routes: HandlerRoutes) -> None:
+        self._routes = routes
+
+    def register(self, facet_name: str, handler: Handler, **details: Any) -> None:
+        """Handle a facet with a function of the module."""
+        self._routes.register(facet_name, handler, names_facet=True, **details)
+
+    def register_handler(
+        self, facet_name: str, module_uri: str, entrypoint: str = DEFAULT_ENTRYPOINT, **details: Any
+    ) -> None:
+        """Handle a facet with a function of a module, by the module's name."""
+        self._routes.register_handler(facet_name, module_uri, entrypoint, **details)

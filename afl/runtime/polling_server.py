@@ -1,0 +1,95 @@
+"""What all servers that poll for tasks have in common: they start, stop, poll once, and can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from afl.compiled import Node
+from afl.runtime.clock import Clock, SystemClock
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.persistence import EngineStore
+from afl.runtime.presence import Presence
+from afl.runtime.task_loop import LoopSettings, TaskLoop
+from afl.runtime.task_work import HandlerSource
+
+
+class PollingConfig(Protocol):
+    """The settings that every such server has."""
+
+    service_name: str
+    server_group: str
+    server_name: str
+    task_list: str
+    poll_interval_ms: int
+    max_concurrent: int
+    heartbeat_interval_ms: int
+    lease_ms: int
+    shutdown_timeout_ms: int
+
+
+class PollingServer:
+    """A server on the task loop. Its handlers come from a `HandlerSource`."""
+
+    def __init__(
+        self,
+        persistence: EngineStore,
+        evaluator: Evaluator,
+        config: PollingConfig,
+        source: HandlerSource,
+        *,
+        clock: Clock | None = None,
+        probe: Callable[[str], None] = lambda step: None,
+    ) -> None:
+        self._persistence = persistence
+        self._evaluator = evaluator
+        self._clock = clock or SystemClock()
+        self._presence = Presence(
+            persistence,
+            self._clock,
+            service_name=config.service_name,
+            server_group=config.server_group,
+            server_name=config.server_name,
+        )
+        settings = LoopSettings(
+            task_list=config.task_list,
+            poll_interval_ms=config.poll_interval_ms,
+            max_concurrent=config.max_concurrent,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+            lease_ms=config.lease_ms,
+            shutdown_timeout_ms=config.shutdown_timeout_ms,
+        )
+        self._loop = TaskLoop(persistence, evaluator, source, self._presence, settings, clock=self._clock, probe=probe)
+
+    @property
+    def server_id(self) -> str:
+        """The server's id, unique to this instance: the owner of what it claims."""
+        return self._presence.server_id
+
+    @property
+    def is_running(self) -> bool:
+        """Whether `start` is at work."""
+        return self._loop.is_running
+
+    def start(self) -> None:
+        """Register as a server and work until `stop`; blocks. Raises what it can't go on after."""
+        self._loop.run()
+
+    def stop(self) -> None:
+        """Let `start` finish what was claimed, sign off and return. From any thread, and from a signal handler."""
+        self._loop.stop()
+
+    def poll_once(self) -> int:
+        """Do the tasks that wait, at most `max_concurrent`, one after the other; return how many.
+
+        Starts no thread: synchronous handlers take as long as they take.
+        """
+        return self._loop.run_once()
+
+    def cache_workflow_ast(self, workflow_id: str, ast: Node, program_ast: Node | None = None) -> None:
+        """Give the program of a workflow, which must be the one that it was started with. It works without, too."""
+        self._loop.cache_workflow_ast(workflow_id, ast, program_ast)
+
+    def update_step(self, step_id: str, partial_result: Mapping[str, Any]) -> None:
+        """Merge a partial result into a waiting step's returns. ValueError ("not found") for an unknown step."""
+        self._evaluator.update_step(step_id, partial_result)

@@ -1,0 +1,243 @@
+"""One claimed task: its handler is called, its step answered, its workflow resumed, its task ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from afl.runtime.call_threads import Calls, HandlerTimeout
+from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.errors import RuntimeError as EngineError
+from afl.runtime.errors import StoreUnavailable
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.identity import split_event_id
+from afl.runtime.persistence import EngineStore
+from afl.runtime.task_context import TaskContext
+from afl.runtime.tool_registry import Handler
+
+_log = logging.getLogger(__name__)
+
+FACET_NAME_KEY: Final = "_facet_name"
+METADATA_KEY: Final = "_handler_metadata"
+#: Failures that no handler raised, as agents on Kafka name them too.
+TIMEOUT: Final = "Timeout"
+BAD_RESULT: Final = "BadResult"
+NO_HANDLER: Final = "NoHandler"
+
+#: Waits between tries to store an answer while the store is away. After the last, the lease runs out and others go on.
+_STORE_WAITS_S: Final = (0.1, 0.3, 1.0, 3.0, 5.0, 5.0, 5.0)
+
+
+class HandlerMissing(EngineError):
+    """No handler for a task that is claimed already; the text says for which facet."""
+
+
+class RetryPolicy(Protocol):
+    """When a handler that raised is called again: agents on Kafka bring such an object."""
+
+    def wait_s(self, tries: int, error: BaseException) -> float | None:
+        """The wait after this many failed tries, or None when there is no other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskHandler:
+    """What answers a task. `timeout_s` None: as long as it takes."""
+
+    function: Handler
+    timeout_s: float | None = None
+    retry: RetryPolicy | None = None
+    #: Whether the payload says which facet it is of.
+    names_facet: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def payload(self, task: TaskDefinition) -> dict[str, Any]:
+        """The payload as the handler gets it, which is its own."""
+        payload: dict[str, Any] = dict(task.data or {})
+        if self.names_facet:
+            payload[FACET_NAME_KEY] = task.name
+        if self.metadata:
+            payload[METADATA_KEY] = dict(self.metadata)
+        return payload
+
+
+class HandlerSource(Protocol):
+    """Where a task loop finds its handlers."""
+
+    def registered_names(self) -> list[str]:
+        """The names that there are handlers for, qualified and short ones."""
+
+    def serves(self, facet_name: str) -> bool:
+        """Say whether the facet of this qualified name has a handler."""
+
+    def find(self, facet_name: str) -> TaskHandler:
+        """The facet's handler. Raises HandlerMissing."""
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """A task while this process works on it."""
+
+    task: TaskDefinition
+    #: The claim is another's by now, or the task has ended without us.
+    lost: bool = False
+    #: This process is through with it, done or not: nothing is written for it any more.
+    abandoned: bool = False
+
+
+class TaskWork:
+    """
+    Does claimed tasks. Any number of threads may use it.
+
+    For each task, in this order:
+      1. call the handler,
+      2. store the answer: the step's result and the task's end are one commit,
+      3. resume the workflow.
+
+    A crash before 2 leaves the task claimed: the lease runs out, and another process does it again. One between 2 and 3
+    leaves the workflow runnable in the store; a sweep resumes it. Where the task and its step are not of the engine's
+    making, the task ends in a write of its own after 3.
+    """
+
+    def __init__(
+        self,
+        store: EngineStore,
+        evaluator: Evaluator,
+        source: HandlerSource,
+        owner: str,
+        *,
+        resume: Callable[[str], object],
+        count: Callable[[str, bool], None],
+        stopping: threading.Event,
+        probe: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._evaluator = evaluator
+        self._source = source
+        self._owner = owner
+        self._resume = resume
+        self._count = count
+        self._stopping = stopping
+        self._probe = probe
+
+    def do(self, job: Job, calls: Calls) -> None:
+        """Do a task, whatever becomes of it: nothing is raised but what the probe raises."""
+        task = job.task
+        try:
+            handler = self._source.find(task.name)
+        except HandlerMissing as error:
+            self._fail(job, NO_HANDLER, str(error))
+            return
+        except StoreUnavailable as error:
+            _log.warning("task %s is left to whoever claims it next: %s", task.uuid, error)
+            return
+        except Exception as error:  # noqa: BLE001 - what can't be had fails the step that asks for it
+            _log.exception("handler of %s could not be had", task.name)
+            self._fail(job, type(error).__name__, str(error))
+            return
+        try:
+            value = self._call(job, handler, calls)
+        except HandlerTimeout as error:
+            self._fail(job, TIMEOUT, str(error))
+        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - the handler's, not ours
+            self._fail(job, type(error).__name__, str(error))
+        else:
+            self._answer(job, value)
+
+    def _call(self, job: Job, handler: TaskHandler, calls: Calls) -> Any:
+        tries = 0
+        while True:
+            is_over = threading.Event()
+            context = TaskContext(
+                job.task,
+                lambda partial: self._update(job, partial),
+                lambda: job.lost or self._stopping.is_set(),
+                is_over.is_set,
+            )
+            try:
+                return calls.call(handler.function, handler.payload(job.task), context, handler.timeout_s)
+            except (Exception, SystemExit, asyncio.CancelledError) as error:
+                tries += 1
+                cause = TimeoutError(str(error)) if isinstance(error, HandlerTimeout) else error
+                wait_s = handler.retry.wait_s(tries, cause) if handler.retry is not None else None
+                if wait_s is None or job.lost or self._stopping.wait(wait_s):
+                    raise
+            finally:
+                is_over.set()
+
+    def _answer(self, job: Job, value: Any) -> None:
+        task = job.task
+        if getattr(value, "answers_later", False):
+            self._patiently(job, lambda: self._store.renew_leases([task.uuid], self._owner, 0))
+            return
+        result = {} if value is None else value
+        if not isinstance(result, dict) or not all(isinstance(key, str) for key in result):
+            found = "a dict with keys that are no text" if isinstance(value, dict) else f"a {type(value).__name__}"
+            self._fail(job, BAD_RESULT, f"the handler returned {found}; a dict or None is expected")
+            return
+        self._probe("task.handled")
+        try:
+            stored = self._patiently(
+                job, lambda: self._evaluator.continue_step(task.step_id, result, **_event_of(task))
+            )
+        except Exception as error:  # noqa: BLE001 - a result that does not fit fails its step
+            self._fail(job, type(error).__name__, str(error))
+            return
+        if stored:
+            self._probe("task.answered")
+            self._go_on(job, TaskState.COMPLETED, None)
+
+    def _fail(self, job: Job, error_type: str, message: str) -> None:
+        task = job.task
+        event = _event_of(task)
+
+        def fail() -> None:
+            if event:
+                self._evaluator.fail_step(task.step_id, message, error_type, **event)
+            else:
+                self._evaluator.fail_step(task.step_id, message)
+
+        try:
+            stored = self._patiently(job, fail)
+        except Exception:  # noqa: BLE001 - the task ends all the same
+            # The step is unknown, or not one to fail: the task says what happened all the same.
+            _log.exception("step %s could not be failed", task.step_id)
+            stored = not (job.lost or job.abandoned)
+        if stored:
+            self._go_on(job, TaskState.FAILED, message)
+
+    def _go_on(self, job: Job, state: str, message: str | None) -> None:
+        task = job.task
+        self._count(task.name, state == TaskState.COMPLETED)
+        if task.workflow_id:
+            self._resume(task.workflow_id)
+        error: dict[str, object] | None = None if message is None else {"message": message}
+        self._patiently(job, lambda: self._store.end_task(task.uuid, self._owner, state, error))
+
+    def _patiently(self, job: Job, write: Callable[[], object]) -> bool:
+        """Write; again while the store is away. False when that took too long: the lease is let run out."""
+        for wait_s in (*_STORE_WAITS_S, None):
+            if job.abandoned:
+                return False
+            try:
+                write()
+                return True
+            except StoreUnavailable as error:
+                _log.warning("task %s: %s", job.task.uuid, error)
+                if wait_s is None:
+                    break
+                threading.Event().wait(wait_s)
+        _log.error("task %s is left to whoever claims it next: its answer could not be stored", job.task.uuid)
+        return False
+
+    def _update(self, job: Job, partial: Mapping[str, Any]) -> None:
+        self._evaluator.update_step(job.task.step_id, partial, **_event_of(job.task))
+
+
+def _event_of(task: TaskDefinition) -> dict[str, str]:
+    """Which attempt a task of the engine's is for: an answer to an older one changes nothing."""
+    event = split_event_id(task.uuid)
+    return {"event_id": task.uuid} if event is not None and event[0] == task.step_id else {}

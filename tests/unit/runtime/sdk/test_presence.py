@@ -1,0 +1,115 @@
+"""A server in the list of servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from afl.runtime.clock import ManualClock
+from afl.runtime.entities import ServerDefinition, ServerState
+from afl.runtime.errors import StoreUnavailable
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.presence import Presence, is_stale
+
+
+class Diary(MemoryStore):
+    """Remembers which states were saved."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock=clock)
+        self.states: list[str] = []
+        self.pings: list[int] = []
+        self.away = False
+
+    def save_server(self, server: ServerDefinition) -> None:
+        if self.away:
+            raise StoreUnavailable(path="store", reason="away")
+        self.states.append(server.state)
+        super().save_server(server)
+
+    def update_server_ping(self, server_id: str, ping_ms: int) -> None:
+        self.pings.append(ping_ms)
+        super().update_server_ping(server_id, ping_ms)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1_000)
+
+
+@pytest.fixture
+def store(clock: ManualClock) -> Diary:
+    return Diary(clock)
+
+
+@pytest.fixture
+def presence(store: Diary, clock: ManualClock) -> Presence:
+    return Presence(store, clock, service_name="pays", server_group="shop", server_name="till")
+
+
+def test_a_server_starts_runs_and_signs_off(store: Diary, presence: Presence, clock: ManualClock) -> None:
+    presence.register(["shop.Pay"])
+    presence.running()
+    clock.advance(10)
+    presence.beat()
+    presence.sign_off()
+
+    assert store.states == [ServerState.STARTUP, ServerState.RUNNING, ServerState.SHUTDOWN]
+    assert store.pings == [1_010]
+    server = store.get_server(presence.server_id)
+    assert server is not None
+    assert (server.service_name, server.server_group, server.server_name) == ("pays", "shop", "till")
+    assert (server.start_time, server.ping_time) == (1_000, 1_010)
+    assert server.topics == server.handlers == ["shop.Pay"]
+
+
+def test_what_it_died_of_is_in_its_record(store: Diary, presence: Presence) -> None:
+    presence.register([])
+    presence.sign_off(LookupError("lost"))
+
+    server = store.get_server(presence.server_id)
+    assert server is not None
+    assert (server.state, server.error) == (ServerState.ERROR, {"type": "LookupError", "message": "lost"})
+
+
+def test_counts_and_handlers_are_told_with_a_heartbeat(store: Diary, presence: Presence) -> None:
+    presence.register([])
+    presence.count("shop.Pay", handled=True)
+    presence.count("shop.Pay", handled=False)
+    presence.handles(["shop.Pay"])
+    presence.beat()
+    presence.beat()
+
+    server = store.get_server(presence.server_id)
+    assert server is not None
+    assert server.handlers == ["shop.Pay"]
+    assert [(count.handled, count.not_handled) for count in server.handled] == [(1, 1)]
+    assert len(store.pings) == 1
+
+
+def test_a_store_that_is_away_is_told_later(store: Diary, presence: Presence) -> None:
+    presence.register([])
+    presence.count("shop.Pay", handled=True)
+    store.away = True
+    presence.beat()
+    store.away = False
+    presence.beat()
+
+    server = store.get_server(presence.server_id)
+    assert server is not None
+    assert len(server.handled) == 1
+
+
+def test_a_server_without_heartbeats_is_stale_unless_it_has_signed_off(
+    store: Diary, presence: Presence, clock: ManualClock
+) -> None:
+    presence.register([])
+    presence.running()
+    running = store.get_server(presence.server_id)
+    presence.sign_off()
+    ended = store.get_server(presence.server_id)
+    assert running is not None
+    assert ended is not None
+
+    assert not is_stale(running, 31_000)
+    assert is_stale(running, 31_001)
+    assert not is_stale(ended, 1_000_000)
