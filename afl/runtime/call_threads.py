@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
@@ -13,6 +14,9 @@ from typing import Any, Protocol
 
 from afl.runtime.task_context import TaskContext, call_shape
 from afl.runtime.tool_registry import Handler
+
+#: How long the loop may take to notice that a coroutine's time is up.
+_GRACE_S = 0.5
 
 
 class HandlerTimeout(Exception):
@@ -30,26 +34,29 @@ class Calls(Protocol):
 
 
 class CallsHere:
-    """Calls handlers in the calling thread: a synchronous one takes as long as it takes."""
+    """Calls handlers in the calling thread, which has its own loop. A synchronous one takes as long as it takes."""
 
     def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._own = threading.local()
 
     def call(self, handler: Handler, payload: dict[str, Any], context: TaskContext, timeout_s: float | None) -> Any:
         """Call the handler; a coroutine is run to completion, or cancelled when its time is up."""
         value = _invoke(handler, payload, context)
         if not isinstance(value, Awaitable):
             return value
-        if self._loop is None:
+        loop: asyncio.AbstractEventLoop | None = getattr(self._own, "loop", None)
+        if loop is None:
             # One for all calls until `close`: what handlers keep between calls may belong to a loop.
-            self._loop = asyncio.new_event_loop()
-        return self._loop.run_until_complete(_within(value, timeout_s))
+            loop = self._own.loop = asyncio.new_event_loop()
+        return loop.run_until_complete(_within(value, timeout_s, timeout_s))
 
     def close(self) -> None:
-        """Let the loop go."""
-        if self._loop is not None:
-            self._loop.close()
-            self._loop = None
+        """Let the calling thread's loop go, with what handlers have left running in it."""
+        loop: asyncio.AbstractEventLoop | None = getattr(self._own, "loop", None)
+        if loop is not None:
+            self._own.loop = None
+            loop.run_until_complete(_cancel_the_rest())
+            loop.close()
 
 
 class CallThreads:
@@ -66,8 +73,9 @@ class CallThreads:
         future: Future[Any] = Future()
 
         def run() -> None:
-            # From here on it cannot be cancelled: whoever gave up waiting hears nothing, and what it ends with is kept.
-            future.set_running_or_notify_cancel()
+            # Whoever gave up waiting before it began needs it no more; from here on it cannot be cancelled.
+            if not future.set_running_or_notify_cancel():
+                return
             try:
                 result = work()
             except BaseException as error:  # noqa: BLE001 - told to whoever waits for the future
@@ -86,13 +94,15 @@ class CallThreads:
     def call(self, handler: Handler, payload: dict[str, Any], context: TaskContext, timeout_s: float | None) -> Any:
         """Call the handler and wait for it; one whose time is up is left behind, a coroutine is cancelled."""
         if call_shape(handler).is_async:
-            return self._await(_invoke(handler, payload, context), timeout_s)
+            return self._await(_invoke(handler, payload, context), timeout_s, timeout_s)
         if timeout_s is None:
             value = _invoke(handler, payload, context)
-        else:
-            future = self.submit(lambda: _invoke(handler, payload, context))
-            value = _result(future, timeout_s)
-        return self._await(value, timeout_s) if isinstance(value, Awaitable) else value
+            return self._await(value, None, None) if isinstance(value, Awaitable) else value
+        until_s = time.monotonic() + timeout_s
+        value = _result(self.submit(lambda: _invoke(handler, payload, context)), timeout_s, timeout_s)
+        if not isinstance(value, Awaitable):
+            return value
+        return self._await(value, timeout_s, max(0.0, until_s - time.monotonic()))
 
     def close(self) -> None:
         """Let the threads go that are free, the others when they are, and the loop with what runs in it."""
@@ -117,14 +127,21 @@ class CallThreads:
             except IndexError:
                 return
 
-    def _await(self, value: Awaitable[Any], timeout_s: float | None) -> Any:
-        future = asyncio.run_coroutine_threadsafe(_within(value, timeout_s), self._running_loop())
+    def _await(self, value: Awaitable[Any], timeout_s: float | None, left_s: float | None) -> Any:
+        """Wait for what is left of the time that the handler has."""
+        loop = self._running_loop()
+        if loop is None:
+            if asyncio.iscoroutine(value):
+                value.close()
+            raise asyncio.CancelledError
+        future = asyncio.run_coroutine_threadsafe(_within(value, left_s, timeout_s), loop)
         # The loop keeps the time; this is for a coroutine that blocks it or does not let itself be cancelled.
-        return _result(future, timeout_s, grace_s=0.5)
+        return _result(future, timeout_s, None if left_s is None else left_s + _GRACE_S)
 
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
+    def _running_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop; None when all of this is closed, and nobody would end another one."""
         with self._lock:
-            if self._loop is None:
+            if self._loop is None and not self._closed:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=_run_loop, args=(self._loop,), name="afl-task-loop", daemon=True).start()
             return self._loop
@@ -134,9 +151,9 @@ def _invoke(handler: Handler, payload: dict[str, Any], context: TaskContext) -> 
     return handler(payload, context) if call_shape(handler).takes_context else handler(payload)
 
 
-def _result(future: Future[Any], timeout_s: float | None, grace_s: float = 0.0) -> Any:
+def _result(future: Future[Any], timeout_s: float | None, wait_s: float | None) -> Any:
     try:
-        return future.result(None if timeout_s is None else timeout_s + grace_s)
+        return future.result(wait_s)
     except FutureTimeout:
         if future.done():
             # The handler's own TimeoutError, or it was done at the last moment.
@@ -146,11 +163,11 @@ def _result(future: Future[Any], timeout_s: float | None, grace_s: float = 0.0) 
         raise HandlerTimeout(timeout_s) from None
 
 
-async def _within(value: Awaitable[Any], timeout_s: float | None) -> Any:
-    if timeout_s is None:
+async def _within(value: Awaitable[Any], left_s: float | None, timeout_s: float | None) -> Any:
+    if left_s is None or timeout_s is None:
         return await value
     task = asyncio.ensure_future(value)
-    done, _ = await asyncio.wait([task], timeout=timeout_s)
+    done, _ = await asyncio.wait([task], timeout=left_s)
     if not done:
         task.cancel()
         raise HandlerTimeout(timeout_s)
@@ -169,4 +186,6 @@ async def _cancel_the_rest() -> None:
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
+    if left:
+        # One that does not let itself be cancelled is left behind.
+        await asyncio.wait(left, timeout=_GRACE_S)

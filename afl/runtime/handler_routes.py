@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from afl.runtime.handler_loader import DEFAULT_ENTRYPOINT, ModuleLoader
 from afl.runtime.task_work import RetryPolicy, TaskHandler
 from afl.runtime.tool_registry import Handler, short_name
+from afl_handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,8 @@ class Route:
         """The handler as it is now."""
         return TaskHandler(
             function=self.find(),
-            timeout_s=None if self.timeout_ms is None else self.timeout_ms / 1_000,
+            # 0, as in the registry: as long as it takes.
+            timeout_s=self.timeout_ms / 1_000 if self.timeout_ms else None,
             retry=self.retry,
             names_facet=self.names_facet,
             metadata=self.metadata or {},
@@ -42,6 +43,10 @@ class HandlerRoutes:
     def names(self) -> list[str]:
         """The registered names."""
         return list(self._routes)
+
+    def named(self, name: str) -> Route | None:
+        """What is registered under this very name."""
+        return self._routes.get(name)
 
     def find(self, facet_name: str) -> Route | None:
         """The facet's route."""

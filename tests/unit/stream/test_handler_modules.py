@@ -6,13 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from afl_stream.handler_modules import (
-    Handler,
-    HandlerModuleError,
-    HandlersArgument,
-    ModuleLoader,
-    register_module,
-)
+from afl_handlers.calling import Handler
+from afl_handlers.modules import HandlerModuleError, ModuleLoader, checksum_of, register_module
+from afl_stream.handler_modules import HandlersArgument
 
 
 class Registrations:
@@ -22,7 +18,7 @@ class Registrations:
         self.functions: dict[str, Handler] = {}
         self.modules: dict[str, tuple[str, str, int | None]] = {}
 
-    def register(self, facet_name: str, handler: Handler) -> None:
+    def register(self, facet_name: str, handler: Handler, /) -> None:
         self.functions[facet_name] = handler
 
     def register_handler(
@@ -52,7 +48,15 @@ def package(tmp_path: Path) -> Iterator[Path]:
 
 def registered(argument: str, facets: Sequence[str] = ()) -> Registrations:
     registrations = Registrations()
-    register_module(HandlersArgument.parse(argument), registrations, ModuleLoader(), facets)
+    named = HandlersArgument.parse(argument)
+    register_module(
+        registrations,
+        ModuleLoader(),
+        named.module_uri,
+        named.facets,
+        entrypoint=named.entrypoint,
+        otherwise=facets,
+    )
     return registrations
 
 
@@ -210,7 +214,7 @@ def test_a_missing_function_is_named_with_near_names(package: Path) -> None:
 def test_something_that_cannot_be_called_is_refused(package: Path) -> None:
     (package / "noun.py").write_text("handle = 3\n")
 
-    assert "'handle' is a int; expected a function" in refused("noun=a.B")
+    assert "'handle' is a int, not callable; expected a function" in refused("noun=a.B")
 
 
 def test_a_module_is_loaded_once_for_each_checksum(tmp_path: Path) -> None:
@@ -236,3 +240,51 @@ def test_the_function_is_looked_up_at_each_call(tmp_path: Path) -> None:
     setattr(module, "handle", module.other)  # noqa: B010 - a module is open, mypy does not know this one
 
     assert loader.function(str(path), "handle")({}) == {"which": "second"}
+
+
+def test_a_module_that_is_loaded_anew_stands_beside_the_one_before(package: Path) -> None:
+    path = package / "counting_calls.py"
+    path.write_text("count = 0\ndef handle(payload):\n    global count\n    count += 1\n    return {'one': count}\n")
+    loader = ModuleLoader()
+    before = loader.function("counting_calls", "handle", "a")
+    assert before({}) == {"one": 1}
+
+    # Of the same size, and within the second: a bytecode cache would not notice.
+    path.write_text(path.read_text().replace("one", "two"))
+
+    assert loader.function("counting_calls", "handle", "b")({}) == {"two": 1}
+    assert before({}) == {"one": 2}
+    assert loader.function("counting_calls", "handle", "a")({}) == {"one": 3}
+
+
+def test_a_module_that_ends_the_process_is_refused(package: Path) -> None:
+    (package / "quitting.py").write_text("raise SystemExit(3)\n")
+
+    assert "it raised SystemExit: 3" in refused("quitting=a.B")
+    assert "it raised SystemExit: 3" in refused(f"{package / 'quitting.py'}=a.B")
+
+
+def test_a_change_that_does_not_load_leaves_what_was_loaded(package: Path) -> None:
+    path = package / "mended.py"
+    path.write_text("def handle(payload):\n    return {'version': 1}\n")
+    loader = ModuleLoader()
+    loader.load("mended", "a")
+    path.write_text("def handle(payload) return\n")
+
+    with pytest.raises(HandlerModuleError):
+        loader.load("mended", "b")
+
+    assert loader.function("mended", "handle", "a")({}) == {"version": 1}
+    assert sys.modules["mended"] is loader.load("mended", "a")
+
+
+def test_each_text_of_a_module_has_a_checksum_of_its_own(package: Path) -> None:
+    path = package / "summed.py"
+    path.write_text("def handle(payload):\n    return {}\n")
+    first = checksum_of("summed")
+
+    assert first
+    assert checksum_of(str(path)) == checksum_of(path.as_uri()) == first
+    path.write_text("def handle(payload):\n    return {'more': 1}\n")
+    assert checksum_of("summed") not in ("", first)
+    assert checksum_of("nowhere.to.be.found") == checksum_of("/nowhere.py") == ""

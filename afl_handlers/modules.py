@@ -1,0 +1,294 @@
+"""Loads handlers from Python modules, and registers what a module says it handles.
+
+A module is named by a dotted path (`shop.billing`), a `file://` URI or a path to a `.py` file. It may be written in
+three ways:
+
+1. `def handle(payload)`: one function for one facet, or for several that it tells apart by `payload["_facet_name"]`.
+2. `def handle(payload)` beside a mapping `_DISPATCH` (or `FACETS`, or `FACET = "ns.Name"`): its keys are the facets.
+3. `def register_handlers(runner)`: the module calls `runner.register_handler(facet_name=..., module_uri=..., ...)` or
+   `runner.register("ns.Name", function)` itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import importlib.abc
+import importlib.util
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from threading import RLock
+from types import ModuleType
+from typing import Any, Final, Protocol
+from urllib.parse import unquote, urlparse
+
+from afl_handlers.calling import Handler
+
+DEFAULT_ENTRYPOINT: Final = "handle"
+REGISTER_FUNCTION: Final = "register_handlers"
+#: Where a module may say which facets its entrypoint handles, in the order in which they are looked at.
+FACET_ATTRIBUTES: Final = ("FACET", "FACETS", "_DISPATCH", "DISPATCH")
+
+#: Never what somebody meant.
+_OURS: Final = frozenset({"afl", "afl_handlers", "afl_stream"})
+
+FACET_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
+
+
+class HandlerModuleError(Exception):
+    """A handler module cannot be used as it was named."""
+
+    def __init__(self, module_uri: str, found: str, expected: str) -> None:
+        super().__init__(f"handler module {module_uri}: {found}; expected {expected}")
+        self.module_uri = module_uri
+        self.found = found
+        self.expected = expected
+
+
+class ModuleNotLoaded(HandlerModuleError, ImportError):
+    """There is no such module, or it raised while it was loaded."""
+
+
+class FunctionMissing(HandlerModuleError, AttributeError):
+    """The module has nothing of that name."""
+
+
+class NotAFunction(HandlerModuleError, TypeError):
+    """What the module has under that name cannot be called."""
+
+
+class FacetsUnknown(HandlerModuleError, ValueError):
+    """Nothing says, or not in a way that can be used, which facets a module is for."""
+
+
+class HandlerRegistrar(Protocol):
+    """What `register_handlers(runner)` is given. There may be more to say about a handler; see each runner."""
+
+    def register(self, facet_name: str, handler: Handler, /) -> None:
+        """Handle a facet with a function."""
+
+    def register_handler(self, facet_name: str, module_uri: str, entrypoint: str = DEFAULT_ENTRYPOINT) -> None:
+        """Handle a facet with a function of a module."""
+
+
+class ModuleLoader:
+    """Loads modules once for each (module_uri, checksum); another checksum loads anew. Any thread may use it.
+
+    What is loaded anew stands beside what was loaded before: a handler at work keeps what it had.
+    """
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._modules: dict[tuple[str, str], ModuleType] = {}
+
+    def load(self, module_uri: str, checksum: str = "") -> ModuleType:
+        """Return the module. Raises ModuleNotLoaded that names it, with what it raised itself as the cause."""
+        key = (module_uri, checksum)
+        # An RLock: a module may load others while it is loaded.
+        with self._lock:
+            module = self._modules.get(key)
+            if module is None:
+                known = any(uri == module_uri for uri, _ in self._modules)
+                path = path_of(module_uri)
+                module = _import_file(module_uri, path, checksum) if path else _import_dotted(module_uri, known)
+                self._modules[key] = module
+            return module
+
+    def function(self, module_uri: str, entrypoint: str = DEFAULT_ENTRYPOINT, checksum: str = "") -> Handler:
+        """Return the module's function of this name, looked up now: a module may change what it points to.
+
+        Raises ModuleNotLoaded, FunctionMissing and NotAFunction, naming the module, what was found, and near names.
+        """
+        module = self.load(module_uri, checksum)
+        if not hasattr(module, entrypoint):
+            functions = sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("__"))
+            near = difflib.get_close_matches(entrypoint, functions, 3)
+            there = f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(functions) or 'no functions'}"
+            raise FunctionMissing(module_uri, f"it has no {entrypoint!r}", f"a function of that name ({there})")
+        function = getattr(module, entrypoint)
+        if not callable(function):
+            found = f"{entrypoint!r} is a {type(function).__name__}, not callable"
+            raise NotAFunction(module_uri, found, "a function")
+        handler: Handler = function
+        return handler
+
+
+def register_module(
+    registrar: HandlerRegistrar,
+    loader: ModuleLoader,
+    module_uri: str,
+    facets: Sequence[str] = (),
+    *,
+    entrypoint: str | None = None,
+    otherwise: Sequence[str] = (),
+) -> None:
+    """Register all handlers of a module.
+
+    `facets`, when given, are those of its `entrypoint`; else the module says itself; `otherwise` is for one that does
+    not. Raises HandlerModuleError.
+    """
+    module = loader.load(module_uri)
+    if not facets and entrypoint is None and hasattr(module, REGISTER_FUNCTION):
+        _call_register_handlers(module_uri, registrar, loader)
+        return
+    name = entrypoint or DEFAULT_ENTRYPOINT
+    loader.function(module_uri, name)
+    found = tuple(facets) or _facets_of(module_uri, module) or tuple(otherwise)
+    if not found:
+        raise FacetsUnknown(
+            module_uri,
+            f"it has a {name}() that could handle anything",
+            f"facet names: --handlers {module_uri}=ns.Facet, a mapping _DISPATCH or FACET in the module, a function "
+            f"{REGISTER_FUNCTION}, or --facet ns.Facet",
+        )
+    for facet in found:
+        registrar.register_handler(facet_name=facet, module_uri=module_uri, entrypoint=name)
+
+
+def checksum_of(module_uri: str) -> str:
+    """A digest of the module's text, which another text changes; empty where the module has none or is not here."""
+    path = path_of(module_uri)
+    try:
+        if path is None:
+            spec = importlib.util.find_spec(module_uri)
+            path = Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+        return "" if path is None else hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    except (ImportError, OSError, ValueError):
+        return ""
+
+
+def path_of(module_uri: str) -> Path | None:
+    """The file that the URI names, or None when it is a dotted path."""
+    if module_uri.startswith("file:"):
+        return Path(unquote(urlparse(module_uri).path))
+    if module_uri.endswith(".py") or "/" in module_uri:
+        return Path(module_uri)
+    return None
+
+
+def _call_register_handlers(module_uri: str, registrar: HandlerRegistrar, loader: ModuleLoader) -> None:
+    counted = _Counted(registrar)
+    register = loader.function(module_uri, REGISTER_FUNCTION)
+    try:
+        register(counted)
+    except HandlerModuleError:
+        raise
+    except Exception as error:
+        raise ModuleNotLoaded(
+            module_uri,
+            f"{REGISTER_FUNCTION}() raised {type(error).__name__}: {error}",
+            "that it registers its handlers",
+        ) from error
+    if not counted.count:
+        raise FacetsUnknown(
+            module_uri, f"{REGISTER_FUNCTION}() registered nothing", "a call of runner.register_handler or register"
+        )
+
+
+class _Counted:
+    """A registrar that counts: a module that registers nothing is a mistake that should be heard of at start."""
+
+    def __init__(self, registrar: HandlerRegistrar) -> None:
+        self._registrar = registrar
+        self.count = 0
+
+    def register(self, *args: Any, **kwargs: Any) -> None:
+        self._registrar.register(*args, **kwargs)
+        self.count += 1
+
+    def register_handler(self, *args: Any, **kwargs: Any) -> None:
+        self._registrar.register_handler(*args, **kwargs)
+        self.count += 1
+
+
+def _facets_of(module_uri: str, module: ModuleType) -> tuple[str, ...]:
+    for attribute in FACET_ATTRIBUTES:
+        value = getattr(module, attribute, None)
+        if value is None:
+            continue
+        names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (Mapping, Sequence)) else ()
+        if not names or not all(isinstance(name, str) and FACET_NAME.match(name) for name in names):
+            raise FacetsUnknown(module_uri, f"{attribute} is {value!r}", "facet names such as 'billing.Pay'")
+        return names
+    return ()
+
+
+def _import_file(module_uri: str, path: Path, checksum: str) -> ModuleType:
+    if not path.is_file():
+        beside = sorted(p.name for p in path.parent.glob("*.py")) if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, beside, 3)
+        hint = _or_near(near, f"{path.parent} has", beside)
+        raise ModuleNotLoaded(module_uri, f"there is no file {path}", f"a .py file ({hint})")
+    name = "afl_handlers_" + hashlib.sha256(f"{path.resolve()}\0{checksum}".encode()).hexdigest()[:16]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ModuleNotLoaded(module_uri, "Python has no loader for it", "a file whose name ends in .py")
+    return _run(module_uri, spec, path.read_bytes())
+
+
+def _import_dotted(module_uri: str, known: bool) -> ModuleType:
+    importlib.invalidate_caches()
+    try:
+        module = importlib.import_module(module_uri)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if not (module_uri == missing or module_uri.startswith(missing + ".")):
+            raise ModuleNotLoaded(
+                module_uri, f"it imports {missing}, which is not installed", "a module that loads"
+            ) from error
+        raise ModuleNotLoaded(
+            module_uri, f"there is no module {missing}", f"one that Python finds ({_near_modules(missing)})"
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise _raised(module_uri, error) from error
+    spec = module.__spec__
+    if not known or spec is None or not isinstance(spec.loader, importlib.abc.InspectLoader):
+        return module
+    source = spec.loader.get_source(module_uri)
+    # Without a source, as an extension is, it is what it was.
+    return module if source is None else _run(module_uri, spec, source)
+
+
+def _run(module_uri: str, spec: ModuleSpec, source: str | bytes) -> ModuleType:
+    """Make a new module of this text. From the text itself: a bytecode cache goes by the second, and a changed file may
+    be younger than that."""
+    module, name = importlib.util.module_from_spec(spec), spec.name
+    before = sys.modules.get(name)
+    # Before it runs: dataclasses and pickle look their module up by name.
+    sys.modules[name] = module
+    try:
+        exec(compile(source, spec.origin or module_uri, "exec"), module.__dict__)
+    except BaseException as error:
+        if before is None:
+            sys.modules.pop(name, None)
+        else:
+            sys.modules[name] = before
+        if isinstance(error, (Exception, SystemExit)):
+            raise _raised(module_uri, error) from error
+        raise
+    return module
+
+
+def _raised(module_uri: str, error: BaseException) -> ModuleNotLoaded:
+    return ModuleNotLoaded(module_uri, f"it raised {type(error).__name__}: {error}", "a module that loads")
+
+
+def _near_modules(missing: str) -> str:
+    """What stands where the missing module was looked for."""
+    parent, _, last = missing.rpartition(".")
+    places = [Path(p) for p in (sys.modules[parent].__path__ if parent in sys.modules else sys.path[:3])]
+    names = sorted(
+        {p.stem for place in places if place.is_dir() for p in place.iterdir() if p.suffix == ".py" or p.is_dir()}
+    )
+    names = [name for name in names if name.isidentifier() and not name.startswith("__") and name not in _OURS]
+    return _or_near(difflib.get_close_matches(last, names, 3), f"{parent or 'the path'} has", names[:10])
+
+
+def _or_near(near: Sequence[str], lead: str, names: Sequence[str]) -> str:
+    if near:
+        return f"did you mean {', '.join(near)}?"
+    return f"{lead} {', '.join(names) or 'none'}"
