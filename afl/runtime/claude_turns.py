@@ -1,0 +1,174 @@
+"""Carries conversations with Claude out: sends the requests, runs the tools in between, counts the tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+from collections.abc import Awaitable, Mapping
+from threading import Lock
+from typing import Any, Protocol
+
+from afl.runtime.claude_conversation import (
+    Ask,
+    Brief,
+    ClaudeUsage,
+    Reply,
+    ToolOutcome,
+    UseTool,
+    converse,
+    read_reply,
+    result_text,
+)
+from afl.runtime.claude_errors import ClaudeUnavailable
+from afl.runtime.task_context import call_shape
+from afl.runtime.tool_registry import ToolRegistry
+
+_log = logging.getLogger(__name__)
+
+
+class ClaudeClient(Protocol):
+    """
+    What is needed of a client; `anthropic.Anthropic` and `anthropic.AsyncAnthropic` are such.
+
+    Its `messages.create` takes what `Brief.request` gives, and returns a message, or an awaitable of one.
+    """
+
+    @property
+    def messages(self) -> Any: ...
+
+
+class ClaudeTurns:
+    """Asks one client. Thread-safe as far as the client is. `usage` is what all conversations took together."""
+
+    def __init__(self, client: ClaudeClient, registry: ToolRegistry | None = None) -> None:
+        self._client = client
+        self._registry = registry or ToolRegistry()
+        self._lock = Lock()
+        self.usage = ClaudeUsage()
+
+    def answer(self, brief: Brief, context: object = None) -> dict[str, Any]:
+        """Have an event answered; `context` is for tools that take one. Raises ClaudeFailed."""
+        used, talk = ClaudeUsage(), converse(brief)
+        step: Reply | ToolOutcome | None = None
+        try:
+            while True:
+                todo = talk.send(step)
+                if isinstance(todo, Ask):
+                    step = self._ask(brief, todo)
+                    used.add(step.usage)
+                else:
+                    step = self._use(todo, context)
+        except StopIteration as end:
+            answer: dict[str, Any] = end.value
+            return answer
+        finally:
+            self._record(brief, used)
+
+    async def answer_async(self, brief: Brief, context: object = None) -> dict[str, Any]:
+        """The same for a coroutine; a synchronous client is called in a thread."""
+        used, talk = ClaudeUsage(), converse(brief)
+        step: Reply | ToolOutcome | None = None
+        try:
+            while True:
+                todo = talk.send(step)
+                if isinstance(todo, Ask):
+                    step = await self._ask_async(brief, todo)
+                    used.add(step.usage)
+                else:
+                    step = await self._use_async(todo, context)
+        except StopIteration as end:
+            answer: dict[str, Any] = end.value
+            return answer
+        finally:
+            self._record(brief, used)
+
+    # The client.
+
+    def _ask(self, brief: Brief, ask: Ask) -> Reply:
+        try:
+            response = self._client.messages.create(**ask.request)
+            if inspect.iscoroutine(response):
+                response.close()
+                raise TypeError("an asynchronous client is for handle_async; give claude_client() here")
+            return read_reply(response)
+        except Exception as error:
+            raise _unavailable(brief, error) from error
+
+    async def _ask_async(self, brief: Brief, ask: Ask) -> Reply:
+        try:
+            response = await asyncio.to_thread(self._client.messages.create, **ask.request)
+            return read_reply(await response if inspect.isawaitable(response) else response)
+        except Exception as error:
+            raise _unavailable(brief, error) from error
+
+    def _record(self, brief: Brief, used: ClaudeUsage) -> None:
+        with self._lock:
+            self.usage.add(used)
+        _log.info(
+            "%s: %s requests, %s tokens in, %s out",
+            brief.facet,
+            used.requests,
+            used.input_tokens,
+            used.output_tokens,
+            extra={
+                "facet": brief.facet,
+                "model": brief.model,
+                "requests": used.requests,
+                "input_tokens": used.input_tokens,
+                "output_tokens": used.output_tokens,
+                "cache_read_tokens": used.cache_read_tokens,
+                "cache_write_tokens": used.cache_write_tokens,
+            },
+        )
+
+    # Tools that are run here.
+
+    def _use(self, use: UseTool, context: object) -> ToolOutcome:
+        try:
+            result = self._call(use, context)
+            return _outcome(use, _run(result) if isinstance(result, Awaitable) else result)
+        except Exception as error:  # noqa: BLE001 - Claude may find another way
+            return _failed(error)
+
+    async def _use_async(self, use: UseTool, context: object) -> ToolOutcome:
+        try:
+            handler = self._registry.find(use.facet)
+            if handler is not None and not call_shape(handler).is_async:
+                result = await asyncio.to_thread(self._call, use, context)
+            else:
+                result = self._call(use, context)
+            return _outcome(use, await result if isinstance(result, Awaitable) else result)
+        except Exception as error:  # noqa: BLE001 - Claude may find another way
+            return _failed(error)
+
+    def _call(self, use: UseTool, context: object) -> Any:
+        handler, taken = self._registry.find(use.facet), dict(use.input)
+        if handler is not None and context is not None and call_shape(handler).takes_context:
+            return handler(taken, context)
+        return self._registry.handle(use.facet, taken) if self._registry.has_handler(use.facet) else taken
+
+
+def payload_text(payload: Mapping[str, Any]) -> str:
+    """A payload as text for Claude."""
+    return json.dumps(payload, ensure_ascii=False, indent=2, default=str)
+
+
+def _run(waiting: Awaitable[Any]) -> Any:
+    async def wait() -> Any:
+        return await waiting
+
+    return asyncio.run(wait())
+
+
+def _outcome(use: UseTool, result: object) -> ToolOutcome:
+    return ToolOutcome(result_text({} if result is None else result))
+
+
+def _failed(error: Exception) -> ToolOutcome:
+    return ToolOutcome(f"{type(error).__name__}: {error}", is_error=True)
+
+
+def _unavailable(brief: Brief, error: Exception) -> ClaudeUnavailable:
+    return ClaudeUnavailable(brief.facet, f"{type(error).__name__}: {error}")
