@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from afl.compiled import Node
@@ -40,6 +41,10 @@ class PollingServer:
         *,
         clock: Clock | None = None,
         probe: Callable[[str], None] = lambda step: None,
+        topics: Sequence[str] = (),
+        renew_interval_ms: int = 0,
+        beside: Callable[[], AbstractContextManager[object]] = nullcontext,
+        sweep: Callable[[], int] | None = None,
     ) -> None:
         self._persistence = persistence
         self._evaluator = evaluator
@@ -50,6 +55,8 @@ class PollingServer:
             service_name=config.service_name,
             server_group=config.server_group,
             server_name=config.server_name,
+            topics=topics,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
         )
         settings = LoopSettings(
             task_list=config.task_list,
@@ -57,9 +64,20 @@ class PollingServer:
             max_concurrent=config.max_concurrent,
             heartbeat_interval_ms=config.heartbeat_interval_ms,
             lease_ms=config.lease_ms,
+            renew_interval_ms=renew_interval_ms,
             shutdown_timeout_ms=config.shutdown_timeout_ms,
         )
-        self._loop = TaskLoop(persistence, evaluator, source, self._presence, settings, clock=self._clock, probe=probe)
+        self._loop = TaskLoop(
+            persistence,
+            evaluator,
+            source,
+            self._presence,
+            settings,
+            clock=self._clock,
+            probe=probe,
+            beside=beside,
+            sweep=sweep,
+        )
 
     @property
     def server_id(self) -> str:

@@ -6,9 +6,10 @@ import logging
 import socket
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from afl.runtime.clock import Clock
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
@@ -21,14 +22,29 @@ MISSED_BEATS: Final = 3
 
 
 class Presence:
-    """The record of one server. Any thread may use it; what the store refuses is told with the next beat."""
+    """The record of one server. Any thread may use it; what the store refuses is told with the next beat.
+
+    Reading it and counting never wait for the store.
+    """
 
     def __init__(
-        self, store: TaskStore, clock: Clock, *, service_name: str, server_group: str, server_name: str
+        self,
+        store: TaskStore,
+        clock: Clock,
+        *,
+        service_name: str,
+        server_group: str,
+        server_name: str,
+        topics: Sequence[str] = (),
+        heartbeat_interval_ms: int = 10_000,
     ) -> None:
+        """`topics` are what the server was told to keep to; without any they are the names of its handlers."""
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()
+        #: Held while the record is written: what is saved later was true later.
+        self._saving = threading.Lock()
+        self._topics = list(topics)
         self._counts: dict[str, HandledCount] = {}
         #: Something but the time of the last heartbeat is to be told.
         self._news = False
@@ -37,6 +53,7 @@ class Presence:
             server_group=server_group,
             service_name=service_name,
             server_name=server_name or socket.gethostname(),
+            heartbeat_interval_ms=heartbeat_interval_ms,
         )
 
     @property
@@ -54,27 +71,43 @@ class Presence:
         """A ServerState constant."""
         return self._server.state
 
+    @property
+    def heartbeat_interval_s(self) -> float:
+        """Time between two heartbeats."""
+        return self._server.heartbeat_interval_ms / 1_000
+
+    @property
+    def started_at_ms(self) -> int:
+        """When it registered, ms since the epoch; 0: not yet."""
+        return self._server.start_time
+
+    def counts(self) -> list[HandledCount]:
+        """What was handled so far, and what was not, by facet."""
+        with self._lock:
+            return [replace(count) for count in self._counts.values()]
+
     def register(self, names: Sequence[str]) -> None:
         """Appear in the list, starting up. Raises what the store raises: who can't be seen must not work."""
         now_ms = self._clock.now_ms()
-        with self._lock:
-            server = self._server
-            server.server_ips, server.start_time, server.ping_time = _addresses(), now_ms, now_ms
-            server.topics, server.handlers, server.state = list(names), list(names), ServerState.STARTUP
-            server.error = None
-            self._store.save_server(replace(server))
+        self._save(
+            server_ips=_addresses(),
+            start_time=now_ms,
+            ping_time=now_ms,
+            topics=self._topics or list(names),
+            handlers=list(names),
+            state=ServerState.STARTUP,
+            error=None,
+        )
 
     def running(self) -> None:
         """It works from here on."""
-        with self._lock:
-            self._server.state = ServerState.RUNNING
-            self._store.save_server(replace(self._server))
+        self._save(state=ServerState.RUNNING)
 
     def handles(self, names: Sequence[str]) -> None:
         """The facets have changed that it works on; told with the next beat."""
         with self._lock:
             if list(names) != self._server.handlers:
-                self._server.topics, self._server.handlers = list(names), list(names)
+                self._server = replace(self._server, topics=self._topics or list(names), handlers=list(names))
                 self._news = True
 
     def count(self, handler: str, *, handled: bool) -> None:
@@ -91,35 +124,85 @@ class Presence:
         """Send a heartbeat, with the news since the last."""
         now_ms = self._clock.now_ms()
         with self._lock:
-            self._server.ping_time = now_ms
-            try:
-                if self._news:
-                    self._server.handled = [replace(count) for count in self._counts.values()]
-                    self._store.save_server(replace(self._server))
-                    self._news = False
-                else:
-                    self._store.update_server_ping(self._server.uuid, now_ms)
-            except Exception:  # noqa: BLE001 - a store that is away must not end the work
-                _log.exception("server %s could not send its heartbeat", self._server.uuid)
+            self._server = replace(self._server, ping_time=now_ms)
+            has_news = self._news
+        if has_news:
+            self._tell("could not send its heartbeat")
+            return
+        try:
+            self._store.update_server_ping(self._server.uuid, now_ms)
+        except Exception:  # noqa: BLE001 - a store that is away must not end the work
+            _log.exception("server %s could not send its heartbeat", self._server.uuid)
+
+    def leaving(self) -> None:
+        """It takes on nothing more, and finishes what it has."""
+        self._tell("could not say that it leaves", state=ServerState.SHUTDOWN)
 
     def sign_off(self, error: BaseException | None = None) -> None:
         """Leave the list of the living: SHUTDOWN, or ERROR with what it died of."""
-        with self._lock:
-            self._server.state = ServerState.SHUTDOWN if error is None else ServerState.ERROR
-            self._server.ping_time = self._clock.now_ms()
-            self._server.handled = [replace(count) for count in self._counts.values()]
-            if error is not None:
-                self._server.error = {"type": type(error).__name__, "message": str(error)}
+        now_ms = self._clock.now_ms()
+        if error is None:
+            self._tell("could not sign off", state=ServerState.SHUTDOWN, ping_time=now_ms)
+        else:
+            told = {"type": type(error).__name__, "message": str(error)}
+            self._tell("could not sign off", state=ServerState.ERROR, ping_time=now_ms, error=told)
+
+    def _tell(self, failing: str, **fields: object) -> None:
+        try:
+            self._save(**fields)
+        except Exception:  # noqa: BLE001 - a store that is away must not end the work
+            _log.exception("server %s %s", self._server.uuid, failing)
+
+    def _save(self, **fields: Any) -> None:
+        """Change the record and write it, the counts included. Raises what the store raises."""
+        with self._saving:
+            counts = self.counts()
+            with self._lock:
+                server = self._server = replace(self._server, handled=counts, **fields)
+                self._news = False
             try:
-                self._store.save_server(replace(self._server))
-            except Exception:  # noqa: BLE001 - a store that is away must not end the work
-                _log.exception("server %s could not sign off", self._server.uuid)
+                self._store.save_server(server)
+            except BaseException:
+                with self._lock:
+                    self._news = True
+                raise
 
 
-def is_stale(server: ServerDefinition, now_ms: int, heartbeat_interval_ms: int = 10_000) -> bool:
+@contextmanager
+def present(presence: Presence, names: Callable[[], Sequence[str]] = tuple) -> Iterator[None]:
+    """Be in the list of servers for as long as this lasts, with heartbeats from a thread of its own.
+
+    For servers that have no loop of tasks; `names` are those of their handlers, whenever they are asked. Raises what
+    the store raises when it is told first.
+    """
+    presence.register(names())
+    presence.running()
+    stopped = threading.Event()
+
+    def keep_alive() -> None:
+        while not stopped.wait(presence.heartbeat_interval_s):
+            presence.handles(names())
+            presence.beat()
+
+    keeper = threading.Thread(target=keep_alive, name="afl-heartbeat", daemon=True)
+    keeper.start()
+    failure: BaseException | None = None
+    try:
+        yield
+    except BaseException as error:
+        failure = None if isinstance(error, KeyboardInterrupt) else error
+        raise
+    finally:
+        stopped.set()
+        keeper.join()
+        presence.handles(names())
+        presence.sign_off(failure)
+
+
+def is_stale(server: ServerDefinition, now_ms: int) -> bool:
     """Say whether a server that has not signed off is to be taken for gone: its heartbeats have stopped."""
     alive = server.state in (ServerState.STARTUP, ServerState.RUNNING)
-    return alive and now_ms - server.ping_time > MISSED_BEATS * heartbeat_interval_ms
+    return alive and now_ms - server.ping_time > MISSED_BEATS * server.heartbeat_interval_ms
 
 
 def _addresses() -> list[str]:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from _thread import start_new_thread
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from afl.compiled import Node
@@ -18,11 +21,11 @@ from afl.runtime import limits
 from afl.runtime.call_threads import Calls, CallsHere, CallThreads
 from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.errors import ForeignStore, ProgramMismatch, StoreCorrupt, VersionMismatchError
+from afl.runtime.errors import ForeignStore, ProgramMismatch, StepFailure, StoreCorrupt, VersionMismatchError
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import EngineStore
 from afl.runtime.presence import Presence
-from afl.runtime.public_tasks import TASK_LOCK
+from afl.runtime.pulse import Pulse
 from afl.runtime.task_work import HandlerSource, Job, TaskWork
 
 _log = logging.getLogger(__name__)
@@ -42,8 +45,16 @@ class LoopSettings:
     max_concurrent: int = 5
     heartbeat_interval_ms: int = 10_000
     lease_ms: int = limits.TASK_LEASE_MS
+    #: How often leases are renewed; 0: three times in the length of one.
+    renew_interval_ms: int = 0
     #: How long the tasks at work may take once `stop` was called; then they are given back.
     shutdown_timeout_ms: int = 30_000
+
+    @property
+    def lease_beat_s(self) -> float:
+        """Time between two renewals, and between two looks for what others have left."""
+        third_ms = self.lease_ms / _BEATS_PER_LEASE
+        return min(third_ms, self.renew_interval_ms or third_ms) / 1_000
 
 
 class TaskLoop:
@@ -59,7 +70,11 @@ class TaskLoop:
         *,
         clock: Clock | None = None,
         probe: Callable[[str], None] = lambda step: None,
+        beside: Callable[[], AbstractContextManager[object]] = nullcontext,
+        sweep: Callable[[], int] | None = None,
     ) -> None:
+        """`beside` is entered by `run` before it works and left when it has drained; what it raises ends the start.
+        `sweep` looks for what else was left, in the rhythm of the loop's own, and returns how much it set going."""
         self._store = store
         self._evaluator = evaluator
         self._source = source
@@ -74,7 +89,15 @@ class TaskLoop:
         self._jobs: dict[str, Job] = {}
         self._running = False
         self._has_run = False
+        #: The thread that `run` is called in.
+        self._runs_in = 0
         self._next_sweep_s = 0.0
+        self._beside = beside
+        self._sweep_more = sweep
+        self._sweeping = threading.Lock()
+        self._drained = 0
+        #: When the loop last came round, for those who ask whether it lives.
+        self.pulse = Pulse()
         self._asts: dict[str, tuple[Node, Node | None]] = {}
         self._here = CallsHere()
         self._work = TaskWork(
@@ -93,10 +116,25 @@ class TaskLoop:
         """Whether `run` is at work."""
         return self._running
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it takes on nothing more and finishes what it has."""
+        return self._stopping.is_set()
+
     def active_count(self) -> int:
         """How many tasks are being done."""
         with self._lock:
             return len(self._jobs)
+
+    def jobs(self) -> list[Job]:
+        """The tasks that are being done."""
+        with self._lock:
+            return list(self._jobs.values())
+
+    @property
+    def given_back(self) -> int:
+        """How many tasks the last `run` gave back at its end, because they took too long."""
+        return self._drained
 
     def cache_workflow_ast(self, workflow_id: str, ast: Node, program_ast: Node | None = None) -> None:
         """Keep a program for the next time that the workflow is resumed, which makes sure that it is the pinned one."""
@@ -111,7 +149,10 @@ class TaskLoop:
             result = self._evaluator.resume(workflow_id, cached[0], program_ast=cached[1])
             if isinstance(getattr(result, "error", None), ProgramMismatch):
                 _log.warning("%s; the stored program is used", result.error)
-                self._evaluator.resume(workflow_id)
+                result = self._evaluator.resume(workflow_id)
+        error = getattr(result, "error", None)
+        if isinstance(error, Exception) and not isinstance(error, StepFailure):
+            _log.warning("workflow %s could not be gone on with: %s", workflow_id, error)
         # What follows may be for us.
         self._wake.set()
 
@@ -120,7 +161,7 @@ class TaskLoop:
     def run_once(self) -> int:
         """Do the tasks that wait, at most `max_concurrent`, one after the other; return how many. Starts no thread."""
         done = 0
-        self._sweep(self.resume)
+        self._sweep(_at_once)
         try:
             while done < self._settings.max_concurrent:
                 # Nobody renews this lease: it has to be long enough for any handler.
@@ -135,52 +176,73 @@ class TaskLoop:
 
     # --- the loop, with threads ----------------------------------------------------------------------------------
 
-    def run(self) -> None:
+    def run(self, *, until_idle: bool = False) -> None:
         """
-        Work until `stop`; then finish what was claimed, or give it back, and sign off.
+        Work until `stop`, or until nothing is left to do; then finish what was claimed, or give it back, and sign off.
 
         Raises what made it end: the store is damaged or another program's (the server's record says ERROR).
         """
         with self._lock:
             if self._running:
                 raise RuntimeError(f"server {self._owner} is running already")
-            self._running = True
+            self._running, self._runs_in = True, threading.get_ident()
         threads = CallThreads()
         keeper_stop = threading.Event()
         keeper = threading.Thread(target=self._keep_alive, args=(keeper_stop,), name="afl-heartbeat", daemon=True)
         failure: BaseException | None = None
         try:
             self._presence.register(self._source.registered_names())
-            self._presence.running()
-            keeper.start()
-            while not self._stopping.is_set():
-                self._turn(threads)
+            with self._beside():
+                try:
+                    self._presence.running()
+                    self.pulse.beat()
+                    keeper.start()
+                    # Nothing is left that runs beside the tasks when it is to be seen that there is nothing.
+                    sweeps: Callable[[Callable[[], object]], object] = _at_once if until_idle else threads.submit
+                    while not self._stopping.is_set():
+                        self._wake.clear()
+                        # What was at work before may have set more free since it was looked for more.
+                        is_at_work = self.active_count() > 0
+                        if not self._turn(threads, sweeps) and until_idle and not is_at_work:
+                            break
+                        if not self._stopping.is_set():
+                            self._wake.wait(self._settings.poll_interval_ms / 1_000)
+                    self._presence.leaving()
+                finally:
+                    self._stopping.set()
+                    self._drain()
         except BaseException as error:
             failure = None if isinstance(error, KeyboardInterrupt) else error
             raise
         finally:
             self._stopping.set()
-            self._drain()
             keeper_stop.set()
             if keeper.ident is not None:
                 keeper.join()
             threads.close()
             self._presence.sign_off(failure)
-            self._running, self._has_run = False, True
+            self._running, self._has_run, self._runs_in = False, True, 0
             self._stopping.clear()
 
     def stop(self) -> None:
         """Let `run` come to its end. Called before it began, it ends at once; after it ended, nothing happens."""
+        if threading.get_ident() == self._runs_in:
+            # A signal handler: it may have interrupted this very thread while that held the locks of the events.
+            start_new_thread(self._say_stop, ())
+        else:
+            self._say_stop()
+
+    def _say_stop(self) -> None:
         if self._running or not self._has_run:
             self._stopping.set()
             self._wake.set()
 
-    def _turn(self, threads: CallThreads) -> None:
-        """Claim what there is and can be done, then wait for a reason to look again."""
-        self._wake.clear()
+    def _turn(self, threads: CallThreads, sweeps: Callable[[Callable[[], object]], object]) -> bool:
+        """Claim what there is and can be done; say whether there may be more to it than that."""
+        is_more = False
         try:
             self._presence.handles(self._source.registered_names())
-            self._sweep(lambda workflow_id: threads.submit(lambda: self.resume(workflow_id)))
+            self._sweep(sweeps)
             while self.active_count() < self._settings.max_concurrent and not self._stopping.is_set():
                 task = self._claim(self._settings.lease_ms)
                 if task is None:
@@ -189,12 +251,15 @@ class TaskLoop:
                 with self._lock:
                     self._jobs[task.uuid] = job
                 threads.submit(lambda job=job: self._do(job, threads))  # type: ignore[misc]  # bound now, not later
+                is_more = True
+            self.pulse.beat()
         except _FATAL:
             raise
-        except Exception:  # noqa: BLE001 - the loop outlives what can pass
+        except Exception as error:  # noqa: BLE001 - the loop outlives what can pass
+            self.pulse.skipped(error)
             _log.exception("server %s could not poll; it tries again", self._owner)
-        if not self._stopping.is_set():
-            self._wake.wait(self._settings.poll_interval_ms / 1_000)
+            is_more = True
+        return is_more
 
     def _do(self, job: Job, calls: Calls) -> None:
         try:
@@ -220,24 +285,44 @@ class TaskLoop:
             return []
         return [name for name in self._store.pending_task_names(self._settings.task_list) if self._source.serves(name)]
 
-    def _sweep(self, resume: Callable[[str], object]) -> None:
-        """Once in the length of a lease: free expired claims, and resume what was left runnable for that long."""
+    def _sweep(self, run: Callable[[Callable[[], object]], object]) -> None:
+        """Some times in the length of a lease: free expired claims, and resume what was left runnable for that long."""
         now_s = time.monotonic()
         if now_s < self._next_sweep_s:
             return
-        self._next_sweep_s = now_s + self._settings.lease_ms / 1_000 / _BEATS_PER_LEASE
+        self._next_sweep_s = now_s + self._settings.lease_beat_s
         for task_id in self._store.requeue_expired_tasks():
             _log.warning("task %s can be claimed again: whoever had it has not renewed its lease", task_id)
         left_at_ms = self._clock.now_ms() - self._settings.lease_ms
+        left = []
         for workflow_id in self._store.runnable_workflows(limit=100):
             row = self._store.load_workflow(workflow_id)
             # One with a lane is the evaluator's that owns it.
             if row is not None and row.runnable and not row.lane and row.updated_at_ms <= left_at_ms:
-                resume(workflow_id)
+                left.append(workflow_id)
+        if left or self._sweep_more is not None:
+            run(partial(self._see_to, left))
+
+    def _see_to(self, left: Sequence[str]) -> None:
+        """Go on with these workflows one after the other, then look for what else was left."""
+        # One that takes longer than the time to the next is not joined by it.
+        if not self._sweeping.acquire(blocking=False):
+            return
+        try:
+            for workflow_id in left:
+                if self._stopping.is_set():
+                    return
+                self.resume(workflow_id)
+            if self._sweep_more is not None and self._sweep_more():
+                self._wake.set()
+        except Exception:  # noqa: BLE001 - it comes round again
+            _log.exception("server %s could not see to what was left", self._owner)
+        finally:
+            self._sweeping.release()
 
     def _keep_alive(self, stopped: threading.Event) -> None:
         """Renew leases and send heartbeats until the last task is done."""
-        lease_beat_s = self._settings.lease_ms / 1_000 / _BEATS_PER_LEASE
+        lease_beat_s = self._settings.lease_beat_s
         heartbeat_s = self._settings.heartbeat_interval_ms / 1_000
         next_beat_s = time.monotonic() + heartbeat_s
         while not stopped.wait(max(0.0, min(lease_beat_s, next_beat_s - time.monotonic()))):
@@ -258,19 +343,27 @@ class TaskLoop:
             _log.exception("server %s could not renew its leases", self._owner)
 
     def _drain(self) -> None:
-        """Wait for the tasks at work; those that take too long are given back."""
+        """Wait for the tasks at work, and for what is done beside them; tasks that take too long are given back."""
         until_s = time.monotonic() + self._settings.shutdown_timeout_ms / 1_000
         while self.active_count() and (left_s := until_s - time.monotonic()) > 0:
             self._wake.clear()
             if self.active_count():
                 self._wake.wait(left_s)
+        if self._sweeping.acquire(timeout=max(0.0, until_s - time.monotonic())):
+            self._sweeping.release()
         with self._lock:
             left = list(self._jobs.values())
             self._jobs.clear()
-        for job in left:
-            job.abandoned = True
-            try:
+            for job in left:
+                job.abandoned = True
+        self._drained = len(left)
+        try:
+            for job in left:
                 if not job.lost:
-                    self._store.release_lock(f"{TASK_LOCK}{job.task.uuid}")
-            except Exception:  # noqa: BLE001 - it is over anyway
-                _log.exception("task %s could not be given back; its lease runs out", job.task.uuid)
+                    self._store.give_task_back(job.task.uuid, self._owner)
+        except Exception:  # noqa: BLE001 - it is over anyway, and a store that is away is waited for once
+            _log.exception("server %s could not give its tasks back; their leases run out", self._owner)
+
+
+def _at_once(work: Callable[[], object]) -> object:
+    return work()

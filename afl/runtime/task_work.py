@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -18,16 +19,19 @@ from afl.runtime.identity import split_event_id
 from afl.runtime.persistence import EngineStore
 from afl.runtime.task_context import TaskContext
 from afl.runtime.tool_registry import Handler
+from afl_handlers.calling import FACET_NAME_KEY, METADATA_KEY, result_problem
 
 _log = logging.getLogger(__name__)
 
-FACET_NAME_KEY: Final = "_facet_name"
-METADATA_KEY: Final = "_handler_metadata"
+#: What the names of tasks start with that are for runners themselves, not for the handlers of a facet.
+BUILT_IN_PREFIX: Final = "afl:"
 #: Failures that no handler raised, as agents on Kafka name them too.
 TIMEOUT: Final = "Timeout"
 BAD_RESULT: Final = "BadResult"
 NO_HANDLER: Final = "NoHandler"
 
+#: How long what a handler was told of its task holds, when it asks again whether that was cancelled.
+_LOOK_AGAIN_S: Final = 1.0
 #: Waits between tries to store an answer while the store is away. After the last, the lease runs out and others go on.
 _STORE_WAITS_S: Final = (0.1, 0.3, 1.0, 3.0, 5.0, 5.0, 5.0)
 
@@ -82,10 +86,19 @@ class Job:
     """A task while this process works on it."""
 
     task: TaskDefinition
+    #: When it was claimed, by the monotonic clock.
+    since_s: float = field(default_factory=time.monotonic)
     #: The claim is another's by now, or the task has ended without us.
     lost: bool = False
     #: This process is through with it, done or not: nothing is written for it any more.
     abandoned: bool = False
+    #: An operator has ended it; and when that is looked up again, on the monotonic clock.
+    cancelled: bool = False
+    look_again_s: float = 0.0
+
+    def age_ms(self) -> int:
+        """How long ago it was claimed."""
+        return int((time.monotonic() - self.since_s) * 1_000)
 
 
 class TaskWork:
@@ -100,6 +113,9 @@ class TaskWork:
     A crash before 2 leaves the task claimed: the lease runs out, and another process does it again. One between 2 and 3
     leaves the workflow runnable in the store; a sweep resumes it. Where the task and its step are not of the engine's
     making, the task ends in a write of its own after 3.
+
+    A task that is no step's, and one for runners themselves, is done when its handler returns: there is no 2 and no 3,
+    it ends in a write of its own. A crash before that has it done again.
     """
 
     def __init__(
@@ -143,6 +159,9 @@ class TaskWork:
         except HandlerTimeout as error:
             self._fail(job, TIMEOUT, str(error))
         except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - the handler's, not ours
+            if isinstance(error, StoreUnavailable) and task.name.startswith(BUILT_IN_PREFIX):
+                _log.warning("task %s is left to whoever claims it next: %s", task.uuid, error)
+                return
             self._fail(job, type(error).__name__, str(error))
         else:
             self._answer(job, value)
@@ -154,8 +173,9 @@ class TaskWork:
             context = TaskContext(
                 job.task,
                 lambda partial: self._update(job, partial),
-                lambda: job.lost or self._stopping.is_set(),
+                lambda: job.lost or job.abandoned or self._stopping.is_set(),
                 is_over.is_set,
+                lambda: self._is_cancelled(job),
             )
             try:
                 return calls.call(handler.function, handler.payload(job.task), context, handler.timeout_s)
@@ -163,7 +183,7 @@ class TaskWork:
                 tries += 1
                 cause = TimeoutError(str(error)) if isinstance(error, HandlerTimeout) else error
                 wait_s = handler.retry.wait_s(tries, cause) if handler.retry is not None else None
-                if wait_s is None or job.lost or self._stopping.wait(wait_s):
+                if wait_s is None or job.lost or self._stopping.wait(wait_s) or job.abandoned:
                     raise
             finally:
                 is_over.set()
@@ -173,16 +193,16 @@ class TaskWork:
         if getattr(value, "answers_later", False):
             self._patiently(job, lambda: self._store.renew_leases([task.uuid], self._owner, 0))
             return
-        result = {} if value is None else value
-        if not isinstance(result, dict) or not all(isinstance(key, str) for key in result):
-            found = "a dict with keys that are no text" if isinstance(value, dict) else f"a {type(value).__name__}"
-            self._fail(job, BAD_RESULT, f"the handler returned {found}; a dict or None is expected")
+        problem = result_problem(value)
+        if problem is not None:
+            self._fail(job, BAD_RESULT, problem)
             return
         self._probe("task.handled")
+        if not _is_for_step(task):
+            self._go_on(job, TaskState.COMPLETED, None)
+            return
         try:
-            stored = self._patiently(
-                job, lambda: self._evaluator.continue_step(task.step_id, result, **_event_of(task))
-            )
+            stored = self._patiently(job, lambda: self._evaluator.continue_step(task.step_id, value, **_event_of(task)))
         except Exception as error:  # noqa: BLE001 - a result that does not fit fails its step
             self._fail(job, type(error).__name__, str(error))
             return
@@ -192,6 +212,9 @@ class TaskWork:
 
     def _fail(self, job: Job, error_type: str, message: str) -> None:
         task = job.task
+        if not _is_for_step(task):
+            self._go_on(job, TaskState.FAILED, message)
+            return
         event = _event_of(task)
 
         def fail() -> None:
@@ -212,7 +235,7 @@ class TaskWork:
     def _go_on(self, job: Job, state: str, message: str | None) -> None:
         task = job.task
         self._count(task.name, state == TaskState.COMPLETED)
-        if task.workflow_id:
+        if task.workflow_id and _is_for_step(task):
             self._resume(task.workflow_id)
         error: dict[str, object] | None = None if message is None else {"message": message}
         self._patiently(job, lambda: self._store.end_task(task.uuid, self._owner, state, error))
@@ -233,8 +256,25 @@ class TaskWork:
         _log.error("task %s is left to whoever claims it next: its answer could not be stored", job.task.uuid)
         return False
 
+    def _is_cancelled(self, job: Job) -> bool:
+        """Whether an operator has ended the task; False while the store is away."""
+        now_s = time.monotonic()
+        if not job.cancelled and now_s >= job.look_again_s:
+            job.look_again_s = now_s + _LOOK_AGAIN_S
+            try:
+                task = self._store.get_task(job.task.uuid)
+            except StoreUnavailable:
+                return False
+            job.cancelled = task is not None and task.state in (TaskState.CANCELED, TaskState.IGNORED)
+        return job.cancelled
+
     def _update(self, job: Job, partial: Mapping[str, Any]) -> None:
         self._evaluator.update_step(job.task.step_id, partial, **_event_of(job.task))
+
+
+def _is_for_step(task: TaskDefinition) -> bool:
+    """Whether what comes of a task is the answer to its step's event."""
+    return bool(task.step_id) and not task.name.startswith(BUILT_IN_PREFIX)
 
 
 def _event_of(task: TaskDefinition) -> dict[str, str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from afl.runtime.clock import ManualClock
 from afl.runtime.entities import ServerDefinition, ServerState
 from afl.runtime.errors import StoreUnavailable
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.presence import Presence, is_stale
+from afl.runtime.presence import Presence, is_stale, present
+from tests.eventually import eventually
 
 
 class Diary(MemoryStore):
@@ -113,3 +116,63 @@ def test_a_server_without_heartbeats_is_stale_unless_it_has_signed_off(
     assert not is_stale(running, 31_000)
     assert is_stale(running, 31_001)
     assert not is_stale(ended, 1_000_000)
+
+
+def test_whoever_has_no_loop_is_in_the_list_for_as_long_as_it_works(store: Diary, presence: Presence) -> None:
+    with present(presence):
+        assert store.states == [ServerState.STARTUP, ServerState.RUNNING]
+    assert store.states[2:] == [ServerState.SHUTDOWN]
+
+
+def test_what_ends_it_is_in_its_record(store: Diary, presence: Presence) -> None:
+    with pytest.raises(LookupError), present(presence):
+        raise LookupError("lost")
+
+    assert store.states[2:] == [ServerState.ERROR]
+
+
+def test_heartbeats_come_while_it_works(store: Diary, clock: ManualClock) -> None:
+    server = Presence(
+        store, clock, service_name="pays", server_group="shop", server_name="till", heartbeat_interval_ms=10
+    )
+    names: list[str] = []
+    with present(server, lambda: list(names)):
+        eventually(lambda: len(store.pings) > 1)
+        names.append("shop.Pay")
+        eventually(lambda: handlers(store, server) == ["shop.Pay"])
+
+
+def handlers(store: Diary, server: Presence) -> list[str]:
+    found = store.get_server(server.server_id)
+    return [] if found is None else found.handlers
+
+
+def test_a_server_is_stale_by_its_own_measure(store: Diary, clock: ManualClock) -> None:
+    patient = Presence(
+        store, clock, service_name="pays", server_group="shop", server_name="till", heartbeat_interval_ms=60_000
+    )
+    patient.register([])
+    found = store.get_server(patient.server_id)
+    assert found is not None
+
+    assert not is_stale(found, 181_000)
+    assert is_stale(found, 181_001)
+
+
+def test_counting_and_reading_do_not_wait_for_the_store(store: Diary, clock: ManualClock) -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    class Slow(Diary):
+        def save_server(self, server: ServerDefinition) -> None:
+            begun.set()
+            end.wait(30)
+
+    server = Presence(Slow(clock), clock, service_name="pays", server_group="shop", server_name="till")
+    saving = threading.Thread(target=server.running)
+    saving.start()
+    assert begun.wait(30)
+
+    server.count("shop.Pay", handled=True)
+    assert [count.handled for count in server.counts()] == [1]
+    end.set()
+    saving.join()

@@ -1,0 +1,196 @@
+"""`python -m afl.runtime.runner`: a RunnerService as a process, ended by SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from typing import Final
+
+from afl.errors import AFLError
+from afl.runtime.dispatch import TaskDispatch
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.runner.deployment import NoStoreNamed, PublishedFlows, mongodb_config, open_store
+from afl.runtime.runner.service import RunnerService
+from afl.runtime.runner.settings import RunnerConfig
+from afl.runtime.runner.signals import Interrupted, run_until_signalled
+from afl.runtime.runner.status_server import LAST_PORT
+from afl.runtime.scripting import ScriptRunner
+
+_log = logging.getLogger("afl.runtime.runner")
+
+_LOG_FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+#: Exit codes. Ended by a signal for the second time: 128 and the signal's number.
+OK, FAILED, WRONG_USAGE = 0, 1, 2
+#: How long the process may take to end once the service has.
+_LAST_WAIT_S: Final = 2.0
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the service and return the process's exit code.
+
+    0: it drained. 1: it could not start or go on, or gave tasks back that took longer than the shutdown timeout.
+    2: wrong usage.
+    """
+    options = _parser().parse_args(args)
+    _set_up_logging(options.log_level, options.log_file)
+    try:
+        return _run(options)
+    except NoStoreNamed as error:
+        _say(str(error))
+        return WRONG_USAGE
+    except Interrupted as error:
+        _log.warning("%s: what was under way is left to whoever takes it over", error)
+        logging.shutdown()
+        # Handlers may be at work in threads that nobody can end; an ordinary exit might wait for what they started.
+        os._exit(128 + error.number)
+    except Exception as error:  # noqa: BLE001 - the one place of the main thread
+        _log.debug("the runner has failed", exc_info=True)
+        _say(str(error) if isinstance(error, AFLError) else f"{type(error).__name__}: {error}")
+        return FAILED
+
+
+def _run(options: argparse.Namespace) -> int:
+    with ExitStack() as opened:
+        store = opened.enter_context(closing(open_store(options.store, options.config, options.prefix)))
+        flows_at, config = mongodb_config(options.config), _config(options)
+        service = RunnerService(
+            store,
+            # What it starts and goes on with is asked on the list that it works on.
+            Evaluator(store, scripts=_scripts(options.allow_scripts, opened), dispatch=TaskDispatch(config.task_list)),
+            config,
+            flows=None if flows_at is None else PublishedFlows(flows_at),
+        )
+        _load_handlers(service, options.handlers)
+        run_until_signalled(service.run_until_idle if options.until_idle else service.start, service.stop)
+    if service.given_back:
+        _say(f"{service.given_back} tasks took longer than the shutdown timeout and were given back")
+        return FAILED
+    return OK
+
+
+def _load_handlers(service: RunnerService, handlers: Sequence[str]) -> None:
+    """Register the handlers; where they cannot be had, the list of servers says so too."""
+    try:
+        for argument in handlers:
+            module, _, facets = argument.partition("=")
+            service.register_module(module, [name for name in facets.split(",") if name])
+    except Exception as error:
+        service.refuse_to_start(error)
+        raise
+
+
+def _config(options: argparse.Namespace) -> RunnerConfig:
+    """The settings that were given; the others have their defaults."""
+    given = {name: getattr(options, name) for name in _SETTINGS if getattr(options, name) is not None}
+    return RunnerConfig(**given)
+
+
+def _scripts(allowed: bool, opened: ExitStack) -> ScriptRunner | None:
+    if not allowed:
+        return None
+    from afl.scripts.pool import ScriptPool
+
+    return opened.enter_context(ScriptPool())
+
+
+def _set_up_logging(level: str, file: str | None) -> None:
+    where = logging.StreamHandler(sys.stderr) if file is None else logging.FileHandler(file, encoding="utf-8")
+    logging.basicConfig(level=level, format=_LOG_FORMAT, handlers=[where])
+
+
+def _say(message: str) -> None:
+    sys.stderr.write(f"error: {message}\n")
+
+
+#: Options that are settings of the same name.
+_SETTINGS: Final = (
+    "server_group",
+    "service_name",
+    "server_name",
+    "topics",
+    "task_list",
+    "poll_interval_ms",
+    "heartbeat_interval_ms",
+    "max_concurrent",
+    "lock_duration_ms",
+    "shutdown_timeout_ms",
+    "http_host",
+    "http_port",
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m afl.runtime.runner",
+        description="Work on the tasks of a store: those of facets, afl:execute and afl:resume. "
+        "SIGTERM and SIGINT drain: what is under way is finished, then it ends with 0; a second one ends it at once.",
+    )
+    add = parser.add_argument
+    add("--store", metavar="WHERE", help="the store: a SQLite file, or a mongodb:// url")
+    add("--prefix", metavar="TEXT", help="the topic prefix that the store belongs to; by default afl.")
+    add("--config", metavar="FILE", help="afl.config.json, which names a MongoDB for the store and for published flows")
+    add(
+        "--handlers",
+        action="append",
+        default=[],
+        metavar="MODULE[=FACET,...]",
+        help="a module of handlers, or a .py file; several times for several",
+    )
+    add("--until-idle", action="store_true", help="do what waits, and end")
+    add("--allow-scripts", action="store_true", help="run the scripts of programs, shut in")
+    add("--server-group", metavar="NAME")
+    add("--service-name", metavar="NAME")
+    add("--server-name", metavar="NAME", help="by default the host's")
+    add("--topics", nargs="+", metavar="FACET", help="only these facets: names, or patterns such as 'billing.*'")
+    add("--task-list", metavar="NAME")
+    for option, setting, meaning in (
+        ("--poll-interval", "poll_interval_ms", "time between two looks for tasks"),
+        ("--heartbeat-interval", "heartbeat_interval_ms", "time between two signs of life"),
+        ("--lock-duration", "lock_duration_ms", "how long a lock holds that nobody extends"),
+        ("--shutdown-timeout", "shutdown_timeout_ms", "how long the work under way may take at the end"),
+    ):
+        add(option, dest=setting, type=_positive, metavar="MS", help=meaning)
+    add("--max-concurrent", type=_positive, metavar="N", help="most tasks at a time")
+    add("--host", dest="http_host", metavar="ADDRESS", help="where the status server listens; by default everywhere")
+    add("--port", dest="http_port", type=_port, metavar="PORT", help="the first port that is tried; 0: any free one")
+    add("--log-level", default="INFO", type=str.upper, choices=["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
+    add("--log-file", metavar="FILE", help="by default logs go to standard error")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return number
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to {LAST_PORT}")
+    return number
+
+
+def _end_soon(code: int) -> None:
+    """See to it that the process ends: Python waits at its end for threads that a handler has left at work."""
+
+    def end() -> None:
+        time.sleep(_LAST_WAIT_S)
+        _log.warning("handlers that were left behind are still at work; the process ends all the same")
+        logging.shutdown()
+        os._exit(code)
+
+    threading.Thread(target=end, name="afl-end", daemon=True).start()
+
+
+if __name__ == "__main__":
+    exit_code = main()
+    _end_soon(exit_code)
+    sys.exit(exit_code)

@@ -1,0 +1,70 @@
+"""Asks for a workflow to be started by whichever runner comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from afl.compiled import CompiledProgram
+from afl.runtime.clock import Clock, SystemClock
+from afl.runtime.entities import RunnerDefinition, TaskDefinition
+from afl.runtime.errors import RuntimeError as EngineError
+from afl.runtime.operators import values_equal
+from afl.runtime.persistence import Batch, EngineStore
+from afl.runtime.runner.task_names import EXECUTE_TASK_NAME
+from afl.runtime.types import Value, workflow_id_v7
+
+
+class WorkflowIdTaken(EngineError):
+    """A workflow was asked for under an id that something else was asked for under before."""
+
+    def __init__(self, workflow_id: str, name: str) -> None:
+        super().__init__(
+            f"workflow {name} cannot be asked for as {workflow_id}: another workflow, program or inputs were asked for "
+            "under this id; choose another one"
+        )
+        self.workflow_id = workflow_id
+
+
+def request_workflow(
+    store: EngineStore,
+    program: CompiledProgram,
+    workflow_name: str,
+    inputs: Mapping[str, Value] | None = None,
+    *,
+    workflow_id: str | None = None,
+    run: RunnerDefinition | None = None,
+    task_list: str = "default",
+    clock: Clock | None = None,
+) -> TaskDefinition:
+    """Save a task `afl:execute` for a workflow of a program, which is saved with it, and return the task.
+
+    The workflow will have the task's id, `workflow_id` or one that is drawn: the same request twice starts it once.
+    `run` is saved too; its record will say how the workflow goes. Raises UnknownName and AmbiguousName for the
+    workflow, and WorkflowIdTaken when something else was asked for under its id.
+    """
+    name = program.workflow(workflow_name).qualified_name
+    now_ms = (clock or SystemClock()).now_ms()
+    task_id = workflow_id or workflow_id_v7(now_ms)
+    run_id = "" if run is None else run.uuid
+    asked = {"flow_id": program.fingerprint, "workflow_name": name, "inputs": dict(inputs or {})}
+    known = store.get_task(task_id)
+    if known is not None:
+        if not values_equal({key: (known.data or {}).get(key) for key in asked}, asked):
+            raise WorkflowIdTaken(task_id, name)
+        return known
+    if run is not None:
+        store.save_runner(run)
+    task = TaskDefinition(
+        uuid=task_id,
+        name=EXECUTE_TASK_NAME,
+        runner_id=run_id,
+        workflow_id="",
+        flow_id=program.fingerprint,
+        step_id="",
+        created=now_ms,
+        updated=now_ms,
+        task_list_name=task_list,
+        data={**asked, "runner_id": run_id},
+    )
+    store.commit_batch(Batch(programs={program.fingerprint: program.text}, tasks=[task], now_ms=now_ms))
+    return task

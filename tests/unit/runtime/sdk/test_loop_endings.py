@@ -1,0 +1,149 @@
+"""What a task loop leaves behind: handlers that were given up, work beside the tasks, workflows that cannot go on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
+from afl.runtime.clock import ManualClock
+from afl.runtime.entities import TaskState
+from afl.runtime.errors import StoreUnavailable
+from afl.runtime.evaluator import Evaluator, ExecutionResult
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.task_context import TaskContext
+from tests.eventually import eventually
+from tests.unit.runtime.sdk.workshop import Workshop, pay, started
+
+
+class Again:
+    """Calls a handler that raised at once again, three times."""
+
+    def wait_s(self, tries: int, error: BaseException) -> float | None:
+        return 0.0 if tries <= 3 else None
+
+
+def poller_of(shop: Workshop, evaluator: Evaluator | None = None, shutdown_timeout_ms: int = 30_000) -> AgentPoller:
+    settings = AgentPollerConfig(poll_interval_ms=20, shutdown_timeout_ms=shutdown_timeout_ms, lease_ms=300)
+    return AgentPoller(shop.store, evaluator or shop.evaluator, settings)
+
+
+def test_a_handler_whose_task_was_given_back_is_not_called_again_and_is_told_to_end() -> None:
+    shop = Workshop()
+    begun, go_on = threading.Event(), threading.Event()
+    at_work: list[threading.Thread] = []
+    seen: list[bool] = []
+
+    def fails(payload: dict[str, object], context: TaskContext) -> dict[str, object]:
+        at_work.append(threading.current_thread())
+        begun.set()
+        go_on.wait(60)
+        seen.append(context.is_stopping)
+        raise ConnectionError("the bank is away")
+
+    poller = poller_of(shop, shutdown_timeout_ms=20)
+    poller.register("shop.Pay", fails, retry=Again())
+    shop.start("Buy", order="17")
+    with started(shop, poller):
+        assert begun.wait(30)
+    assert shop.task().state == TaskState.PENDING
+
+    go_on.set()
+    at_work[0].join(30)
+
+    assert seen == [True]
+    assert (shop.task().state, shop.status()) == (TaskState.PENDING, "PAUSED")
+
+
+class Slow(Evaluator):
+    """Takes its time to go on with workflows, and counts how many it goes on with at once."""
+
+    def __init__(self, shop: Workshop) -> None:
+        super().__init__(shop.store, clock=shop.clock)
+        self.go_on = threading.Event()
+        self.calls: list[str] = []
+        self.ended = 0
+
+    def resume(self, workflow_id_val: str, *args: object, **options: object) -> ExecutionResult:
+        self.calls.append(workflow_id_val)
+        self.go_on.wait(60)
+        result = super().resume(workflow_id_val)
+        self.ended += 1
+        return result
+
+
+class Counting(MemoryStore):
+    """Counts how often somebody has looked for what others left."""
+
+    sweeps = 0
+
+    def requeue_expired_tasks(self) -> list[str]:
+        self.sweeps += 1
+        return super().requeue_expired_tasks()
+
+
+def left_runnable(store: MemoryStore, clock: ManualClock, *workflow_ids: str) -> Workshop:
+    """Workflows that have their answer, of a process that died before it went on with them."""
+    shop = Workshop(store, clock)
+    for workflow_id in workflow_ids:
+        shop.start("Buy", workflow_id, order="17")
+        shop.evaluator.continue_step(shop.task(workflow_id).step_id, {"receipt": "r"})
+    clock.advance(60_000)
+    return shop
+
+
+def test_a_workflow_that_takes_long_to_go_on_with_is_gone_on_with_once() -> None:
+    clock = ManualClock(1_000_000)
+    store = Counting(clock=clock)
+    shop = left_runnable(store, clock, "a")
+    slow = Slow(shop)
+    poller = poller_of(shop, slow)
+    poller.register("shop.Ship", pay)
+
+    with started(shop, poller):
+        eventually(lambda: slow.calls == ["a"], 20)
+        looked = store.sweeps
+        eventually(lambda: store.sweeps >= looked + 3, 20)
+        assert slow.calls == ["a"]
+        slow.go_on.set()
+        eventually(lambda: shop.status("a") == "COMPLETED", 20)
+
+
+def test_who_has_stopped_goes_on_with_nothing_any_more() -> None:
+    clock = ManualClock(1_000_000)
+    shop = left_runnable(MemoryStore(clock=clock), clock, "a", "b")
+    slow = Slow(shop)
+    poller = poller_of(shop, slow)
+    poller.register("shop.Ship", pay)
+    running = threading.Thread(target=poller.start, daemon=True)
+    running.start()
+    eventually(lambda: len(slow.calls) == 1, 20)
+
+    poller.stop()
+    slow.go_on.set()
+    running.join(30)
+
+    assert not running.is_alive()
+    assert (len(slow.calls), slow.ended) == (1, 1)
+
+
+class Broken(Evaluator):
+    """Cannot go on with workflows."""
+
+    def resume(self, workflow_id_val: str, *args: object, **options: object) -> ExecutionResult:
+        error = StoreUnavailable(path="store", reason="away")
+        return ExecutionResult(False, workflow_id_val, {}, error, 0, "ERROR")
+
+
+def test_what_keeps_a_workflow_from_going_on_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    shop = Workshop()
+    poller = poller_of(shop, Broken(shop.store))
+    poller.register("shop.Pay", pay)
+    shop.start("Buy", order="17")
+
+    with caplog.at_level(logging.WARNING):
+        poller.poll_once()
+
+    assert "workflow run could not be gone on with: store store can't be used: away" in caplog.text

@@ -1,0 +1,235 @@
+"""What a runner says over HTTP, over real sockets."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+import pytest
+
+from afl.runtime import ToolRegistry
+from afl.runtime.errors import StoreUnavailable
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.pulse import Pulse
+from afl.runtime.runner.status_server import NoPortFree, NoSuchAddress, StatusServer
+from tests.eventually import eventually
+from tests.unit.runtime.sdk.runner_shop import asked, runner_of
+from tests.unit.runtime.sdk.workshop import Workshop, pay, started
+
+
+@contextmanager
+def serving(attempts: int = 1, first_port: int = 0) -> Iterator[int]:
+    server = StatusServer({"/health": lambda: (HTTPStatus.OK, {"ok": True}), "/broken": lambda: 1 / 0})  # type: ignore[dict-item, return-value]  # it raises
+    port = server.start("127.0.0.1", first_port, attempts)
+    try:
+        yield port
+    finally:
+        server.stop()
+
+
+@contextmanager
+def taken(count: int) -> Iterator[int]:
+    """So many ports in a row that somebody listens on; the first of them."""
+    first = 20_000
+    held: list[socket.socket] = []
+    while len(held) < count:
+        listener = socket.socket()
+        try:
+            listener.bind(("127.0.0.1", first + len(held)))
+            listener.listen()
+            held.append(listener)
+        except OSError:
+            listener.close()
+            first += len(held) + 1
+            for other in held:
+                other.close()
+            held.clear()
+    try:
+        yield first
+    finally:
+        for listener in held:
+            listener.close()
+
+
+def test_health_is_a_short_yes() -> None:
+    with serving() as port:
+        status, document, headers = asked(port, "/health")
+
+    assert (status, document) == (200, {"ok": True})
+    assert headers["Content-Type"] == "application/json"
+    assert headers["Server"] == "afl-runner"
+
+
+def test_head_has_the_headers_of_get_and_no_body() -> None:
+    with serving() as port:
+        status, document, headers = asked(port, "/health?verbose=1", "HEAD")
+
+    assert (status, document, headers["Content-Length"]) == (200, None, "12")
+
+
+def test_other_paths_and_methods_are_refused() -> None:
+    with serving() as port:
+        assert asked(port, "/nothing")[:2] == (404, {"error": "not found"})
+        status, document, headers = asked(port, "/health", "POST")
+
+    assert (status, document, headers["Allow"]) == (405, {"error": "method not allowed"}, "GET, HEAD")
+
+
+def test_an_answer_that_cannot_be_made_is_an_internal_error() -> None:
+    with serving() as port:
+        assert asked(port, "/broken")[:2] == (500, {"error": "internal error"})
+        assert asked(port, "/health")[0] == 200
+
+
+def test_a_client_that_says_nothing_holds_up_nobody() -> None:
+    with serving() as port, socket.create_connection(("127.0.0.1", port)):
+        assert asked(port, "/health")[0] == 200
+
+
+def test_the_next_free_port_is_taken() -> None:
+    with taken(2) as first, serving(attempts=20, first_port=first) as port:
+        assert port > first + 1
+        assert asked(port, "/health")[0] == 200
+
+
+def test_when_no_port_is_free_it_is_said_which_were_tried() -> None:
+    with taken(2) as first, pytest.raises(NoPortFree) as refused, serving(attempts=2, first_port=first):
+        pass
+
+    assert str(refused.value).startswith(f"Could not bind any port from {first} to {first + 1} of 127.0.0.1")
+
+
+@pytest.mark.parametrize("port", [-1, 70_000])
+def test_a_number_that_is_no_port_is_refused(port: int) -> None:
+    with pytest.raises(ValueError, match=f"http_port {port} is no port: 0 to 65535"):
+        StatusServer({}).start("127.0.0.1", port, 20)
+
+
+def test_an_address_that_is_none_is_refused_at_once() -> None:
+    with pytest.raises(NoSuchAddress, match=r"Could not bind no\.such\.invalid: .*; name an address of this machine"):
+        StatusServer({}).start("no.such.invalid", 8080, 20)
+
+
+def test_a_port_is_free_again_once_it_is_not_served() -> None:
+    with serving() as port:
+        pass
+    with serving(first_port=port) as again:
+        assert again == port
+
+
+def test_status_tells_who_it_is_what_it_does_and_what_it_did() -> None:
+    shop = Workshop()
+    first_done, end = threading.Event(), threading.Event()
+    registry = ToolRegistry()
+
+    def slow_for_b(payload: dict[str, object]) -> dict[str, object]:
+        if payload["order"] == "b":
+            first_done.wait(60)
+            end.wait(60)
+        return pay(payload)
+
+    registry.register("shop.Pay", slow_for_b)
+    runner = runner_of(shop, registry, server_group="till", server_name="n1", topics=["shop.*"], max_concurrent=2)
+    with started(shop, runner):
+        shop.start("Many", orders=["a", "b"])
+        eventually(lambda: runner.status()["active_work_items"] == 1 and runner.status()["handled"])
+        status, document, _ = asked(runner.http_port, "/status")
+        first_done.set()
+        end.set()
+
+    assert status == 200
+    assert (document["server_id"], document["state"], document["running"]) == (runner.server_id, "running", True)
+    assert document["handled"] == {"shop.Pay": {"handled": 1, "not_handled": 0}}
+    assert document["uptime_ms"] >= 0
+    assert document["config"] == {
+        "server_group": "till",
+        "service_name": "afl-runner",
+        "server_name": "n1",
+        "topics": ["shop.*"],
+        "max_concurrent": 2,
+        "poll_interval_ms": 20,
+    }
+    (active,) = document["active"]
+    assert (active["name"], active["step_id"]) == ("shop.Pay", shop.tasks()[1].step_id)
+    assert set(document["versions"]) == {"runtime", "workflow", "step_schema", "python"}
+
+
+class Hanging(MemoryStore):
+    """A store that stops answering, or refuses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hangs = threading.Event()
+        self.released = threading.Event()
+        self.is_away = False
+
+    def pending_task_names(self, task_list: str = "default") -> list[str]:
+        if self.hangs.is_set():
+            self.released.wait(60)
+        if self.is_away:
+            raise StoreUnavailable(path="store", reason="gone fishing")
+        return super().pending_task_names(task_list)
+
+
+def test_both_are_answered_while_the_store_hangs() -> None:
+    store = Hanging()
+    shop = Workshop(store)
+    runner = runner_of(shop)
+    with started(shop, runner):
+        store.hangs.set()
+        assert asked(runner.http_port, "/status")[1]["state"] == "running"
+        assert asked(runner.http_port, "/health")[0] == 200
+        store.released.set()
+
+
+class Clockwork(Pulse):
+    """A pulse whose time is set by hand."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        super().__init__(lambda: self.now_s)
+
+
+def test_health_turns_bad_when_no_poll_succeeds_and_good_again_when_one_does() -> None:
+    store = Hanging()
+    shop = Workshop(store)
+    runner = runner_of(shop)
+    pulse = runner._loop.pulse = Clockwork()
+    with started(shop, runner):
+        store.is_away = True
+        eventually(lambda: pulse.obstacle is not None)
+        assert asked(runner.http_port, "/health")[0] == 200
+        pulse.now_s = 31.0
+        status, document, _ = asked(runner.http_port, "/health")
+        assert status == 503
+        assert document["ok"] is False
+        assert document["reason"].startswith("no poll has succeeded for 31 s: StoreUnavailable: ")
+        store.is_away = False
+        eventually(lambda: asked(runner.http_port, "/health")[0] == 200)
+
+
+def test_a_draining_runner_is_healthy_and_says_that_it_shuts_down() -> None:
+    shop = Workshop()
+    begun, end = threading.Event(), threading.Event()
+    registry = ToolRegistry()
+
+    def slow(payload: dict[str, object]) -> dict[str, object]:
+        begun.set()
+        end.wait(60)
+        return pay(payload)
+
+    registry.register("shop.Pay", slow)
+    runner = runner_of(shop, registry)
+    shop.start("Buy", order="17")
+    with started(shop, runner):
+        assert begun.wait(30)
+        runner.stop()
+        eventually(lambda: shop.server_state(runner) == "shutdown")
+        assert asked(runner.http_port, "/status")[1]["state"] == "shutdown"
+        assert asked(runner.http_port, "/health")[0] == 200
+        end.set()
+
+    assert shop.outputs() == {"receipt": "r-17"}
