@@ -1,40 +1,160 @@
-"""Shows the engine's transitions to telemetry, as events about steps."""
+"""Shows one execution's doings to telemetry: held while an iteration runs, told when its commit is done."""
 
 from __future__ import annotations
 
+import copy
+
 from afl.runtime.execution import Execution
+from afl.runtime.identity import derived_id
 from afl.runtime.places import failure_of
-from afl.runtime.records import StepRecord
+from afl.runtime.plan import OuterWait, StatementPlan
+from afl.runtime.records import Frame, StepRecord, awaited_frame
+from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import BlockId, StatementId, StepId, WorkflowId
 
 
 class TelemetryTrace:
-    """Passes on what happens. Made only when telemetry is on: the engine calls nothing when it is off."""
+    """
+    What happens in one execution, for a telemetry that is on. Where it is off there is none, and nothing is called.
+
+    Nobody is told of what did not happen: events are held until `committed`, and an execution whose commit fails is
+    thrown away with those of its trace. Their times are when they happened.
+    """
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
+        #: Keeps what is to be told in its `events`.
+        self._held = Telemetry(clock=telemetry.clock)
+        wanted = telemetry.wanted()
+        self._sees_begins, self._sees_ends_of_states = "state.begin" in wanted, "state.end" in wanted
+        self._sees_transitions = "state.transition" in wanted
+        self._sees_states = self._sees_begins or self._sees_ends_of_states or self._sees_transitions
+        self._sees_creations = "step.created" in wanted
+        self._sees_ends = "step.complete" in wanted
+        self._sees_failures = "step.error" in wanted
+        self._sees_waits = "dependency.resolved" in wanted
+        self._sees_events = "event.published" in wanted
+        self._sees_iterations = "iteration.start" in wanted or "iteration.end" in wanted
+        self._wanted = wanted
+        self._began_ns = self._count = 0
+        #: Steps that were made or have moved in the iteration that runs.
+        self._touched: set[str] = set()
+
+    def started(self, execution: Execution, *, resumed: bool = False, traceparent: str | None = None) -> None:
+        root_id = derived_id(execution.id, execution.id, f"execution-{execution.execution}")
+        details: dict[str, object] = {"rootId": root_id}
+        if resumed:
+            details["resumed"] = True
+        if traceparent is not None:
+            details["traceparent"] = traceparent
+        self._held.log_workflow_start(execution.id, execution.plan.name, **details)
+
+    def ended(self, execution: Execution) -> None:
+        life: dict[str, object] = {
+            "workflowName": execution.plan.name,
+            "status": execution.status,
+            "rootId": execution.root.id,
+            "createdAt": execution.created_at_ms,
+            "steps": execution.count,
+            "iterations": execution.iterations,
+        }
+        error = execution.failure()
+        if error is None:
+            # A copy: whoever is told must not be able to change what the run has.
+            self._held.log_workflow_complete(execution.id, copy.deepcopy(dict(execution.outputs)), **life)
+        else:
+            self._held.log_workflow_error(execution.id, error, **life)
+
+    def call_failed(self, workflow_id: str, error: BaseException) -> None:
+        """A call could not go on with a workflow, which may not even exist."""
+        self._held.log_workflow_error(workflow_id, error)
+
+    def iteration_began(self, execution: Execution) -> None:
+        if not self._sees_iterations:
+            return
+        self._count = execution.count
+        self._touched.clear()
+        self._held.log_iteration_start(execution.id, execution.iterations)
+        self._began_ns = self._telemetry.monotonic_ns()
+
+    def iteration_ended(self, execution: Execution) -> None:
+        if not self._sees_iterations:
+            return
+        took_ms = (self._telemetry.monotonic_ns() - self._began_ns) / 1e6
+        self._held.log_iteration_end(
+            execution.id,
+            execution.iterations - 1,
+            execution.count - self._count,
+            len(self._touched),
+            durationMs=took_ms,
+        )
 
     def created(self, execution: Execution, step: StepRecord) -> None:
-        self._telemetry.log_step_created(_view(execution, step))
+        self._touched.add(step.id)
+        if self._sees_creations:
+            self._held.log_step_created(_view(execution, step))
+
+    def bound(self, execution: Execution, step: StepRecord, frame: Frame, plan: StatementPlan) -> None:
+        """The step of a statement was made: what that waited for is complete."""
+        if self._sees_waits:
+            for index in plan.waits:
+                self._resolved(step, frame, OuterWait(0, index))
+            for wait in plan.outer_waits:
+                self._resolved(step, frame, wait)
+
+    def begun(self, execution: Execution, step: StepRecord, frame: Frame) -> None:
+        """A foreach or a `when` has what its source or conditions read."""
+        if self._sees_waits and step.plan is not None:
+            for wait in step.plan.source_waits:
+                self._resolved(step, frame, wait)
+
+    def _resolved(self, step: StepRecord, frame: Frame, wait: OuterWait) -> None:
+        dependency = awaited_frame(frame, wait).env[wait.index]
+        if dependency is not None:
+            self._held.log_dependency_resolved(step.id, dependency.id)
 
     def moved(self, execution: Execution, step: StepRecord, origin: str, target: str) -> None:
+        self._touched.add(step.id)
+        ends = self._sees_ends and target == StepState.STATEMENT_COMPLETE
+        if not (self._sees_states or ends):
+            return
         view = _view(execution, step)
-        self._telemetry.log_state_begin(view, origin)
-        self._telemetry.log_state_end(view, origin)
-        self._telemetry.log_state_transition(view, origin, target)
+        if self._sees_states:
+            if self._sees_begins:
+                self._held.log_state_begin(view, origin)
+            if self._sees_ends_of_states:
+                self._held.log_state_end(view, origin)
+            if self._sees_transitions:
+                self._held.log_state_transition(view, origin, target)
+        if ends:
+            view.state = target
+            self._held.log_step_complete(view)
 
-    def failed(self, execution: Execution, step: StepRecord) -> None:
+    def failed(self, execution: Execution, step: StepRecord, origin: str) -> None:
         assert step.error is not None
-        self._telemetry.log_error(_view(execution, step), step.state, failure_of(step.error))
-
-    def resolved(self, execution: Execution, step: StepRecord, dependency_id: str) -> None:
-        self._telemetry.log_dependency_resolved(step.id, dependency_id)
+        self._touched.add(step.id)
+        view = _view(execution, step)
+        if self._sees_begins:
+            self._held.log_state_begin(view, origin)
+        if self._sees_failures:
+            self._held.log_error(view, origin, failure_of(step.error))
+        if self._sees_transitions:
+            self._held.log_state_transition(view, origin, StepState.STATEMENT_ERROR)
 
     def published(self, execution: Execution, step: StepRecord, event_id: str) -> None:
+        if not self._sees_events:
+            return
         facet = step.facet.name if step.facet is not None else ""
-        self._telemetry.log_event_published(event_id, step.id, facet)
+        self._held.log_event_published(event_id, step.id, facet)
+
+    def committed(self) -> None:
+        """What was held is stored now: tell it."""
+        events, self._held.events = self._held.events, []
+        for event in events:
+            if event.event_type in self._wanted:
+                self._telemetry.emit(event)
 
 
 def _view(execution: Execution, step: StepRecord) -> StepDefinition:
@@ -47,4 +167,6 @@ def _view(execution: Execution, step: StepRecord) -> StepDefinition:
         container_id=StepId(step.container.id) if step.container is not None else None,
         state=step.state,
         facet_name=step.facet_name,
+        timestamp=step.created_at_ms,
+        attempt=step.attempt,
     )

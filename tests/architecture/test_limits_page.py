@@ -1,0 +1,71 @@
+"""The page about limits names every one of them with its value, and what stands in two places is the same in both."""
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+from afl.runtime import limits as engine
+from afl.scripts.limits import MEBIBYTE, ScriptLimits
+from afl_stream import limits as stream
+from afl_stream.config import EvaluatorSettings, StreamConfig
+
+_PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
+#: Constants of the stream's limits that are formats and versions.
+_NO_LIMITS = {"RUNTIME_VERSION", "WORKFLOW_VERSION", "STEP_SCHEMA_VERSION", "RECORD_FORMAT"}
+
+
+def constants(module: ModuleType) -> dict[str, int]:
+    return {name: value for name, value in vars(module).items() if name.isupper() and name not in _NO_LIMITS}
+
+
+def values_on_the_page() -> dict[str, int]:
+    found: dict[str, int] = {}
+    for names, values in re.findall(r"^\| ((?:`[A-Z_]+`(?:, )?)+) \| ([^|]+) \|", _PAGE, re.MULTILINE):
+        numbers = [text.replace("2^63", str(2**63)) for text in re.split(r", (?=\D|2\^)", values)]
+        given = re.findall(r"`([A-Z_]+)`", names)
+        texts = numbers if len(given) > 1 else [values]
+        for name, text in zip(given, texts, strict=True):
+            terms = [int(term) for term in text.replace(",", "").split(" - ")]
+            found[name] = terms[0] - sum(terms[1:])
+    return found
+
+
+def test_the_page_has_every_limit_of_both_sides_with_its_value() -> None:
+    assert values_on_the_page() == {**constants(engine), **constants(stream)}
+
+
+def test_a_limit_of_both_sides_has_one_value() -> None:
+    shared = constants(engine).keys() & constants(stream).keys()
+
+    assert shared == {"MAX_VALUE_DEPTH", "MAX_WORKFLOW_STEPS", "MAX_PAYLOAD_BYTES"}
+    assert {name: constants(engine)[name] for name in shared} == {name: constants(stream)[name] for name in shared}
+
+
+def test_settings_have_the_limits_for_defaults() -> None:
+    settings = EvaluatorSettings()
+
+    assert settings.max_workflow_steps == engine.MAX_WORKFLOW_STEPS
+    assert settings.max_payload_bytes == engine.MAX_PAYLOAD_BYTES
+    assert settings.hot_steps == engine.HOT_WORKFLOW_STEPS
+    assert StreamConfig().max_event_bytes == stream.MAX_EVENT_BYTES
+
+
+def test_the_page_tells_how_many_events_may_be_unanswered_on_either_side() -> None:
+    of_services = EvaluatorSettings().max_unanswered_events
+
+    assert f"| {engine.MAX_OPEN_EVENTS:,}; in services {of_services:,} |" in _PAGE
+
+
+def test_scripts_have_the_same_limits_wherever_they_are_run() -> None:
+    limits = ScriptLimits()
+
+    assert (limits.wall_s, limits.cpu_s) == (stream.SCRIPT_WALL_S, stream.SCRIPT_CPU_S)
+    assert limits.memory_bytes == stream.SCRIPT_MEMORY_MIB * MEBIBYTE
+    assert (limits.output_bytes, limits.printed_bytes) == (stream.SCRIPT_OUTPUT_BYTES, stream.SCRIPT_PRINTED_BYTES)
+
+
+def test_every_setting_that_the_page_names_exists() -> None:
+    known = StreamConfig().describe()
+    named = set(re.findall(r"`((?:evaluator|scripts)\.[a-z_]+)`", _PAGE)) | {"max_event_bytes"}
+
+    assert named <= known.keys()

@@ -1,0 +1,68 @@
+"""The page about telemetry: its examples run, and its tables name every event and figure."""
+
+import logging
+import re
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.otel_sink import OpenTelemetrySink
+from afl.runtime.telemetry import EVENT_TYPES, Telemetry
+from tests.unit.runtime.engine.running import compiled
+
+_PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
+_EXAMPLES = re.findall(r"^```python\n(.*?)^```", _PAGE, re.MULTILINE | re.DOTALL)
+
+PROGRAM = compiled("facet V(v: Double) facet F(n: Long) workflow W() andThen { f = F(n = 1) v = V(v = 1 / 0) }")
+
+
+def _first_cells(heading: str) -> list[str]:
+    table = _PAGE.partition(heading)[2]
+    rows = re.findall(r"^\| (`.*?) \|", table.partition("\n\n")[0], re.MULTILINE)
+    return [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+
+
+@pytest.mark.parametrize("example", _EXAMPLES)
+def test_every_example_runs(example: str) -> None:
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    try:
+        exec(example, {"__name__": "example"})
+    finally:
+        root.handlers[:], root.level = before
+
+
+def test_an_own_sink_counts_what_it_says() -> None:
+    names: dict[str, object] = {"__name__": "example"}
+    exec(_EXAMPLES[-1], names)
+    telemetry = names["telemetry"]
+    assert isinstance(telemetry, Telemetry)
+
+    Evaluator(MemoryStore(), telemetry).execute("n.W", program_ast=PROGRAM)
+
+    assert getattr(telemetry.sink, "counts", None) == {"n.V": 1, None: 1, "n.W": 1}
+
+
+def test_the_table_of_events_is_complete() -> None:
+    assert _first_cells("| type | when | details |") == list(EVENT_TYPES)
+
+
+def test_the_table_of_figures_is_complete() -> None:
+    reader = InMemoryMetricReader()
+    sink = OpenTelemetrySink(TracerProvider(shutdown_on_exit=False), MeterProvider([reader], shutdown_on_exit=False))
+    program = compiled("event facet E() workflow W() andThen { e = E() }")
+    evaluator = Evaluator(MemoryStore(), Telemetry(sink=sink))
+    evaluator.execute("n.W", program_ast=PROGRAM)
+    evaluator.execute("n.W", program_ast=program)
+
+    found = reader.get_metrics_data()
+    assert found is not None
+    names = {
+        metric.name for of_resource in found.resource_metrics for s in of_resource.scope_metrics for metric in s.metrics
+    }
+    assert set(_first_cells("| metric | unit | attributes |")) == names

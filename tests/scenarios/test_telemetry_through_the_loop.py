@@ -1,0 +1,214 @@
+"""The control loop tells the same of its runs as the evaluator, of what it has stored only, and where settings say."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
+
+from afl.runtime.clock import ManualClock
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.otel_sink import OpenTelemetrySink
+from afl.runtime.persistence import Batch
+from afl.runtime.telemetry import Telemetry
+from afl_stream.agent_handlers import HandlerContext
+from afl_stream.config import EvaluatorSettings, TelemetrySettings
+from afl_stream.embedded import EmbeddedTransport
+from afl_stream.errors import ConfigError
+from afl_stream.headers import header, headers_for
+from afl_stream.messages import StartWorkflow, StepContinue
+from afl_stream.service import EvaluatorService
+from afl_stream.telemetry_sinks import open_telemetry
+from tests.scenarios.loop_harness import START_MS, Deployment
+
+SOURCE = """
+namespace shop {
+    event facet Pay(x: Long) => (r: Long)
+    facet V(v: Long)
+    workflow W(n: Long) => (r: Long) andThen {
+        v = V(v = $.n)
+        pay = Pay(x = v.v)
+        after = V(v = pay.r)
+        yield W(r = pay.r)
+    }
+}
+"""
+
+
+def told(telemetry: Telemetry) -> list[tuple[object, ...]]:
+    """What was told, but for times and for what is said of a call of `resume`: the loop has no such calls."""
+    return [
+        (
+            event.event_type,
+            event.workflow_id,
+            event.step_id,
+            event.state,
+            {name: detail for name, detail in event.details.items() if name != "durationMs"},
+        )
+        for event in telemetry.events
+        if "resumed" not in event.details
+    ]
+
+
+@pytest.mark.parametrize("batch_records", [1, 500])
+def test_the_loop_tells_what_the_evaluator_tells(batch_records: int) -> None:
+    of_loop, of_evaluator = Telemetry(), Telemetry()
+    deployment = Deployment(None, SOURCE, telemetry=of_loop, evaluator=EvaluatorSettings(batch_records=batch_records))
+    deployment.clock = ManualClock(START_MS)
+    store = MemoryStore()
+    evaluator = Evaluator(store, of_evaluator, clock=ManualClock(START_MS))
+    evaluator.execute("shop.W", {"n": 1}, deployment.programs[0], workflow_id="wf")
+    step_id = next(step.id for step in store.load_steps("wf") if step.facet_name == "shop.Pay")
+    evaluator.continue_step(step_id, {"r": 7})
+    evaluator.resume("wf")
+
+    loop = deployment.evaluator()
+    deployment.client.start("shop.W", {"n": 1}, workflow_id="wf")
+    for _ in range(3):
+        loop.turn()
+    deployment.send(StepContinue(step_id=step_id, result={"r": 7}))
+    for _ in range(3):
+        loop.turn()
+
+    assert deployment.workflow("wf").status == "COMPLETED"
+    assert told(of_loop) == told(of_evaluator)
+
+
+class LooksWhatIsTold(MemoryStore):
+    """Notes how much has been told when a batch comes to be stored."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        super().__init__(prefix="afl.", clock=ManualClock(START_MS))
+        self._telemetry = telemetry
+        self.told: list[int] = []
+
+    def commit_batch(self, batch: Batch) -> int:
+        self.told.append(len(self._telemetry.events))
+        return super().commit_batch(batch)
+
+
+def test_the_loop_tells_nothing_before_it_is_stored() -> None:
+    telemetry = Telemetry()
+    deployment, store = Deployment(None, SOURCE), LooksWhatIsTold(telemetry)
+    service = EvaluatorService(
+        deployment.config, EmbeddedTransport(deployment.broker), store, telemetry=telemetry, clock=deployment.clock
+    )
+    deployment.client.start("shop.W", {"n": 1}, workflow_id="wf")
+    service.loop.run_once(0.0)
+    service.close()
+
+    assert store.told[0] == 0
+    assert [event.event_type for event in telemetry.events].count("event.published") == 1
+
+
+def tracing() -> OpenTelemetrySink:
+    return OpenTelemetrySink(TracerProvider(shutdown_on_exit=False), MeterProvider(shutdown_on_exit=False))
+
+
+def test_an_event_and_its_answer_carry_the_trace_of_their_run() -> None:
+    sink = tracing()
+    deployment = Deployment(None, SOURCE, telemetry=Telemetry(sink=sink))
+    seen: list[str | None] = []
+
+    def pay(payload: Mapping[str, object], context: HandlerContext) -> dict[str, object]:
+        seen.append(header(context.headers.items(), "traceparent"))
+        return {"r": 7}
+
+    deployment.evaluator()
+    deployment.worker({"shop.Pay": pay}).join()
+    deployment.client.start("shop.W", {"n": 1}, workflow_id="wf")
+    deployment.settle()
+
+    assert deployment.workflow("wf").status == "COMPLETED"
+    expected = sink.traceparent("wf", f"{deployment.step('wf', 'shop.Pay').id}#1")
+    (answer,) = deployment.records(deployment.topology.control())
+    assert seen == [header(answer.headers, "traceparent")] == [expected]
+
+
+def test_without_tracing_events_carry_no_trace_context() -> None:
+    deployment = Deployment(None, SOURCE, telemetry=Telemetry())
+    deployment.evaluator()
+    deployment.client.start("shop.W", {"n": 1}, workflow_id="wf")
+    deployment.settle()
+
+    (event,) = deployment.records(deployment.topology.facet("shop.Pay"))
+    assert header(event.headers, "traceparent") is None
+
+
+def test_a_run_tells_which_span_its_command_came_from() -> None:
+    telemetry = Telemetry()
+    deployment = Deployment(None, SOURCE, telemetry=telemetry)
+    deployment.evaluator()
+    parent = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    command = StartWorkflow(workflow_id="wf", workflow="shop.W", inputs={"n": 1})
+    topic = deployment.topology.commands()
+    headers = headers_for(command, source="/tests", caused_by=(("traceparent", parent),))
+    deployment.put(topic, deployment.codec.encode(command, topic), key=b"wf", headers=headers)
+    deployment.settle()
+
+    (start,) = [event for event in telemetry.events if event.event_type == "workflow.start"]
+    assert start.details["traceparent"] == parent.decode()
+
+
+def lines_of(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_service_logs_lines_of_json_where_its_settings_say(tmp_path: Path) -> None:
+    deployment = Deployment(None, SOURCE)
+    path = tmp_path / "telemetry.jsonl"
+    settings = replace(deployment.config, telemetry=TelemetrySettings(sink="logging", file=str(path)))
+    service = EvaluatorService(settings, EmbeddedTransport(deployment.broker), deployment.store)
+    deployment.client.start("shop.W", {"n": 1}, workflow_id="wf")
+    for _ in range(3):
+        service.loop.run_once(0.0)
+    service.close()
+
+    lines = lines_of(path)
+    assert lines[0]["eventType"] == "workflow.start"
+    assert {"step.created", "state.transition", "iteration.end", "event.published"} <= {
+        line["eventType"] for line in lines
+    }
+    assert {line["workflowId"] for line in lines} == {"wf"}
+
+
+def test_telemetry_is_off_by_default() -> None:
+    assert open_telemetry(TelemetrySettings()) is None
+
+
+def test_opentelemetry_is_opened_by_its_name_and_sends_to_the_endpoint_given() -> None:
+    telemetry = open_telemetry(TelemetrySettings(sink="opentelemetry", endpoint="http://127.0.0.1:4318"))
+
+    assert telemetry is not None
+    assert isinstance(telemetry.sink, OpenTelemetrySink)
+    telemetry.close()
+
+
+def test_a_file_that_cannot_be_written_is_an_error_of_the_settings(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"telemetry: file: .*appended to \(No such file or directory\)"):
+        open_telemetry(TelemetrySettings(sink="logging", file=str(tmp_path / "missing" / "t.jsonl")))
+
+
+WITHOUT_THE_EXTRA = """
+import sys
+sys.modules["opentelemetry"] = None
+from afl_stream.config import TelemetrySettings
+from afl_stream.telemetry_sinks import open_telemetry
+try:
+    open_telemetry(TelemetrySettings(sink="opentelemetry"))
+except Exception as error:
+    sys.stdout.write(f"{type(error).__name__}: {error}")
+"""
+
+
+def test_without_its_extra_opentelemetry_is_an_error_that_names_it() -> None:
+    said = subprocess.run([sys.executable, "-c", WITHOUT_THE_EXTRA], capture_output=True, text=True, check=True).stdout
+
+    assert said.startswith("ConfigError: telemetry: sink: found 'opentelemetry without opentelemetry'")
+    assert "pip install afl-stream[otel]" in said
