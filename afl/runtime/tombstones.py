@@ -1,0 +1,49 @@
+"""What is left of a purged workflow: enough to know late answers and repeated starts for what they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+#: States of a tombstone. They are stored: never change one. PURGING: rows of the workflow are still to be deleted.
+PURGING, PURGED = "purging", "purged"
+
+#: Integers up to here are the same number as a Double.
+_EXACT: Final = 2**53
+
+
+@dataclass
+class Tombstone:
+    """A workflow that was finished and purged. Times in milliseconds since the epoch."""
+
+    workflow_id: str
+    #: Qualified name of the workflow, and the fingerprint of its program.
+    name: str
+    program: str
+    #: What `digest_of_inputs` gives for what it was started with.
+    inputs_digest: str
+    #: How it ended: COMPLETED, ERROR or CANCELLED.
+    status: str
+    created_at_ms: int = 0
+    ended_at_ms: int = 0
+    purged_at_ms: int = 0
+    state: str = PURGING
+
+
+def digest_of_inputs(inputs: Mapping[str, object]) -> str:
+    """Return a digest that is the same for inputs that are equal as AFL compares them: 1 is 1.0, and is not true."""
+    text = json.dumps(_canonical(dict(inputs)), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _canonical(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(name): _canonical(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(entry) for entry in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT:
+        return int(value)
+    return value

@@ -1,0 +1,142 @@
+"""The commands `store check` and `store purge`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+
+from afl.runtime.clock import SystemClock
+from afl.runtime.inspection import Inspection, RecordRules
+from afl.runtime.persistence import ENDED_STATUSES, EngineStore, OutboxRecord, WorkflowRow
+from afl.runtime.purging import Purge
+from afl_stream.commands.invocation import Invocation, open_store
+from afl_stream.commands.refusals import CommandRefused, NotFound
+from afl_stream.commands.terminal import Terminal, one_line, time_text
+from afl_stream.config import StreamConfig
+from afl_stream.durations import EXAMPLES, duration_ms
+from afl_stream.exit_codes import ExitCode
+from afl_stream.outbox import control_lane
+from afl_stream.partitioner import partition_for
+
+#: What the type of an event's record starts with; its key is the step's id.
+_EVENT_TYPE = b"afl.event."
+#: Runs that are looked up in the outbox together.
+_PAGE = 200
+
+
+def check_store(invocation: Invocation) -> ExitCode:
+    """Check the deployment's store and tell what is wrong."""
+    config, terminal = invocation.settings(), invocation.terminal()
+    found = []
+    with open_store(config) as store:
+        inspection = Inspection(store=store, records=_rules(config))
+        for finding in inspection.findings():
+            found.append(finding)
+            if not terminal.as_json:
+                terminal.line(one_line(str(finding)))
+    if terminal.as_json:
+        findings = [asdict(finding) for finding in found]
+        terminal.document({"findings": findings, "looked_at": inspection.counts, "busy": inspection.busy})
+    else:
+        looked = ", ".join(_counted(count, what) for what, count in inspection.counts.items())
+        terminal.remark(f"{_counted(len(found), 'findings')}; looked at {looked or 'an empty store'}")
+        for workflow_id in inspection.busy:
+            terminal.warn(f"workflow {workflow_id} was changed each time it was looked at: check again")
+    return ExitCode.WORK_LEFT if found else ExitCode.OK
+
+
+def _rules(config: StreamConfig) -> RecordRules:
+    def step_of(record: OutboxRecord) -> str | None:
+        is_event = dict(record.headers).get("ce_type", b"").startswith(_EVENT_TYPE)
+        return record.key.decode("utf-8", "replace") if is_event and record.key else None
+
+    def lane_of(workflow_id: str) -> str:
+        return control_lane(partition_for(workflow_id.encode(), config.topics.control_partitions))
+
+    return RecordRules(lane_of=lane_of, step_of=step_of)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgeOptions:
+    """What `store purge` was told."""
+
+    older_than: str | None = None
+    workflow_ids: Sequence[str] = ()
+    dry_run: bool = False
+
+
+def purge_store(invocation: Invocation, options: PurgeOptions) -> ExitCode:
+    """Purge runs that have ended, those that are named or those that are old enough."""
+    config, terminal = invocation.settings(), invocation.terminal()
+    age_ms = _age_ms(config, options)
+    clock = SystemClock()
+    purged: list[str] = []
+    kept: list[str] = []
+    with open_store(config) as store:
+        purge = Purge(store, clock)
+        finished = 0 if options.dry_run else purge.finish_begun()
+        rows = _named(store, options) if age_ms is None else purge.due(clock.now_ms() - age_ms)
+        while page := list(islice(rows, _PAGE)):
+            # Asked after the rows were read: what a run had to publish was in the outbox by then.
+            waiting = purge.waiting()
+            for row in page:
+                is_done = row.id not in waiting if options.dry_run else purge.purge(row, waiting)
+                (purged if is_done else kept).append(row.id)
+                if not terminal.as_json:
+                    _tell(terminal, row, is_done=is_done, dry_run=options.dry_run)
+        forgotten = 0
+        if not options.dry_run and config.store.tombstone_retention_ms is not None:
+            while count := purge.forget(clock.now_ms() - config.store.tombstone_retention_ms):
+                forgotten += count
+    if terminal.as_json:
+        facts = {"purged": purged, "kept": kept, "finished": finished, "tombstones_forgotten": forgotten}
+        terminal.document({**facts, "dry_run": options.dry_run})
+    else:
+        verb = "would be purged" if options.dry_run else "purged"
+        terminal.remark(f"{_counted(len(purged), 'runs')} {verb}, {len(kept):,} kept")
+    return ExitCode.WORK_LEFT if kept else ExitCode.OK
+
+
+def _counted(count: int, what: str) -> str:
+    """A number of things; `what` is their plural."""
+    return f"{count:,} {what.removesuffix('s') if count == 1 else what}"
+
+
+def _age_ms(config: StreamConfig, options: PurgeOptions) -> int | None:
+    """How long ago a run must have ended; None when runs are named. Raises CommandRefused."""
+    if options.workflow_ids:
+        if options.older_than is not None:
+            raise CommandRefused("--older-than and --workflow are two ways to choose runs: give one")
+        return None
+    text = options.older_than if options.older_than is not None else config.store.retention
+    if text is None:
+        raise CommandRefused("which runs? Give --older-than TIME or --workflow ID, or set store.retention")
+    found = duration_ms(text)
+    if found is None:
+        raise CommandRefused(f"--older-than {text}: expected {EXAMPLES}")
+    return found
+
+
+def _named(store: EngineStore, options: PurgeOptions) -> Iterator[WorkflowRow]:
+    """The runs that are named. All of them are looked at before one is purged."""
+    rows = []
+    for workflow_id in dict.fromkeys(options.workflow_ids):
+        row = store.load_workflow(workflow_id)
+        if row is None:
+            if store.tombstone(workflow_id) is not None:
+                continue  # It is done already.
+            raise NotFound("run", workflow_id, "afl-stream status lists them")
+        if row.status not in ENDED_STATUSES:
+            raise CommandRefused(
+                f"run {workflow_id} is {row.status}: only runs that have ended are purged; "
+                f"end it with: afl-stream cancel {workflow_id}"
+            )
+        rows.append(row)
+    return iter(rows)
+
+
+def _tell(terminal: Terminal, row: WorkflowRow, *, is_done: bool, dry_run: bool) -> None:
+    done = "would be purged" if dry_run else "purged"
+    what = done if is_done else "kept: records of it wait to be published, or somebody has changed it"
+    terminal.line(f"{row.id}  {row.name}  {row.status}, ended {time_text(row.ended_at_ms)}: {what}")

@@ -1,0 +1,59 @@
+"""Which versions of records this release reads: the one place of the stream side that decides it.
+
+A record tells three versions of its writer, in headers and, where its form has room for them, in its fields: of the
+compiled program's form (workflow_version), of the form of steps and events (step_schema_version), and of the release
+(runtime_version). The first number counts: a release reads its own (N) and the one before (N-1). Whatever a newer one
+wrote waits, with its partition, for the upgrade of whoever reads it; what is older than N-1 can never be read here. The
+second number counts what was added: readers skip what they do not know, so it makes no difference. A record that tells
+no versions, as people write them by hand, is of this release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from afl_stream.errors import NewerFormat, Reason, Unreadable
+from afl_stream.limits import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
+
+#: What this release writes, and reads up to: by the name of the field that tells it.
+SUPPORTED: Final[Mapping[str, str]] = {
+    "workflow_version": WORKFLOW_VERSION,
+    "step_schema_version": STEP_SCHEMA_VERSION,
+    "runtime_version": RUNTIME_VERSION,
+}
+#: The same as a tuple: what nearly every record tells, so that readers compare once.
+CURRENT: Final = tuple(SUPPORTED.values())
+#: Header of each version. They are part of the wire: never change one.
+HEADERS: Final[Mapping[str, str]] = {f"afl_{component}": component for component in SUPPORTED}
+
+
+def check_version(component: str, found: str, supported: Mapping[str, str] = SUPPORTED) -> None:
+    """
+    Return when a record that tells this version of a component is read by a release that supports `supported`.
+
+    Raises NewerFormat, and Unreadable (TOO_OLD; WRONG_TYPE for what is no version).
+    """
+    if found == supported[component]:
+        return
+    major = found.partition(".")[0]
+    # int() takes more than digits, and no length is a reason to fail otherwise than as unreadable.
+    if not (major.isascii() and major.isdigit() and len(major) <= 9):
+        raise Unreadable(Reason.WRONG_TYPE, f"{component} {found[:40]!r} is no version")
+    ours = int(supported[component].partition(".")[0])
+    if int(major) > ours:
+        raise NewerFormat(f"{component} {found}", supported[component])
+    if int(major) < ours - 1:
+        raise Unreadable(
+            Reason.TOO_OLD,
+            f"{component} {found} was written by a release that this one does not read any more (it reads from "
+            f"{max(ours - 1, 0)}.0 on): upgrade the writer and send the record again",
+        )
+
+
+def check_versions(found: tuple[str, ...], supported: Mapping[str, str] = SUPPORTED) -> None:
+    """The same for all three, in the order of SUPPORTED."""
+    if found == CURRENT and supported is SUPPORTED:
+        return
+    for component, version in zip(supported, found, strict=True):
+        check_version(component, version, supported)
