@@ -1,0 +1,90 @@
+"""The commands by which operators act on runs: `cancel`, `retry`, `rerun` and `reset`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from afl_stream.commands.arguments import common
+from afl_stream.commands.invocation import Invocation
+from afl_stream.exit_codes import ExitCode
+
+_reason = click.option("--reason", default="", help="Why, for those who read it later.")
+
+
+@click.command("cancel", short_help="End a run.")
+@click.argument("workflow_id")
+@_reason
+@common
+def cancel_command(invocation: Invocation, **options: Any) -> ExitCode:
+    """Ask for the run WORKFLOW_ID to be ended, whatever it waits for. Answers that come later have no effect; a handler
+    that asks its context whether it was cancelled learns of it.
+
+    \b
+    Examples:
+      afl-stream cancel order-17 --reason "ordered twice"
+    """
+    from afl_stream.commands.answers import cancel
+
+    return cancel(invocation, **options)
+
+
+@click.command("retry", short_help="Do again what has failed of a run.")
+@click.argument("target", metavar="WORKFLOW_OR_STEP")
+@_reason
+@common
+def retry_command(invocation: Invocation, **options: Any) -> ExitCode:
+    """Ask for what has failed to be done again: all of a run, or a failed step, or what failed inside of a step. A run
+    that was cancelled goes on where it was.
+
+    Steps that are complete stay as they are, and what the failure had stopped goes on. Events are sent again with a
+    higher attempt; answers to the ones before do not count.
+
+    \b
+    Examples:
+      afl-stream retry order-17
+      afl-stream retry order-17:0a1b2c3d4e5f60718293a4b5 --reason "the bank is back"
+    """
+    from afl_stream.commands.running_again import retry
+
+    return retry(invocation, **options)
+
+
+@click.command("rerun", short_help="Run a step again, and what depends on it.")
+@click.argument("step_id")
+@_reason
+@common
+def rerun_command(invocation: Invocation, **options: Any) -> ExitCode:
+    """Ask for the step STEP_ID to be run again, whatever came of it, and everything that depends on it, in a run that
+    has ended or waits.
+
+    What was there stays in the store. What does not depend on the step is not done again, and goes on waiting for its
+    answers.
+
+    \b
+    Examples:
+      afl-stream rerun order-17:0a1b2c3d4e5f60718293a4b5 --reason "wrong price"
+    """
+    from afl_stream.commands.running_again import rerun
+
+    return rerun(invocation, **options)
+
+
+@click.command("reset", short_help="Run a run again from its start.")
+@click.argument("workflow_id")
+@_reason
+@common
+def reset_command(invocation: Invocation, **options: Any) -> ExitCode:
+    """Ask for the run WORKFLOW_ID to begin again, with the same inputs and program, whatever became of it.
+
+    \b
+    Examples:
+      afl-stream reset order-17
+    """
+    from afl_stream.commands.running_again import reset
+
+    return reset(invocation, **options)
+
+
+OPERATOR_COMMANDS = (cancel_command, retry_command, rerun_command, reset_command)

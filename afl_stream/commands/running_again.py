@@ -1,0 +1,96 @@
+"""The commands `retry`, `rerun` and `reset`: what an operator lets a run do again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from afl.runtime.dispatch import TaskDispatch
+from afl.runtime.operation_errors import OperationRefused, UnknownStep
+from afl.runtime.operations import Action, Kind
+from afl.runtime.persistence import EngineStore
+from afl.runtime.workflows import Workflows
+from afl_stream.client import Client
+from afl_stream.commands.invocation import Invocation, open_transport, store_here
+from afl_stream.commands.refusals import CommandRefused, NotFound
+from afl_stream.exit_codes import ExitCode
+from afl_stream.messages import check_workflow_id, workflow_of
+
+#: What a person reads of each action, with how many steps it begins again.
+_TOLD = {
+    Kind.RETRY: "asked to retry {what}: {count} to be done again",
+    Kind.RERUN: "asked to run {what} again: {count} to be made anew",
+    Kind.RESET: "asked to reset {what}: it runs again from its start",
+}
+
+
+def retry(invocation: Invocation, target: str, reason: str) -> ExitCode:
+    """Ask for what has failed of a run, or of a step, to be done again."""
+    workflow_id, step_id = _target(target)
+    return _operate(invocation, workflow_id, Action(kind=Kind.RETRY, step_id=step_id, reason=reason))
+
+
+def rerun(invocation: Invocation, step_id: str, reason: str) -> ExitCode:
+    """Ask for a step to be run again, and all that depends on it."""
+    return _operate(invocation, workflow_of(step_id), Action(kind=Kind.RERUN, step_id=step_id, reason=reason))
+
+
+def reset(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:
+    """Ask for a run to begin again."""
+    return _operate(invocation, check_workflow_id(workflow_id), Action(kind=Kind.RESET, reason=reason))
+
+
+def _target(text: str) -> tuple[str, str | None]:
+    """A run's id, or a step's with that of its run."""
+    return (workflow_of(text), text) if ":" in text else (check_workflow_id(text), None)
+
+
+def _operate(invocation: Invocation, workflow_id: str, action: Action) -> ExitCode:
+    config, terminal = invocation.settings(), invocation.terminal()
+    steps: Sequence[str] | None = None
+    with open_transport(config) as transport, Client(config, transport) as client:
+        client.require_topics()
+        with store_here(config, transport) as store:
+            if store is not None:
+                steps = _tried(store, workflow_id, action)
+        if action.kind is Kind.RETRY:
+            command_id = client.retry(workflow_id, action.step_id, reason=action.reason)
+        elif action.kind is Kind.RERUN:
+            assert action.step_id is not None
+            command_id = client.rerun(action.step_id, reason=action.reason)
+        else:
+            command_id = client.reset(workflow_id, reason=action.reason)
+    if terminal.as_json:
+        terminal.document(
+            {
+                "action": action.kind.value,
+                "workflow_id": workflow_id,
+                "step_id": action.step_id,
+                "reason": action.reason,
+                "command_id": command_id,
+                "steps": None if steps is None else list(steps),
+            }
+        )
+        return ExitCode.OK
+    count = "what has to" if steps is None else f"{len(steps):,} step{'s' * (len(steps) != 1)}"
+    terminal.line(_TOLD[action.kind].format(what=action.step_id or workflow_id, count=count))
+    terminal.remark(invocation.who_applies_it("does"))
+    return ExitCode.OK
+
+
+def _tried(store: EngineStore, workflow_id: str, action: Action) -> Sequence[str]:
+    """The steps that an evaluator would begin again now: the same is worked out here, and nothing of it is written.
+
+    Raises NotFound and CommandRefused for what it would refuse.
+    """
+    workflows = Workflows(store, TaskDispatch(), runs_scripts=True)
+    try:
+        opened = workflows.open_again(workflow_id, action)
+    except UnknownStep as error:
+        near = get_close_matches(error.step_id, [step.id for step in store.load_steps(workflow_id)], 1, 0.8)
+        raise NotFound("step", error.step_id, f"afl-stream status {workflow_id} lists those of its run", near) from None
+    except OperationRefused as error:
+        raise CommandRefused(str(error)) from None
+    if opened is None:
+        raise NotFound("run", workflow_id, "afl-stream status lists them")
+    return opened.steps
