@@ -5,12 +5,17 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from threading import Thread
+from threading import Lock
 from types import FrameType
 from typing import Final
 
-from afl_stream.agent_handlers import Deferred, HandlerContext, HandlerOver, RetryPolicy, Route, RouteTable
-from afl_stream.agent_member import BUSY_POLL_S, Duty, GroupMember
+from afl_handlers.calling import Deferred, Handler, HandlerOver
+from afl_handlers.modules import DEFAULT_ENTRYPOINT, HandlerModuleError, ModuleLoader, register_module
+from afl_stream.agent_cancellations import Cancellations
+from afl_stream.agent_duty import Duty
+from afl_stream.agent_groups import Memberships
+from afl_stream.agent_handlers import HandlerContext, RetryPolicy, Route, RouteTable
+from afl_stream.agent_member import GroupMember
 from afl_stream.agent_records import AgentRecords
 from afl_stream.agent_runtime import (
     AgentConfig,
@@ -25,17 +30,9 @@ from afl_stream.agent_runtime import (
     no_probe,
 )
 from afl_stream.codec import Codec, single_object_codec
-from afl_stream.errors import ConfigError, StreamError, TopicMissing
+from afl_stream.errors import StreamError, TopicMissing
 from afl_stream.exit_codes import ExitCode
-from afl_stream.handler_modules import (
-    DEFAULT_ENTRYPOINT,
-    Handler,
-    HandlerModuleError,
-    HandlerRegistration,
-    HandlersArgument,
-    ModuleLoader,
-    register_module,
-)
+from afl_stream.handler_modules import HandlerRegistration, HandlersArgument
 from afl_stream.handler_pool import HandlerPool
 from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
@@ -64,8 +61,8 @@ LAST_FLUSH_S: Final = 1.0
 class NoHandlers(StreamError):
     """An agent without handlers would take events that it cannot answer."""
 
-    def __init__(self) -> None:
-        super().__init__("no handler is registered; call register(), or give --handlers MODULE")
+    def __init__(self, why: str = "no handler is registered; call register(), or give --handlers MODULE") -> None:
+        super().__init__(why)
 
 
 class Agent:
@@ -77,7 +74,8 @@ class Agent:
     Deferred. What it raises fails the step: nothing is tried again unless its registration has a RetryPolicy.
 
     Each facet has a group of its own, unless the config names one for all. `run` blocks until `stop`; `turn` and
-    `run_once` are for whoever has a loop already. An agent is used once.
+    `run_once` are for whoever has a loop already. Handlers may be registered, exchanged and taken away while it works:
+    groups are joined, and left once what runs is answered. An agent is used once.
     """
 
     def __init__(
@@ -96,15 +94,18 @@ class Agent:
         self._codec = codec
         self._probe = probe
         self._clock_s = clock_s
+        #: What was registered on this agent, and what it looks handlers up in.
+        self._own: dict[str, Route] = {}
         self._routes = RouteTable()
+        self._changing = Lock()
         self._loader = ModuleLoader()
         self._conduct = Conduct()
         self._counters = Counters()
         self._pool = HandlerPool(config.stream.agent.max_concurrent, on_fatal=self._conduct.die, clock_s=clock_s)
         self._producer: Producer | None = None
         self._schemas: TopicLog | None = None
-        self._members: list[GroupMember] = []
-        self._work_left = False
+        self._memberships: Memberships | None = None
+        self._cancellations: Cancellations | None = None
         self._ended = False
 
     # Handlers
@@ -118,9 +119,10 @@ class Agent:
         timeout_ms: int | None = None,
         metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Handle a facet by its qualified name, or each facet of a short name that has a topic at start.
+        """Handle a facet by its qualified name, or each facet of a short name that has a topic now.
 
-        `timeout_ms`: how long one try may take; None: as long as it takes.
+        `timeout_ms`: how long one try may take; None or 0: as long as it takes. While the agent works this raises what
+        `start` does, and nothing is changed then.
         """
         self._add(Route(
             name=facet_name, find=lambda: handler, timeout_s=_seconds(timeout_ms), retry=retry, metadata=metadata
@@ -150,31 +152,63 @@ class Agent:
             requirements=tuple(requirements or ()),
             metadata=dict(metadata or {}),
         )
-        self._loader.function(module_uri, entrypoint, checksum)
-        self._add(
-            Route(
-                name=facet_name,
-                find=lambda: self._loader.function(
-                    registration.module_uri, registration.entrypoint, registration.checksum
-                ),
-                timeout_s=_seconds(timeout_ms),
-                retry=retry,
-                metadata=registration.metadata,
-            )
-        )
+        self._add(self._route_of(registration, retry))
+
+    def unregister(self, facet_name: str) -> bool:
+        """Take a handler away; False when there was none of this name. Also while the agent works: what runs is
+        answered, and what was not begun waits for whoever handles the facet next."""
+        with self._changing:
+            if facet_name not in self._own:
+                return False
+            self._change({name: route for name, route in self._own.items() if name != facet_name})
+            return True
 
     def load_handlers(self, argument: str) -> None:
         """Register what a `--handlers` argument names; see afl_stream.handler_modules. Raises HandlerModuleError."""
-        register_module(HandlersArgument.parse(argument), self, self._loader, self.config.facets)
+        named = HandlersArgument.parse(argument)
+        register_module(
+            self, self._loader, named.module_uri, named.facets,
+            entrypoint=named.entrypoint, otherwise=self.config.facets,
+        )  # fmt: skip
+
+    def register_module(self, module_uri: str, facets: Sequence[str] = ()) -> None:
+        """Register all handlers of a module: those of `facets`, or those that it names or registers itself.
+
+        Raises HandlerModuleError.
+        """
+        register_module(self, self._loader, module_uri, facets)
 
     def registered_names(self) -> list[str]:
         """The names that handlers are registered under."""
         return list(self._routes.routes)
 
+    def _route_of(self, registration: HandlerRegistration, retry: RetryPolicy | None = None) -> Route:
+        """The route to a function of a module, which is loaded now. Raises HandlerModuleError."""
+        place = (registration.module_uri, registration.entrypoint, registration.checksum)
+        self._loader.function(*place)
+        return Route(
+            name=registration.facet_name,
+            find=lambda: self._loader.function(*place),
+            timeout_s=_seconds(registration.timeout_ms),
+            retry=retry,
+            metadata=registration.metadata,
+        )
+
     def _add(self, route: Route) -> None:
-        if self._members:
-            raise ConfigError("Agent", "register", route.name, "registrations before the agent starts")
-        self._routes.routes[route.name] = route
+        with self._changing:
+            self._change({**self._own, route.name: route})
+
+    def _change(self, own: dict[str, Route]) -> None:
+        """Have these handlers from now on, and those from elsewhere. Raises what `_duties` raises, and then has not."""
+        routes = self._with_others(own)
+        duties = None if self._memberships is None else self._duties(RouteTable(routes))
+        self._own, self._routes.routes = own, routes
+        if self._memberships is not None and duties is not None:
+            self._memberships.follow(duties)
+
+    def _with_others(self, own: dict[str, Route]) -> dict[str, Route]:
+        """These routes, and those that come from elsewhere."""
+        return own
 
     # Running
 
@@ -183,9 +217,13 @@ class Agent:
 
         Raises NoHandlers, NoSuchFacet, TopicMissing, SchemaUnavailable and what the transport raises.
         """
-        if self._members:
+        if self._memberships is not None:
             return
-        duties = self._duties()
+        with self._changing:
+            self._join()
+
+    def _join(self) -> None:
+        duties = self._first_duties()
         producer = self._producer = self._transport.producer()
         codec = self._codec
         if codec is None:
@@ -193,6 +231,7 @@ class Agent:
             codec = single_object_codec(self._schemas, max_event_bytes=self.config.stream.max_event_bytes)
         records = AgentRecords(self._topology, codec, self.config.name)
         records.announce()
+        cancellations = self._cancellations = Cancellations(self._transport, codec, self._topology.lifecycle())
         shared = Shared(
             config=self.config,
             conduct=self._conduct,
@@ -200,24 +239,24 @@ class Agent:
             pool=self._pool,
             producer=producer,
             records=records,
+            cancellations=cancellations,
             probe=self._probe,
             clock_s=self._clock_s,
+            does_without=self._does_without,
         )
-        for duty in duties:
-            consumer = self._transport.consumer(duty.group, client_id=self.config.name)
-            self._members.append(GroupMember(shared, consumer, duty, self._routes))
-        for member in self._members:
-            member.join()
+        self._memberships = Memberships(shared, self._transport, self._routes)
+        self._memberships.follow(duties)
 
     def turn(self, timeout_s: float) -> int:
         """Let each membership do what it can do now, waiting for no handler; return the number of records read."""
         self.start()
-        return self._guarded(lambda: sum(member.turn(timeout_s) for member in self._members))
+        self._keep_up()
+        return self._guarded(lambda: self._started.turn(timeout_s))
 
     def run_once(self, timeout_s: float) -> int:
         """Read once, wait until everything in hand is answered, commit; return the number of records read."""
         count = self.turn(timeout_s)
-        self._guarded(self._settle)
+        self._guarded(self._started.settle)
         return count
 
     def run(self) -> int:
@@ -227,15 +266,7 @@ class Agent:
         are uncommitted and will be handled again. Raises what ended the agent if it was not `stop`.
         """
         self.start()
-        threads = [
-            Thread(target=self._serve, args=(member,), name=f"agent-{member.duty.group}", daemon=True)
-            for member in self._members[1:]
-        ]
-        for thread in threads:
-            thread.start()
-        self._serve(self._members[0])
-        for thread in threads:
-            thread.join()
+        self._started.run(self._keep_up)
         return self._end()
 
     def stop(self) -> None:
@@ -245,9 +276,8 @@ class Agent:
     def close(self) -> int:
         """Drain and leave, for those who use `turn` and `run_once`; return the exit code as `run` does."""
         self._conduct.stop()
-        if not self._ended:
-            for member in self._members:
-                self._drain(member)
+        if not self._ended and self._memberships is not None:
+            self._memberships.drain()
         return self._end()
 
     def abandon(self, error: BaseException) -> None:
@@ -264,6 +294,15 @@ class Agent:
                 self.stop()
 
             signal.signal(number, drain)
+
+    @property
+    def _started(self) -> Memberships:
+        assert self._memberships is not None
+        return self._memberships
+
+    @property
+    def _members(self) -> list[GroupMember]:
+        return [] if self._memberships is None else self._memberships.members
 
     @property
     def counts(self) -> AgentCounts:
@@ -293,7 +332,7 @@ class Agent:
             reasons.append(f"{type(self._conduct.error).__name__}: {self._conduct.error}")
         if self._conduct.is_stopping:
             reasons.append("the agent is stopping")
-        if not self._members:
+        if self._memberships is None:
             reasons.append("the agent has not started")
         return AgentHealth(
             ready=not reasons,
@@ -304,14 +343,37 @@ class Agent:
 
     # The ends of it
 
-    def _duties(self) -> list[Duty]:
-        """Which groups to join, for which facets, on which topics; every topic that is needed must be there."""
+    def _keep_up(self) -> None:
+        """Called again and again while the agent works, by the thread that runs it."""
+
+    def _does_without(self, topic: str) -> bool:
+        """Hear that a topic is not there any more, and say whether the agent goes on without it."""
+        return False
+
+    def _first_duties(self) -> list[Duty]:
         if not self._routes.routes:
             raise NoHandlers
-        topology = self._topology
+        return self._duties(self._routes)
+
+    def _duties(self, routes: RouteTable) -> list[Duty]:
+        """Which groups to join, for which facets, on which topics; every topic that is needed must be there."""
         existing = self._transport.admin().topic_names()
-        known = [facet for topic in existing for facet in topology.facets_of(topic)]
-        facets = self._routes.resolve(known)
+        facets = routes.resolve(self._known_facets(existing))
+        carried = [facet for facet in facets if self._topology.carries(facet)]
+        if facets and not carried:
+            raise NoHandlers(f"events of {', '.join(facets)} are tasks in this deployment (dispatch.*), for pollers")
+        facets = carried
+        self._require(existing, facets)
+        return self._duties_for(facets)
+
+    def _known_facets(self, topics: frozenset[str]) -> list[str]:
+        """The facets that have a topic among these."""
+        facets = [facet for topic in topics for facet in self._topology.facets_of(topic)]
+        return [facet for facet in facets if self._topology.carries(facet)]
+
+    def _require(self, existing: frozenset[str], facets: Sequence[str]) -> None:
+        """Raise TopicMissing when a topic is not there that the answers or these facets need."""
+        topology = self._topology
         needed = {topology.control(): "answers"}
         for facet in facets:
             topic = topology.facet(facet)
@@ -320,6 +382,9 @@ class Agent:
         for topic, purpose in needed.items():
             if topic not in existing:
                 raise TopicMissing(topic, purpose)
+
+    def _duties_for(self, facets: Sequence[str]) -> list[Duty]:
+        topology = self._topology
         groups: dict[str, list[str]] = {}
         for facet in facets:
             groups.setdefault(self.config.group or self.config.stream.agent_group(facet), []).append(facet)
@@ -331,39 +396,6 @@ class Agent:
             )
             for group, names in groups.items()
         ]
-
-    def _serve(self, member: GroupMember) -> None:
-        """Work until the end, drain; one thread for each member. An error of one ends all of them."""
-        conduct = self._conduct
-        try:
-            while not conduct.is_stopping:
-                member.turn(self.config.poll_timeout_s)
-        except Exception as error:  # noqa: BLE001 - the agent ends in good order, and `run` raises it
-            log.error("group %s: %s: %s", member.duty.group, type(error).__name__, error)
-            conduct.fail(error)
-        except BaseException as error:  # noqa: BLE001 - the same, but in no order at all
-            conduct.die(error)
-        self._drain(member)
-
-    def _drain(self, member: GroupMember) -> None:
-        conduct = self._conduct
-        if conduct.is_dead:
-            return
-        try:
-            if not member.drain(self._clock_s() + self.config.stream.agent.grace_s):
-                self._work_left = True
-        except Exception as error:  # noqa: BLE001 - whatever keeps one member from leaving, the others leave
-            conduct.fail(error)
-        except BaseException as error:  # noqa: BLE001 - the process is to die of it
-            conduct.die(error)
-
-    def _settle(self) -> int:
-        while any(member.is_busy for member in self._members):
-            for member in self._members:
-                member.turn(BUSY_POLL_S, reading=False)
-        for member in self._members:
-            member.commit()
-        return 0
 
     def _guarded(self, work: Callable[[], int]) -> int:
         """Do it; what is no Exception is the end of the process, and nothing is done after it."""
@@ -379,6 +411,8 @@ class Agent:
         self._ended = True
         self._pool.close()
         producer, self._producer = self._producer, None
+        if self._cancellations is not None and not self._conduct.is_dead:
+            self._cancellations.close()
         if producer is not None and not self._conduct.is_dead:
             producer.flush(LAST_FLUSH_S)
             producer.close()
@@ -386,8 +420,9 @@ class Agent:
                 self._schemas.close()
         if self._conduct.error is not None:
             raise self._conduct.error
-        return ExitCode.WORK_LEFT if self._work_left else ExitCode.OK
+        work_left = self._memberships is not None and self._memberships.work_left
+        return ExitCode.WORK_LEFT if work_left else ExitCode.OK
 
 
 def _seconds(timeout_ms: int | None) -> float | None:
-    return None if timeout_ms is None else timeout_ms / 1000
+    return timeout_ms / 1000 if timeout_ms else None

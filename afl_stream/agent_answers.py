@@ -10,20 +10,19 @@ from functools import partial
 from threading import Event as Flag
 from typing import Final
 
+from afl_handlers.calling import Handler, call_shape, result_problem
+from afl_handlers.modules import HandlerModuleError
 from afl_stream.agent_handlers import (
-    Deferred,
     HandlerContext,
     NotRun,
     Outcome,
     Raised,
     Returned,
     TimedOut,
-    call_shape,
 )
 from afl_stream.agent_runtime import Shared
 from afl_stream.agent_work import Work, WorkLot
 from afl_stream.errors import EventTooLarge, StreamError, Unreadable, ValueRefused
-from afl_stream.handler_modules import Handler, HandlerModuleError
 from afl_stream.handler_pool import Call, Lot
 from afl_stream.messages import Event
 from afl_stream.transport import RecordTooLarge, TopicPartition, TransportError
@@ -124,6 +123,7 @@ class Answering:
             send_update=partial(self._update, work, event),
             is_stopping=lambda: self._shared.conduct.is_stopping or not work.partition.held,
             is_over=lambda: call.is_over,
+            is_cancelled=lambda: self._shared.cancellations.has_cancelled(event, self._shared.clock_s()),
         )
 
     def fail(self, work: Work, error_type: str, message: str) -> None:
@@ -176,7 +176,7 @@ class Answering:
         self._shared.probe("agent.handled")
         counters = self._shared.counters
         if isinstance(outcome, Returned):
-            if isinstance(outcome.value, Deferred) or outcome.value is Deferred:
+            if getattr(outcome.value, "answers_later", False):
                 counters.add("deferred")
                 self._tell(Settled(work, After.FINISH))
                 return
@@ -193,11 +193,11 @@ class Answering:
         self.send(work)
 
     def _queue_result(self, work: Work, event: Event, value: object) -> None:
-        result = {} if value is None else value
-        if not isinstance(result, dict) or not all(isinstance(key, str) for key in result):
-            found = f"a {type(value).__name__}" if not isinstance(value, dict) else "a dict with keys that are no text"
-            self._queue_failure(work, event, BAD_RESULT, f"the handler returned {found}; a dict or None is expected")
+        problem = result_problem(value)
+        if problem is not None:
+            self._queue_failure(work, event, BAD_RESULT, problem)
             return
+        result: Mapping[str, object] = value or {}  # type: ignore[assignment]  # looked at above
         try:
             answer = self._shared.records.continued(event, result, self._group, work.record.headers)
         except (ValueRefused, EventTooLarge) as error:

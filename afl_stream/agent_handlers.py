@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import difflib
-import functools
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
+from afl_handlers.calling import FACET_NAME_KEY, METADATA_KEY, Handler, HandlerOver, short_name
 from afl_stream.errors import ConfigError, StreamError
-from afl_stream.handler_modules import Handler
-
-FACET_NAME_KEY: Final = "_facet_name"
-METADATA_KEY: Final = "_handler_metadata"
-_CONTEXT_NAMES: Final = frozenset({"context", "ctx"})
-
-
-class Deferred:
-    """Returned by a handler whose answer comes later, from anyone: the event is taken care of.
-
-    Whoever answers needs the event's step id, and its event id and answer token where there are any: the handler's
-    context has them all.
-    """
-
-    #: How pollers of a store know such an object, which comes from the handler's module and not from theirs.
-    answers_later: Final = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +37,6 @@ class RetryPolicy:
         return float(min(self.backoff_s * self.factor ** (tries - 1), self.max_backoff_s))
 
 
-class HandlerOver(StreamError):
-    """A handler speaks for its step after its answer was given or its time was up."""
-
-    def __init__(self, step_id: str) -> None:
-        super().__init__(f"step {step_id} has its answer already; a handler may send updates only while it runs")
-        self.step_id = step_id
-
-
 class HandlerContext:
     """What a handler may know about its event, and the one thing that it may do besides answering: `update`.
 
@@ -70,8 +44,8 @@ class HandlerContext:
     """
 
     __slots__ = (
-        "_is_over", "_is_stopping", "_send_update", "answer_token", "attempt", "deadline_ms", "event_id",
-        "execution_id", "facet", "headers", "step_id", "workflow_id",
+        "_is_cancelled", "_is_over", "_is_stopping", "_send_update", "answer_token", "attempt", "deadline_ms",
+        "event_id", "execution_id", "facet", "headers", "step_id", "workflow_id",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +63,7 @@ class HandlerContext:
         send_update: Callable[[Mapping[str, object]], None],
         is_stopping: Callable[[], bool],
         is_over: Callable[[], bool],
+        is_cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self.facet = facet
         self.event_id = event_id
@@ -102,6 +77,13 @@ class HandlerContext:
         self._send_update = send_update
         self._is_stopping = is_stopping
         self._is_over = is_over
+        self._is_cancelled = is_cancelled
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for the answer any more: the workflow was cancelled or reset, as far as the lifecycle
+        topic has told. It is read when this is asked, twice a second at most."""
+        return self._is_cancelled()
 
     @property
     def is_stopping(self) -> bool:
@@ -143,7 +125,7 @@ class Route:
     def payload(self, facet: str, payload: Mapping[str, object]) -> dict[str, object]:
         """The payload as the handler gets it: its own copy, with the facet's name and the registered metadata."""
         own = {**payload, FACET_NAME_KEY: facet}
-        if self.metadata is not None:
+        if self.metadata:
             own[METADATA_KEY] = dict(self.metadata)
         return own
 
@@ -156,7 +138,7 @@ class RouteTable:
 
     def find(self, facet: str) -> Route | None:
         found = self.routes.get(facet)
-        return found if found is not None else self.routes.get(facet.rpartition(".")[2])
+        return found if found is not None else self.routes.get(short_name(facet))
 
     def resolve(self, known_facets: Iterable[str]) -> list[str]:
         """The qualified facets that these routes handle. A short name stands for each known facet that ends in it.
@@ -169,7 +151,7 @@ class RouteTable:
             if "." in name:
                 facets[name] = None
                 continue
-            meant = [facet for facet in known if facet.rpartition(".")[2] == name]
+            meant = [facet for facet in known if short_name(facet) == name]
             if not meant:
                 raise NoSuchFacet(name, known)
             facets.update(dict.fromkeys(meant))
@@ -180,7 +162,7 @@ class NoSuchFacet(StreamError):
     """A handler was registered under a short name that no facet with a topic has."""
 
     def __init__(self, name: str, known: list[str]) -> None:
-        near = difflib.get_close_matches(name, [facet.rpartition(".")[2] for facet in known], 1)
+        near = difflib.get_close_matches(name, [short_name(facet) for facet in known], 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known[:10]) or 'none'}"
         super().__init__(f"no topic belongs to a facet {name} of any namespace: {hint}")
         self.name = name
@@ -213,45 +195,3 @@ class NotRun:
 
 
 Outcome: TypeAlias = Returned | Raised | TimedOut | NotRun
-
-
-@dataclass(frozen=True, slots=True)
-class CallShape:
-    """How a handler is called: with the payload and maybe the context, and whether that gives a coroutine."""
-
-    takes_context: bool
-    is_async: bool
-
-
-def call_shape(handler: Handler) -> CallShape:
-    """Look at a handler's parameters once; a module that has another function now is looked at anew."""
-    try:
-        return _known_shape(handler)
-    except TypeError:
-        # An object that cannot be hashed may still be called.
-        return _shape(handler)
-
-
-def _shape(handler: Handler) -> CallShape:
-    return CallShape(takes_context(handler), is_async(handler))
-
-
-_known_shape = functools.lru_cache(maxsize=1_000)(_shape)
-
-
-def takes_context(handler: Handler) -> bool:
-    """Say whether the handler wants `(payload, context)`: a second parameter that is required, or named so."""
-    try:
-        parameters = list(inspect.signature(handler).parameters.values())
-    except (TypeError, ValueError):
-        # Built-in callables without a signature.
-        return False
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if len(positional) < 2:
-        return False
-    return positional[1].default is inspect.Parameter.empty or positional[1].name in _CONTEXT_NAMES
-
-
-def is_async(handler: Handler) -> bool:
-    """Say whether calling the handler gives a coroutine."""
-    return asyncio.iscoroutinefunction(handler) or asyncio.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004 - an object whose __call__ is async

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
 from afl_stream.agent_answers import NO_HANDLER, After, Answering, PoisonEvent, Settled
+from afl_stream.agent_duty import Attendance, Duty
 from afl_stream.agent_handlers import RouteTable
 from afl_stream.agent_partitions import FIRST_BACKOFF_S, HeldPartitions
 from afl_stream.agent_runtime import Shared
@@ -27,15 +27,6 @@ LOT_WAIT_S: Final = 0.01
 REVOKE_FLUSH_S: Final = 1.0
 #: Event ids remembered to count duplicates.
 REMEMBERED_EVENTS: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Duty:
-    """What a group of agents is there for. `topics` says of each whether it is declared to be shared by facets."""
-
-    group: str
-    facets: frozenset[str]
-    topics: Mapping[str, bool]
 
 
 class GroupMember:
@@ -60,11 +51,11 @@ class GroupMember:
     """
 
     def __init__(self, shared: Shared, consumer: Consumer, duty: Duty, routes: RouteTable) -> None:
-        self.duty = duty
         self._shared = shared
         self._routes = routes
         self._answering = Answering(shared, duty.group)
         self._held = HeldPartitions(shared, consumer, duty.group, self._before_revoke, self._on_drop)
+        self._attendance = Attendance(duty, self._held, shared, self._answering.wake.set)
         #: Work by step, the one whose turn it is first: that one is ready, in flight, or about to start.
         self._steps: dict[str, deque[Work]] = {}
         self._queued = 0
@@ -74,9 +65,23 @@ class GroupMember:
         self._seen_events: OrderedDict[str, None] = OrderedDict()
         shared.pool.on_free(self._answering.wake.set)
 
+    @property
+    def duty(self) -> Duty:
+        """What it is there for now."""
+        return self._attendance.duty
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it is a member no more. It does not come back."""
+        return self._attendance.has_left
+
     def join(self) -> None:
         """Become a member of the group."""
-        self._held.join(sorted(self.duty.topics))
+        self._attendance.begin()
+
+    def change(self, duty: Duty | None) -> bool:
+        """Let it go over to another duty, or leave, in its next turns. False: it has left for good. Any thread may."""
+        return self._attendance.change(duty)
 
     def turn(self, timeout_s: float, *, reading: bool = True, starting: bool = True) -> int:
         """Do all that can be done now; wait for news up to `timeout_s`. Returns how many records were read.
@@ -85,6 +90,8 @@ class GroupMember:
         """
         shared = self._shared
         shared.conduct.check()
+        if self._attendance.is_changing and self._follow():
+            return 0
         self._advance(starting)
         count = self._read(timeout_s, reading)
         self._advance(starting)
@@ -129,13 +136,28 @@ class GroupMember:
             self.turn(BUSY_POLL_S, reading=False, starting=False)
         self._shared.conduct.check()
         finished = not self._in_flight
-        self._held.leave()
+        if not self.has_left:
+            self._held.leave()
         self._shared.conduct.check()
         return finished
 
     def health(self) -> tuple[tuple[str, ...], int]:
         """What is wrong, in words, and the lag. May be called by any thread."""
         return self._held.health(len(self._in_flight))
+
+    # Another duty
+
+    def _follow(self) -> bool:
+        """Go over to another duty as far as that can be done now, and say whether the group was left."""
+        self._settle()
+        self._attendance.follow({work.record.topic for work in self._in_flight}, self._commit_topics)
+        if self.has_left:
+            self._shared.pool.not_on_free(self._answering.wake.set)
+        return self.has_left
+
+    def _commit_topics(self, topics: frozenset[str]) -> bool:
+        partitions = [partition for partition in self._held if partition.where.topic in topics]
+        return self._held.commit(partitions, wait=True, clean=True)
 
     # Partitions that go
 
@@ -186,6 +208,8 @@ class GroupMember:
         """Decode what may be taken in hand: within the window, and nothing behind a record that must wait."""
         if partition.halted is not None or partition.retry_at_s > self._shared.clock_s():
             return
+        if self._attendance.is_leaving(partition.where.topic):
+            return
         progress = partition.progress
         while partition.unopened and progress.has_room_for(partition.unopened[0].offset):
             record = partition.unopened[0]
@@ -216,7 +240,7 @@ class GroupMember:
         if isinstance(opened, Unreadable):
             self._give_up(Work(partition=partition, record=record), opened)
             return
-        work = Work(partition=partition, record=record, event=opened, route=self._routes.find(opened.event_type))
+        work = Work(partition=partition, record=record, event=opened)
         if opened.id in self._seen_events:
             self._shared.counters.add("duplicates")
         self._seen_events[opened.id] = None
@@ -239,7 +263,7 @@ class GroupMember:
         now_s = self._shared.clock_s()
         while self._ready:
             work = self._ready.popleft()
-            if work.not_before_s > now_s:
+            if work.not_before_s > now_s or not self._has_route(work):
                 waiting.append(work)
                 continue
             crashes = work.crashes
@@ -272,11 +296,23 @@ class GroupMember:
         if any(len(lot.works) > 1 for lot in lots):
             answering.wake.wait(LOT_WAIT_S)
 
+    def _has_route(self, work: Work) -> bool:
+        """Give a work that is to start its handler, as it is registered now.
+
+        False: its facet is about to be taken away from this member, and the event waits for whoever has it then.
+        """
+        event = work.event
+        assert event is not None
+        if self._attendance.is_leaving(work.record.topic):
+            return False
+        work.route = self._routes.find(event.event_type)
+        return work.route is not None or event.event_type not in self.duty.facets
+
     def _ends_unstarted(self, work: Work, crashes: int) -> bool:
         """Deal with events that must not be run: of facets that are not ours, and those that kill their process."""
         event = work.event
         assert event is not None
-        if event.event_type not in self.duty.facets or work.route is None:
+        if event.event_type not in self.duty.facets:
             if self.duty.topics.get(work.record.topic, False):
                 self._shared.counters.add("skipped")
                 self._finish(work)

@@ -17,6 +17,7 @@ from afl_stream.transport import (
     OffsetOutOfRange,
     TopicPartition,
     TransportError,
+    UnknownTopic,
 )
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ class HeldPartitions:
         on_drop: Callable[[PartitionWork], None],
     ) -> None:
         self.group = group
+        #: Topics that records are wanted of. Of others that are still held nothing is read.
+        self.wanted: frozenset[str] = frozenset()
         self._shared = shared
         self._consumer = consumer
         self._before_revoke = before_revoke
@@ -54,7 +57,7 @@ class HeldPartitions:
         self._lag = 0
 
     def join(self, topics: Sequence[str]) -> None:
-        """Become a member of the group."""
+        """Become a member of the group, or go over to these topics."""
         self._consumer.subscribe(topics, listener=self)
 
     def leave(self) -> None:
@@ -89,6 +92,12 @@ class HeldPartitions:
         except OffsetOutOfRange as error:
             self._lost_records(error)
             return 0
+        except UnknownTopic as error:
+            if not self._shared.does_without(error.topic):
+                raise
+            # Nothing more is committed for it: a topic that is made anew begins with another record.
+            self._drop([where for where in self._partitions if where.topic == error.topic])
+            return 0
         self._backoff_s, self._unreachable = FIRST_BACKOFF_S, None
         self._outage.over()
         for record in records:
@@ -109,8 +118,13 @@ class HeldPartitions:
         return wait_s
 
     def pause_full(self, room: int) -> None:
-        """Pause what has no room: all without room for records, else the partitions whose own queue does not move."""
-        full = {where for where, partition in self._partitions.items() if room <= 0 or partition.unopened}
+        """Pause what has no room: all without room for records, else the partitions whose own queue does not move, and
+        those that are about to be left."""
+        full = {
+            where
+            for where, partition in self._partitions.items()
+            if room <= 0 or partition.unopened or where.topic not in self.wanted
+        }
         pause, resume = full - self._paused, self._paused - full
         if pause:
             self._consumer.pause(sorted(pause))

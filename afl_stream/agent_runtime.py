@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import Lock
 
+from afl_stream.agent_cancellations import Cancellations
 from afl_stream.agent_records import AgentRecords
 from afl_stream.config import StreamConfig
 from afl_stream.errors import ConfigError
@@ -165,5 +166,8 @@ class Shared:
     pool: HandlerPool
     producer: Producer
     records: AgentRecords
+    cancellations: Cancellations
     probe: Callable[[str], None] = no_probe
     clock_s: Clock = monotonic_s
+    #: Hears that a topic that is read is not there; says whether that is no error.
+    does_without: Callable[[str], bool] = lambda topic: False

@@ -1,0 +1,369 @@
+"""One module of handlers, in each form that it may have, does the same work under every poller, runner and agent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from afl.compiled import CompiledProgram
+from afl.compiler import compile_text
+from afl.runtime import AgentPoller, AgentPollerConfig, RegistryRunner, RegistryRunnerConfig
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import EngineStore, StepDocument, WorkflowRow
+from afl.runtime.polling_server import PollingServer
+from afl.runtime.runner import RunnerConfig, RunnerService
+from afl_handlers.modules import ModuleLoader, register_module
+from afl_stream.agent import Agent, AgentConfig
+from afl_stream.embedded import EmbeddedTransport
+from afl_stream.registry_agent import RegistryAgent
+from afl_stream.stored_handlers import StoredHandlers, StoringRegistrar
+from tests.eventually import eventually
+from tests.scenarios.loop_harness import Deployment
+
+HANDLERS = "tests.scenarios.handlers"
+DEADLINE_S = 30.0
+
+PROGRAM = """
+namespace docs {
+    event facet Count(words: [String]) => (count: Long, facet: String)
+    workflow Counting(words: [String]) => (count: Long, facet: String) andThen {
+        c = Count(words = $.words)
+        yield Counting(count = c.count, facet = c.facet)
+    }
+}
+namespace cache {
+    event facet Put(key: String) => (kept: String)
+    event facet Drop(key: String) => (dropped: String)
+    workflow Keep(key: String) => (kept: String, dropped: String) andThen {
+        p = Put(key = $.key)
+        d = Drop(key = p.kept)
+        yield Keep(kept = p.kept, dropped = d.dropped)
+    }
+}
+namespace geo {
+    event facet Africa(who: String) => (text: String)
+    event facet Asia(who: String) => (text: String)
+    event facet Follow(who: String) => (stage: String, seen: String, attempt: Long, of: String)
+    event facet Wait(who: String) => (text: String)
+    event facet Sleep(who: String) => (text: String)
+    event facet Refuse(who: String) => (text: String)
+    event facet Nothing(who: String) => (text: String)
+    event facet Mumble(who: String) => (text: String)
+    workflow Both(who: String) => (africa: String, asia: String) andThen {
+        a = Africa(who = $.who)
+        b = Asia(who = $.who)
+        yield Both(africa = a.text, asia = b.text)
+    }
+    workflow Following(who: String) => (stage: String, seen: String, attempt: Long, of: String) andThen {
+        f = Follow(who = $.who)
+        yield Following(stage = f.stage, seen = f.seen, attempt = f.attempt, of = f.of)
+    }
+    workflow Waiting(who: String) andThen { w = Wait(who = $.who) }
+    workflow Sleeping(who: String) andThen { s = Sleep(who = $.who) }
+    workflow Refusing(who: String) andThen { r = Refuse(who = $.who) }
+    workflow Doing(who: String) andThen { n = Nothing(who = $.who) }
+    workflow Mumbling(who: String) andThen { m = Mumble(who = $.who) }
+}
+"""
+#: A namespace without braces at the head of the file holds for the rest of it.
+BILLING = """
+namespace billing
+
+event facet ProcessPayment(amount: Double, currency: String) => (transaction_id: String, status: String)
+
+workflow Checkout(total: Double) => (receipt: String) andThen {
+    payment = ProcessPayment(amount = $.total, currency = "USD")
+    yield Checkout(receipt = payment.transaction_id)
+}
+"""
+
+
+class Registrar(Protocol):
+    """What every model offers: modules, and single functions of modules."""
+
+    def register_module(self, module_uri: str, facets: Sequence[str] = ()) -> None: ...
+
+    @property
+    def register_handler(self) -> Callable[..., None]: ...
+
+
+class Model(Protocol):
+    """A deployment of one kind, with whoever handles its events."""
+
+    registrar: Registrar
+
+    def start(self, workflow: str, inputs: Mapping[str, Any]) -> str: ...
+    def work(self) -> None:
+        """Have somebody at work from now on."""
+
+    def row(self, workflow_id: str) -> WorkflowRow | None: ...
+    def steps(self, workflow_id: str) -> list[StepDocument]: ...
+    def close(self) -> None: ...
+
+
+class OnTasks:
+    """A poller or runner on a store in memory."""
+
+    def __init__(self, program: str, server: Callable[[EngineStore, Evaluator], Any]) -> None:
+        self._store = MemoryStore()
+        self._evaluator = Evaluator(self._store)
+        self._program = CompiledProgram(compile_text(program).program_json)
+        self.registrar: Any = server(self._store, self._evaluator)
+        self._thread: threading.Thread | None = None
+
+    def start(self, workflow: str, inputs: Mapping[str, Any]) -> str:
+        return self._evaluator.execute(workflow, dict(inputs), self._program).workflow_id
+
+    def work(self) -> None:
+        server: PollingServer = self.registrar
+        self._thread = threading.Thread(target=server.start, daemon=True)
+        self._thread.start()
+
+    def row(self, workflow_id: str) -> WorkflowRow | None:
+        return self._store.load_workflow(workflow_id)
+
+    def steps(self, workflow_id: str) -> list[StepDocument]:
+        return self._store.load_steps(workflow_id)
+
+    def close(self) -> None:
+        if self._thread is not None:
+            eventually(lambda: self.registrar.is_running)
+            self.registrar.stop()
+            self._thread.join(DEADLINE_S)
+            assert not self._thread.is_alive()
+
+
+class Registering:
+    """Registers in the store, as `afl-stream handlers register` does."""
+
+    def __init__(self, registry: StoredHandlers) -> None:
+        self._registry = registry
+
+    def register_module(self, module_uri: str, facets: Sequence[str] = ()) -> None:
+        registrar = StoringRegistrar()
+        register_module(registrar, ModuleLoader(), module_uri, facets)
+        self._save(registrar)
+
+    def register_handler(self, **details: Any) -> None:
+        registrar = StoringRegistrar()
+        registrar.register_handler(**details)
+        self._save(registrar)
+
+    def _save(self, registrar: StoringRegistrar) -> None:
+        for registration in registrar.registered:
+            self._registry.save(registration)
+
+
+class OnTopics:
+    """An agent of topics beside an evaluator, on the embedded transport."""
+
+    def __init__(self, program: str, *, from_registry: bool) -> None:
+        self._deployment = Deployment(None, program)
+        self._transport = EmbeddedTransport(self._deployment.broker)
+        config = AgentConfig(stream=self._deployment.config, commit_interval_s=0.0, poll_timeout_s=0.01)
+        self.registrar: Any
+        if from_registry:
+            registry = StoredHandlers(self._deployment.store)
+            self._agent: Agent = RegistryAgent(registry, config, self._transport, refresh_interval_s=0.0)
+            self.registrar = Registering(registry)
+        else:
+            self._agent = Agent(config, self._transport)
+            self.registrar = self._agent
+        self._evaluator = self._deployment.evaluator()
+        self._works = False
+
+    def start(self, workflow: str, inputs: Mapping[str, Any]) -> str:
+        return self._deployment.client.start(workflow, dict(inputs))
+
+    def work(self) -> None:
+        self._works = True
+
+    def row(self, workflow_id: str) -> WorkflowRow | None:
+        # Evaluator and agent take their turns whenever somebody looks.
+        self._evaluator.turn()
+        if self._works:
+            self._agent.turn(0.0)
+        return self._deployment.store.load_workflow(workflow_id)
+
+    def steps(self, workflow_id: str) -> list[StepDocument]:
+        return self._deployment.steps(workflow_id)
+
+    def close(self) -> None:
+        self._agent.close()
+        self._evaluator.stop()
+
+
+def poller(store: EngineStore, evaluator: Evaluator) -> AgentPoller:
+    return AgentPoller(store, evaluator, AgentPollerConfig(poll_interval_ms=10))
+
+
+def registry_runner(store: EngineStore, evaluator: Evaluator) -> RegistryRunner:
+    return RegistryRunner(store, evaluator, RegistryRunnerConfig(poll_interval_ms=10))
+
+
+def runner_service(store: EngineStore, evaluator: Evaluator) -> RunnerService:
+    return RunnerService(store, evaluator, RunnerConfig(poll_interval_ms=10, http_port=0))
+
+
+MODELS: dict[str, Callable[[str], Model]] = {
+    "AgentPoller": lambda program: OnTasks(program, poller),
+    "RegistryRunner": lambda program: OnTasks(program, registry_runner),
+    "RunnerService": lambda program: OnTasks(program, runner_service),
+    "Agent": lambda program: OnTopics(program, from_registry=False),
+    "RegistryAgent": lambda program: OnTopics(program, from_registry=True),
+}
+
+
+@pytest.fixture(params=MODELS)
+def of(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Model]]:
+    made: list[Model] = []
+
+    def make(program: str) -> Model:
+        made.append(MODELS[request.param](program))
+        return made[-1]
+
+    yield make
+    for model in made:
+        model.close()
+
+
+@pytest.fixture
+def model(of: Callable[[str], Model]) -> Model:
+    return of(PROGRAM)
+
+
+def ended(model: Model, workflow: str, **inputs: Any) -> WorkflowRow:
+    """How a run of this workflow ends."""
+    workflow_id = model.start(workflow, inputs)
+    found: list[WorkflowRow] = []
+
+    def look() -> bool:
+        row = model.row(workflow_id)
+        if row is not None and row.status in ("COMPLETED", "ERROR"):
+            found.append(row)
+        return bool(found)
+
+    eventually(look, DEADLINE_S, interval_s=0.005)
+    return found[0]
+
+
+def outputs(model: Model, workflow: str, **inputs: Any) -> Mapping[str, Any]:
+    row = ended(model, workflow, **inputs)
+    assert row.status == "COMPLETED", row.error
+    return dict(row.outputs or {})
+
+
+def failure(model: Model, workflow: str) -> tuple[str, str]:
+    row = ended(model, workflow, who="me")
+    assert row.error is not None
+    return row.error.type, row.error.message
+
+
+def test_a_plain_function(model: Model) -> None:
+    model.registrar.register_module(f"{HANDLERS}.counting", facets=["docs.Count"])
+    model.work()
+
+    assert outputs(model, "docs.Counting", words=["a", "b"]) == {"count": 2, "facet": "docs.Count"}
+
+
+def test_a_plain_function_in_a_file(model: Model) -> None:
+    path = Path(__file__).parent / "handlers" / "counting.py"
+    model.registrar.register_module(path.as_uri(), facets=["Count"])
+    model.work()
+
+    assert outputs(model, "docs.Counting", words=["a"]) == {"count": 1, "facet": "docs.Count"}
+
+
+def test_a_function_that_tells_its_facets_apart(model: Model) -> None:
+    model.registrar.register_module(f"{HANDLERS}.caching")
+    model.work()
+
+    assert outputs(model, "cache.Keep", key="k") == {"kept": "K", "dropped": "K"}
+
+
+def test_a_module_that_registers_its_functions(model: Model) -> None:
+    model.registrar.register_module(f"{HANDLERS}.regions")
+    model.work()
+
+    assert outputs(model, "geo.Both", who="me") == {
+        "africa": "Africa has 54 countries, asked by me",
+        "asia": "Asia has 48 countries, asked by me",
+    }
+
+
+def test_partial_results_of_a_coroutine_and_what_it_knows_of_its_event(model: Model) -> None:
+    model.registrar.register_module(f"{HANDLERS}.regions")
+    model.work()
+
+    found = outputs(model, "geo.Following", who="me")
+
+    assert (found["stage"], found["seen"], found["attempt"]) == ("there", "on its way", 1)
+    assert model.row(found["of"]) is not None
+
+
+@pytest.mark.parametrize("workflow", ["geo.Waiting", "geo.Sleeping"])
+def test_handlers_that_take_too_long(model: Model, workflow: str) -> None:
+    model.registrar.register_module(f"{HANDLERS}.regions")
+    model.work()
+
+    assert failure(model, workflow) == ("Timeout", "the handler did not end within 0.15 s")
+
+
+def test_a_handler_that_raises_and_one_that_returns_what_is_no_result(model: Model) -> None:
+    model.registrar.register_module(f"{HANDLERS}.regions")
+    model.work()
+
+    assert failure(model, "geo.Refusing") == ("PermissionError", "me may not")
+    kind, message = failure(model, "geo.Mumbling")
+    assert kind == "BadResult"
+    assert "a list" in message
+    assert outputs(model, "geo.Doing", who="me") == {}
+
+
+def test_the_whole_way_from_a_file_with_a_namespace_to_a_receipt(of: Callable[[str], Model]) -> None:
+    model = of(BILLING)
+    model.registrar.register_handler(
+        facet_name="billing.ProcessPayment", module_uri=f"{HANDLERS}.billing", entrypoint="process_payment"
+    )
+    model.work()
+
+    assert outputs(model, "billing.Checkout", total=12.5) == {"receipt": "txn-12.5-USD"}
+
+
+@pytest.mark.parametrize("of", ["AgentPoller", "RegistryRunner", "RunnerService"], indirect=True)
+def test_polling_once_needs_no_thread(of: Callable[[str], Model]) -> None:
+    model = of(PROGRAM)
+    model.registrar.register_module(f"{HANDLERS}.regions")
+    model.registrar.register_module(f"{HANDLERS}.caching")
+    run = model.start("cache.Keep", {"key": "k"})
+    follow = model.start("geo.Following", {"who": "me"})
+    before = threading.active_count()
+
+    server: Any = model.registrar
+    while server.poll_once():
+        assert threading.active_count() == before
+
+    for workflow_id in (run, follow):
+        row = model.row(workflow_id)
+        assert row is not None
+        assert row.status == "COMPLETED"
+
+
+@pytest.mark.parametrize(
+    ("module", "facets", "raised"),
+    [
+        ("tests.scenarios.handlers.nowhere", (), ImportError),
+        ("tests.scenarios.handlers.billing", ("billing.ProcessPayment",), AttributeError),
+        ("tests.scenarios.handlers.counting", (), ValueError),
+    ],
+)
+def test_modules_that_cannot_be_registered(
+    model: Model, module: str, facets: Sequence[str], raised: type[Exception]
+) -> None:
+    with pytest.raises(raised, match=module):
+        model.registrar.register_module(module, facets)
