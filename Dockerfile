@@ -6,15 +6,16 @@ WORKDIR /srv/afl-stream
 # Only what the package is built of; versions are those of constraints.txt.
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY afl ./afl
+COPY afl_handlers ./afl_handlers
 COPY afl_stream ./afl_stream
 COPY schemas ./schemas
 COPY topics ./topics
-RUN pip install --no-cache-dir --constraint constraints.txt . \
+RUN pip install --no-cache-dir --constraint constraints.txt '.[mongodb]' \
     && useradd --system --uid 10001 --home-dir /var/lib/afl-stream --create-home afl
 
 COPY examples ./examples
 
-# The store of the evaluator; a volume there keeps its owner.
+# The audit's file, and a store where no AFL_STORE_URL is set; a volume there keeps its owner.
 ENV AFL_EMBEDDED_DATA_DIR=/var/lib/afl-stream \
     PYTHONUNBUFFERED=1
 USER afl

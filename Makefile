@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 WORKERS ?= 2
 
-.PHONY: demo demo-kafka test test-all fuzz check lint types imports format kafka-up kafka-down clean
+.PHONY: demo demo-kafka test test-all fuzz stress check lint types imports format kafka-up kafka-down clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m examples.licence_audit
@@ -22,6 +22,10 @@ test-all: $(STAMP)
 # Thousands of generated and of spoilt programs; ARGS="valid --seed 17" runs one again, ARGS="--count 100" fewer.
 fuzz: $(STAMP)
 	@$(BIN)/python -m tests.fuzzing $(ARGS)
+
+# Pollers on workflows that they share, on every store; ARGS="--trials 20 --store sqlite" is a shorter run.
+stress: $(STAMP)
+	@$(BIN)/python -m tests.stress $(ARGS)
 
 check: lint types imports
 

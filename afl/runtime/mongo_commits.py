@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import bson
 from pymongo.client_session import ClientSession
-from pymongo.errors import PyMongoError
+from pymongo.errors import ConnectionFailure, PyMongoError, ServerSelectionTimeoutError
 
 from afl.runtime.errors import StoreUnavailable
 from afl.runtime.mongo_connection import BulkRefused, Connection
@@ -50,7 +50,7 @@ class Commits(Protocol):
         """Write it all. WorkflowConflict, PositionLost, ConcurrencyError; then nothing was written."""
 
     def settle(self) -> None:
-        """Finish what this store has begun and not finished; costs nothing when there is nothing."""
+        """Finish what was begun and not finished; called before each read, which it costs next to nothing."""
 
 
 class TransactionCommits:
@@ -83,9 +83,12 @@ class TransactionCommits:
                     if not refused:
                         self._commit(session, deadline)
             except PyMongoError as error:
-                if not error.has_error_label("TransientTransactionError"):
+                # That no server was found has taken its time; what follows would be the same.
+                is_away = isinstance(error, ServerSelectionTimeoutError)
+                if is_away or not error.has_error_label("TransientTransactionError"):
                     raise
-                deadline.pause("other writers are always faster", error)
+                is_lost = isinstance(error, ConnectionFailure)
+                deadline.pause(str(error) if is_lost else "other writers are always faster", error)
                 continue
             if not refused:
                 self._probe("store.committed")
@@ -136,7 +139,8 @@ class DocumentCommits:
     A crash before 3 is done leaves nothing (of a large commit some parts, which a later large one drops). From there
     on the commit counts: whoever opens the store, or commits next, applies it once its lease has run out. Applying it
     twice is the same as once: each document bears the number of the last commit that wrote it. Who reads a workflow's
-    row after 4 began and finds it new, finds all of its steps new; who finds it old can't commit on it.
+    row after 4 began and finds it new, finds all of its steps new; who finds it old can't commit on it. Who only reads
+    looks once in the length of a lease whether a commit was left behind, and applies it.
     """
 
     def __init__(self, connection: Connection, probe: Probe, timeout_s: float, lease_ms: int = LEASE_MS) -> None:
@@ -150,12 +154,32 @@ class DocumentCommits:
         #: The number of the last commit that is known to be applied.
         self._last: int | None = None
         self._unfinished = False
+        self._next_look_s = time.monotonic() + lease_ms / 1000
+        #: The commit that was pending at the last look, and how far its writer was.
+        self._sign: tuple[object, ...] | None = None
 
     def settle(self) -> None:
-        """Finish the commit that this store was interrupted in."""
+        """Finish the commit that this store was interrupted in, and now and then one that another writer was."""
         if self._unfinished:
             with self._turn:
                 self._await_applied()
+        elif time.monotonic() >= self._next_look_s and self._turn.acquire(blocking=False):
+            try:
+                self._look()
+            finally:
+                self._turn.release()
+
+    def _look(self) -> None:
+        """Apply a commit whose writer has given no sign of life since the last look; waits for nobody."""
+        self._next_look_s = time.monotonic() + self._lease_ms / 1000
+        before, self._sign = self._sign, None
+        head = self._connection.collection(STORE).find_one({"_id": "head"})
+        if head is None or head["pending"] is None:
+            return
+        self._sign = _sign_of(head)
+        if self._sign == before and self._take_over(head):
+            self._apply(self._read(head), head["number"])
+            self._finish(head["number"])
 
     def open(self) -> None:
         """Finish the commit that a writer left half done, or wait for the one who is at it."""
@@ -208,14 +232,15 @@ class DocumentCommits:
     def _await_applied(self) -> None:
         """Return when no commit is pending. One of ours is finished now, one of another's when its lease is over."""
         deadline = Deadline(self._connection.name, self._timeout_s)
-        seen, seen_at_s = None, 0.0
+        seen: tuple[object, ...] | None = None
+        seen_at_s = 0.0
         while True:
             head = self._connection.collection(STORE).find_one({"_id": "head"})
             if head is None or head["pending"] is None:
                 self._last = 0 if head is None else head["number"]
                 self._unfinished = False
                 return
-            sign = (head["number"], head["pending"]["writer"], head["beats"])
+            sign = _sign_of(head)
             if sign != seen:
                 seen, seen_at_s = sign, time.monotonic()
             # By this process's clock alone: a sign of life that has not changed for so long.
@@ -274,6 +299,11 @@ class DocumentCommits:
             {"_id": "head", "number": number, "pending.writer": self._writer}, {"$set": {"pending": None}}
         )
         self._last, self._unfinished = number, False
+
+
+def _sign_of(head: Document) -> tuple[object, ...]:
+    """Return what changes whenever the pending commit's writer gets on, or another takes it over."""
+    return head["number"], head["pending"]["writer"], head["beats"]
 
 
 def _named(

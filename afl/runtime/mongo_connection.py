@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, cast
 
-from pymongo import ASCENDING, IndexModel, MongoClient
+from bson.timestamp import Timestamp
+from pymongo import ASCENDING, IndexModel, MongoClient, ReadPreference
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
-from pymongo.errors import DuplicateKeyError, InvalidOperation, InvalidURI, PyMongoError
+from pymongo.errors import CollectionInvalid, DuplicateKeyError, InvalidOperation, InvalidURI, PyMongoError
 from pymongo.read_concern import ReadConcern
 from pymongo.uri_parser import parse_uri
 from pymongo.write_concern import WriteConcern
 
-from afl.runtime.documents import VERSIONS
-from afl.runtime.errors import ForeignStore, StoreMissing, StoreUnavailable
-from afl.runtime.mongo_documents import PARKED, STEPS, STORE, TASKS, WORKFLOWS
+from afl.runtime.errors import ForeignStore, StoreCorrupt, StoreMissing, StoreUnavailable
+from afl.runtime.mongo_documents import (
+    OUTBOX,
+    PARKED,
+    POSITIONS,
+    PROGRAMS,
+    STEPS,
+    STORE,
+    TASKS,
+    TOMBSTONES,
+    WORKFLOWS,
+)
 from afl.runtime.mongo_writes import Command
 from afl.runtime.public_store import RUNNING_TASK_INDEX
+from afl.runtime.versions import VERSIONS, check_maker
 
 #: Version of the collections. Raise it with every change; the version before is still read.
 FORMAT: Final = 1
@@ -29,6 +41,9 @@ DEFAULT_DATABASE: Final = "afl"
 #: Wire version of MongoDB 8.0, the first that writes several collections in one command (bulkWrite).
 _OLDEST_WIRE_VERSION: Final = 25
 _DUPLICATE_KEY: Final = 11000
+
+#: A server that does not answer for so long counts as away. Far longer than any command of a store takes.
+_SOCKET_TIMEOUT_S: Final = 60.0
 
 #: On the disk of a majority, when a call returns.
 _DURABLE: Final = WriteConcern("majority", j=True)
@@ -68,6 +83,7 @@ _INDEXES: Final[Mapping[str, Sequence[IndexModel]]] = {
         IndexModel([("lease_expires", ASCENDING)], name="tasks_running", partialFilterExpression={"state": "running"}),
     ],
     "logs": [IndexModel([("runner_id", ASCENDING)], name="logs_runner")],
+    TOMBSTONES: [IndexModel([("state", ASCENDING), ("purged_at_ms", ASCENDING)], name="tombstones_age")],
 }
 
 
@@ -102,17 +118,25 @@ class Connection:
         self._owns_client = client is None
         self.name = f"{_without_person(url)}/{database}" if client is None else database
         try:
-            # Dates come as they are; whoever compares them lets the server do it.
-            self._client = client or MongoClient[dict[str, Any]](url, serverSelectionTimeoutMS=int(timeout_s * 1000))
+            self._client = client or MongoClient[dict[str, Any]](url, **_client_settings(url, timeout_s))
         except (InvalidURI, PyMongoError, ValueError) as error:
             raise StoreUnavailable(path=self.name, reason=str(error)) from error
         self._database_name = database
+        #: The time of the newest state that was read, by the servers' clock: what follows is not older.
+        self._read_until: Timestamp | None = None
+        self._read_lock = threading.Lock()
         try:
             with self.speaking():
                 #: Whether the server has transactions: as a member of a replica set, or as the router of a cluster.
                 self.has_transactions = self._recognise()
                 concern = ReadConcern("majority") if self.has_transactions else ReadConcern()
-                self._database = self._client.get_database(database, read_concern=concern, write_concern=_DURABLE)
+                # From the primary, whatever the url asks for: steps older than their workflow's row would be lost.
+                self._database = self._client.get_database(
+                    database,
+                    read_preference=ReadPreference.PRIMARY,
+                    read_concern=concern,
+                    write_concern=_DURABLE,
+                )
                 self._check_identity(prefix, create)
                 if create_indexes:
                     for collection, indexes in _INDEXES.items():
@@ -136,6 +160,24 @@ class Connection:
         except (PyMongoError, InvalidOperation) as error:
             reason = str(error).partition(", Timeout:")[0].partition(", full error:")[0]
             raise StoreUnavailable(path=self.name, reason=reason) from error
+
+    @contextmanager
+    def in_order(self) -> Iterator[ClientSession | None]:
+        """
+        Give a session for one read that is not older than those before it, on whichever server it happens.
+
+        A primary that was just elected may not know yet what a majority has; None where there is one server only.
+        """
+        if not self.has_transactions or self._closed:
+            yield None
+            return
+        with self._client.start_session(causal_consistency=True) as session:
+            if self._read_until is not None:
+                session.advance_operation_time(self._read_until)
+            yield session
+            if session.operation_time is not None:
+                with self._read_lock:
+                    self._read_until = max(self._read_until or session.operation_time, session.operation_time)
 
     def transaction(self) -> ClientSession:
         """Return a session in which a transaction has begun. It ends with its `with` block."""
@@ -198,6 +240,10 @@ class Connection:
             if not create:
                 raise StoreMissing(path=self.name, reason="there is no store in this database")
             mine: dict[str, Any] = {"prefix": prefix, "versions": VERSIONS, "format": FORMAT}
+            # A collection made inside a transaction is in the way of others that make it.
+            for name in (WORKFLOWS, STEPS, OUTBOX, POSITIONS, PARKED, PROGRAMS, TASKS, TOMBSTONES):
+                with suppress(CollectionInvalid):
+                    self._database.create_collection(name)
             # Whose store it is comes last: where that stands, the rest is there.
             self._make("outbox", {"sequence": 0})
             self._make("head", {"number": 0, "pending": None, "beats": 0})
@@ -206,7 +252,9 @@ class Connection:
             found = store.find_one({"_id": "identity"}) or mine
         if not FORMAT - 1 <= found["format"] <= FORMAT:
             raise ForeignStore(
-                path=self.name, found=f"a workflow store of format {found['format']}", expected=f"format {FORMAT}"
+                path=self.name,
+                found=f"a workflow store of format {found['format']}",
+                expected=f"up to format {FORMAT}: upgrade this process",
             )
         if found["prefix"] != prefix:
             raise ForeignStore(
@@ -214,6 +262,10 @@ class Connection:
                 found=f"the store of topic prefix {found['prefix']!r}",
                 expected=f"that of prefix {prefix!r}",
             )
+        try:
+            check_maker(found["versions"], self.name)
+        except ValueError as error:
+            raise StoreCorrupt(path=self.name, reason=str(error)) from error
 
     def _make(self, document_id: str, values: dict[str, Any]) -> None:
         # Another process may be faster: what it wrote stays.
@@ -228,6 +280,18 @@ def database_of(url: str) -> str:
         return parse_uri(url)["database"] or DEFAULT_DATABASE if url.startswith("mongodb://") else _path_of(url)
     except (PyMongoError, ValueError) as error:
         raise StoreUnavailable(path=_without_person(url), reason=str(error)) from error
+
+
+def _client_settings(url: str, timeout_s: float) -> dict[str, Any]:
+    """Return the client's settings, those aside that the url makes itself."""
+    own = {
+        "appname": "afl-stream",
+        "serverSelectionTimeoutMS": int(timeout_s * 1000),
+        "connectTimeoutMS": int(min(timeout_s, 20.0) * 1000) or 1,
+        "socketTimeoutMS": int(_SOCKET_TIMEOUT_S * 1000),
+    }
+    given = {option.partition("=")[0].lower() for option in url.partition("?")[2].split("&")}
+    return {name: value for name, value in own.items() if name.lower() not in given}
 
 
 def _path_of(url: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
 
 from afl.runtime.documents import decode_step, decode_value, decode_workflow, encode_step, encode_value, encode_workflow
-from afl.runtime.entities import TaskDefinition
+from afl.runtime.entities import ServerDefinition, TaskDefinition
 from afl.runtime.entity_documents import decode_entity, encode_entity
 from afl.runtime.persistence import (
     OutboxRecord,
@@ -21,6 +21,8 @@ from afl.runtime.persistence import (
 )
 from afl.runtime.public_store import ENTITY_TABLES, KeptStep
 from afl.runtime.stored_text import key_of, text_of
+from afl.runtime.tombstones import Tombstone
+from afl.runtime.versions import VERSIONS, check_versions
 from afl.runtime.views import StepNotes
 
 E = TypeVar("E")
@@ -42,9 +44,14 @@ STORE: Final = "store"
 #: Collections whose documents are entities kept whole, by what they keep.
 COLLECTION_OF: Final = {kind: table.name for kind, table in ENTITY_TABLES.items()}
 TASKS: Final = COLLECTION_OF[TaskDefinition]
+SERVERS: Final = COLLECTION_OF[ServerDefinition]
+TOMBSTONES: Final = COLLECTION_OF[Tombstone]
 
 #: Fields of a task that stand beside its document too: it is found by them.
 _LIVE: Final = frozenset({"state", "owner", "lease_expires"})
+
+#: Entities of which single fields are changed where they lie.
+_CHANGED_IN_PLACE: Final = (TaskDefinition, ServerDefinition)
 
 _arrival_lock = threading.Lock()
 _last_arrival = 0
@@ -109,6 +116,19 @@ def kept_step(found: Document) -> KeptStep:
     """Return the step of a document with the notes of the public face; an error of DAMAGE when it is none."""
     notes = found.get("notes")
     return KeptStep(step_document(found), None if notes is None else StepNotes.decode(notes))
+
+
+def program_values(content: bytes) -> Values:
+    """Return the fields of a program."""
+    return {"content": content, "versions": VERSIONS}
+
+
+def program_content(found: Document) -> bytes:
+    """Return the program of a document. VersionMismatchError for one that a newer release wrote."""
+    # Documents of the release that kept none tell no versions.
+    if (versions := found.get("versions")) is not None:
+        check_versions(versions)
+    return bytes(found["content"])
 
 
 def position_id(place: Position) -> Values:
@@ -191,20 +211,22 @@ def entity_values(entity: object) -> Values:
     columns = {name: getattr(entity, name) for name in ENTITY_TABLES[type(entity)].columns}
     values: Values = {name: key_of(value) if isinstance(value, str) else value for name, value in columns.items()}
     values["document"] = encode_entity(entity)
+    if isinstance(entity, _CHANGED_IN_PLACE):
+        values["changed"] = {}
     if isinstance(entity, TaskDefinition):
-        values.update(owner=key_of(entity.owner), lease_expires=entity.lease_expires, changed={})
+        values.update(owner=key_of(entity.owner), lease_expires=entity.lease_expires)
     return values
 
 
 def task_changes(**fields: Any) -> Values:
     """Return what changes these fields of a task where it lies. Its document stays: `entity_of` puts them together."""
-    changes: Values = {}
-    for name, value in fields.items():
-        stored = _stored_field(name, value)
-        if name in _LIVE:
-            changes[name] = stored
-        changes[f"changed.{name}"] = stored
-    return changes
+    live = {name: _stored_field(name, value) for name, value in fields.items() if name in _LIVE}
+    return {**live, **entity_changes(**fields)}
+
+
+def entity_changes(**fields: Any) -> Values:
+    """Return what changes fields of an entity by which nothing is found, where it lies."""
+    return {f"changed.{name}": _stored_field(name, value) for name, value in fields.items()}
 
 
 def _stored_field(name: str, value: object) -> object:
@@ -223,7 +245,7 @@ def entity_of(kind: type[E], found: Document) -> E:
     """Return the entity of a document; an error of DAMAGE when it is none."""
     entity = decode_entity(kind, found["document"])
     changed = found.get("changed")
-    if changed and isinstance(entity, TaskDefinition):
+    if changed and isinstance(entity, _CHANGED_IN_PLACE):
         return replace(entity, **{name: _read_field(name, stored) for name, stored in changed.items()})
     return entity
 

@@ -40,12 +40,14 @@ from afl.runtime.mongo_documents import (
     outbox_record,
     parked_record,
     position_of,
+    program_content,
     step_document,
     workflow_row,
 )
 from afl.runtime.mongo_lock import StoreLock
 from afl.runtime.mongo_refusals import second_running
 from afl.runtime.mongo_tasks import BY_ARRIVAL, MongoTasks
+from afl.runtime.mongo_upkeep import MongoUpkeep
 from afl.runtime.mongo_writes import Writes
 from afl.runtime.persistence import (
     Batch,
@@ -73,7 +75,7 @@ class DatabaseConfig(Protocol):
     def connection_string(self) -> str: ...
 
 
-class MongoStore(MongoTasks, PublicStore):
+class MongoStore(MongoTasks, MongoUpkeep, PublicStore):
     """
     A store in one database of a MongoDB server, 8.0 or newer.
 
@@ -86,7 +88,8 @@ class MongoStore(MongoTasks, PublicStore):
     client that is given is used and not closed. `commit_lease_ms` is how long a commit document is its writer's own.
 
     Raises when opened StoreUnavailable and ForeignStore, which name the server without its user. Any call may raise
-    StoreUnavailable (not reachable, not permitted) and StoreCorrupt.
+    StoreUnavailable (not reachable, not permitted) and StoreCorrupt; what does not fit into a document of MongoDB is
+    DocumentTooLarge.
     """
 
     def __init__(
@@ -165,17 +168,19 @@ class MongoStore(MongoTasks, PublicStore):
 
     def load_workflow(self, workflow_id: str) -> WorkflowRow | None:
         """Return the workflow's row."""
-        with self._reading(WORKFLOWS) as workflows:
-            found = workflows.find_one({"_id": key_of(workflow_id)})
+        with self._reading(WORKFLOWS) as workflows, self._mongo.in_order() as session:
+            found = workflows.find_one({"_id": key_of(workflow_id)}, session=session)
         return None if found is None else self._workflow(found)
 
-    def load_steps(self, workflow_id: str, *, newer_than: int = 0) -> list[StepDocument]:
-        """Return the workflow's steps in order of creation; with `newer_than`, those of later revisions only."""
+    def load_steps(self, workflow_id: str, *, newer_than: int = 0, state: str | None = None) -> list[StepDocument]:
+        """Return the workflow's steps in order of creation; see `Store`."""
         wanted: dict[str, object] = {"workflow_id": key_of(workflow_id)}
         if newer_than:
             wanted["revision"] = {"$gt": newer_than}
-        with self._reading(STEPS) as steps:
-            found = list(steps.find(wanted, {"notes": 0}).sort(_BY_CREATION))
+        if state is not None:
+            wanted["state"] = key_of(state)
+        with self._reading(STEPS) as steps, self._mongo.in_order() as session:
+            found = list(steps.find(wanted, {"notes": 0}, session=session).sort(_BY_CREATION))
         return [self._decoded(step_document, document, "step") for document in found]
 
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
@@ -210,7 +215,7 @@ class MongoStore(MongoTasks, PublicStore):
         """Return a compiled program."""
         with self._reading(PROGRAMS) as programs:
             found = programs.find_one({"_id": key_of(fingerprint)})
-        return None if found is None else cast(bytes, found["content"])
+        return None if found is None else self._decoded(program_content, found, "program")
 
     def outbox(
         self, *, lane: str | None = None, older_than_ms: int | None = None, after: int = 0, limit: int = 1_000
@@ -342,17 +347,19 @@ class MongoStore(MongoTasks, PublicStore):
                 self._commits.write(writes, 0)
 
     def _put(self, entity: object) -> None:
+        change = {"$set": entity_values(entity), "$setOnInsert": {"arrival": arrival()}}
         with self._reading(COLLECTION_OF[type(entity)]) as entities:
-            try:
-                entities.update_one(
-                    {"_id": entity_id(entity)},
-                    {"$set": entity_values(entity), "$setOnInsert": {"arrival": arrival()}},
-                    upsert=True,
-                )
-            except DuplicateKeyError as error:
-                if not isinstance(entity, TaskDefinition):
-                    raise
-                raise second_running(entity.step_id, entity.uuid) from error
+            for is_last in (False, True):
+                try:
+                    entities.update_one({"_id": entity_id(entity)}, change, upsert=True)
+                    return
+                except DuplicateKeyError as error:
+                    # Another process made it between the server's look and its insert: it is there now.
+                    if "_id" in (error.details or {}).get("keyPattern", {}) and not is_last:
+                        continue
+                    if not isinstance(entity, TaskDefinition):
+                        raise
+                    raise second_running(entity.step_id, entity.uuid) from error
 
     def _get(self, kind: type[E], key: str) -> E | None:
         with self._reading(COLLECTION_OF[kind]) as entities:

@@ -1,4 +1,4 @@
-"""Tasks in MongoDB: claimed, held, given back and ended by one command each, where they lie."""
+"""Tasks and heartbeats in MongoDB: claimed, held, given back and ended by one command each, where they lie."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
 from afl.runtime.entities import LockDefinition, TaskDefinition, TaskState
-from afl.runtime.mongo_documents import TASKS, Document, task_changes
+from afl.runtime.mongo_documents import SERVERS, TASKS, Document, entity_changes, task_changes
 from afl.runtime.public_tasks import PublicTasks
 from afl.runtime.stored_text import key_of, text_of
 
@@ -22,7 +22,7 @@ BY_ARRIVAL: Final = [("arrival", ASCENDING)]
 
 
 class MongoTasks(PublicTasks):
-    """What `PublicTasks` does by keeping others out, done by one command each: nobody waits for anybody."""
+    """What the public face does by keeping others out, done by one command each: nobody waits for anybody."""
 
     @abstractmethod
     def _reading(self, collection: str) -> AbstractContextManager[Collection[dict[str, Any]]]:
@@ -84,6 +84,12 @@ class MongoTasks(PublicTasks):
         with self._reading(TASKS) as tasks:
             return [self._entity(TaskDefinition, found) for found in tasks.find(wanted).sort(BY_ARRIVAL)]
 
+    def give_task_back(self, task_id: str, owner: str) -> bool:
+        """Let others claim a task that runs for this owner; False when it does not: it may be another's by now."""
+        running = {"_id": key_of(task_id), "state": TaskState.RUNNING, "owner": key_of(owner)}
+        with self._reading(TASKS) as tasks:
+            return tasks.update_one(running, {"$set": task_changes(**self._unclaimed())}).matched_count == 1
+
     def end_task(self, task_id: str, owner: str, state: str, error: dict[str, object] | None = None) -> bool:
         """Move a task that runs for this owner to its end state; False when it does not."""
         running = {"_id": key_of(task_id), "state": TaskState.RUNNING, "owner": key_of(owner)}
@@ -105,6 +111,25 @@ class MongoTasks(PublicTasks):
             return super().extend_lock(key, duration_ms)
         now_ms = self._clock.now_ms()
         return task.lease_expires > now_ms and self._change_leased(task, lease_expires=now_ms + duration_ms)
+
+    def update_server_ping(self, server_id: str, ping_ms: int) -> None:
+        """Note a server's heartbeat; nothing happens when there is no such server."""
+        with self._reading(SERVERS) as servers:
+            servers.update_one({"_id": key_of(server_id)}, {"$set": entity_changes(ping_time=ping_ms)})
+
+    def _take(self, task: TaskDefinition, owner: str, now_ms: int, lease_expires: int) -> bool:
+        same = {
+            "_id": key_of(task.uuid),
+            "state": task.state,
+            "owner": key_of(task.owner),
+            "lease_expires": task.lease_expires,
+        }
+        claim = task_changes(state=TaskState.RUNNING, updated=now_ms, owner=owner, lease_expires=lease_expires)
+        with self._reading(TASKS) as tasks:
+            try:
+                return tasks.update_one(same, {"$set": claim}).matched_count == 1
+            except DuplicateKeyError:
+                return False
 
     def _unclaimed(self) -> dict[str, object]:
         return {"state": TaskState.PENDING, "owner": "", "lease_expires": 0, "updated": self._clock.now_ms()}

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from afl.runtime.documents import encode_value
 from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.errors import DocumentTooLarge
 from afl.runtime.mongo_documents import (
     COLLECTION_OF,
     OUTBOX,
@@ -23,6 +24,7 @@ from afl.runtime.mongo_documents import (
     outbox_values,
     parked_values,
     position_id,
+    program_values,
     step_values,
     task_changes,
     workflow_values,
@@ -30,6 +32,7 @@ from afl.runtime.mongo_documents import (
 from afl.runtime.persistence import Batch, OutboxRecord, PositionMove, StepDocument, TaskEnd, WorkflowRow
 from afl.runtime.public_store import PublicRows
 from afl.runtime.stored_text import key_of
+from afl.runtime.tombstones import Tombstone
 from afl.runtime.views import StepNotes
 
 #: An operation as the command bulkWrite takes it.
@@ -38,6 +41,8 @@ Command: TypeAlias = dict[str, object]
 #: How much one command holds; MongoDB refuses more than 16 MiB and 100,000 operations.
 MAX_COMMAND_BYTES: Final = 8 * 1024 * 1024
 MAX_COMMAND_OPERATIONS: Final = 10_000
+#: MongoDB keeps documents of 16 MiB; some of it goes to fields that are not counted.
+MAX_DOCUMENT_BYTES: Final = 15 * 1024 * 1024
 #: What an operation takes besides its documents, about.
 _OPERATION_BYTES: Final = 300
 
@@ -90,6 +95,8 @@ class Writes:
         self.compared: list[Operation] = []
         self.others: list[Operation] = []
         self.endings: list[Operation] = []
+        #: Workflows that go.
+        self.removals: list[Operation] = []
         self.outbox: list[OutboxRecord] = []
         self._now_ms = 0
 
@@ -115,7 +122,7 @@ class Writes:
             writes._end(ending, batch.now_ms)
         writes._entities(batch.logs)
         for fingerprint, program in batch.programs.items():
-            writes.others.append(Put(PROGRAMS, key_of(fingerprint), {}, {"content": program}))
+            writes.others.append(Put(PROGRAMS, key_of(fingerprint), {}, program_values(program)))
         writes.outbox = batch.outbox
         return writes
 
@@ -131,6 +138,17 @@ class Writes:
         writes._entities(rows.tasks)
         return writes
 
+    @classmethod
+    def of_burial(cls, tombstone: Tombstone, revision: int) -> Writes:
+        """Encode what puts a tombstone in the place of a workflow that is at this revision."""
+        writes = cls()
+        workflow_id, same = key_of(tombstone.workflow_id), {"revision": revision}
+        writes.expected.append((tombstone.workflow_id, revision))
+        writes.compared.append(Put(WORKFLOWS, workflow_id, {**same}, expects=("revision", revision), creates=False))
+        writes._entities([tombstone])
+        writes.removals.append(Removal(WORKFLOWS, {"_id": workflow_id, **same}))
+        return writes
+
     @property
     def is_something(self) -> bool:
         """Whether there is anything to compare or to write."""
@@ -140,15 +158,20 @@ class Writes:
         """
         Return what to write, outbox records included: what is compared comes first, or last.
 
-        Endings are among it in the second case only: how many documents they find says nothing.
+        Endings are among it in the second case only: how many documents they find says nothing. Raises
+        DocumentTooLarge.
         """
         outbox: list[Operation] = [
             Put(OUTBOX, sequence, {}, outbox_values(record, self._now_ms))
             for sequence, record in enumerate(self.outbox, first_sequence)
         ]
+        written = [*self.others, *outbox]
+        check_sizes(written)
+        check_sizes(self.compared)
         if compared_last:
-            return [*self.others, *outbox, *self.endings, *reversed(self.compared)]
-        return [*self.compared, *self.others, *outbox]
+            # A workflow that goes was compared before: written once more, it would come back.
+            return [*written, *self.endings, *(self.removals or reversed(self.compared))]
+        return [*self.compared, *written, *self.removals]
 
     def _change(self, row: WorkflowRow, expected: int) -> None:
         self.expected.append((row.id, expected))
@@ -277,7 +300,7 @@ def commands(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
     part: list[Operation] = []
     size = 0
     for operation in operations:
-        needed = _bytes_of(operation)
+        needed = bytes_of(operation)
         if part and (size + needed > MAX_COMMAND_BYTES or len(part) >= MAX_COMMAND_OPERATIONS):
             yield part
             part, size = [], 0
@@ -287,7 +310,17 @@ def commands(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
         yield part
 
 
-def _bytes_of(operation: Operation) -> int:
+def check_sizes(operations: Sequence[Operation]) -> None:
+    """Raise DocumentTooLarge when one of the documents does not fit into what MongoDB keeps as one."""
+    for operation in operations:
+        size = bytes_of(operation)
+        if size > MAX_DOCUMENT_BYTES:
+            name = f"{operation.collection}/{getattr(operation, 'id', '')}"
+            raise DocumentTooLarge(document=name, size_bytes=size, limit_bytes=MAX_DOCUMENT_BYTES)
+
+
+def bytes_of(operation: Operation) -> int:
+    """Return about how many bytes an operation takes on the wire."""
     if isinstance(operation, Removal):
         return _OPERATION_BYTES
     first = operation.first if isinstance(operation, Put) else None

@@ -20,7 +20,7 @@ _DOCKERFILE = (_ROOT / "Dockerfile").read_text()
 
 
 def test_the_parts_of_the_loop_are_there() -> None:
-    assert {"kafka", "topics", "deploy", "evaluator", "agent", "audit"} <= set(_SERVICES)
+    assert {"kafka", "mongodb", "topics", "deploy", "evaluator", "agent", "audit"} <= set(_SERVICES)
 
 
 @pytest.mark.parametrize("name", _OURS)
@@ -64,12 +64,13 @@ def test_a_service_waits_for_services_that_there_are(name: str) -> None:
     assert all(_SERVICES[other]["restart"] == "on-failure" for other in completed)
 
 
-def test_volumes_are_declared_and_the_store_is_on_one() -> None:
+def test_volumes_are_declared_and_what_must_stay_is_on_one() -> None:
     mounted = {volume.partition(":")[0] for service in _SERVICES.values() for volume in service.get("volumes", ())}
     data_dir = re.findall(r"AFL_EMBEDDED_DATA_DIR=(\S+)", _DOCKERFILE)[0]
 
     assert mounted == set(_COMPOSE["volumes"])
-    assert _OURS["evaluator"]["volumes"] == [f"store:{data_dir}"]
+    assert _SERVICES["mongodb"]["volumes"] == ["mongodb:/data/db"]
+    assert _OURS["audit"]["volumes"] == [f"audit:{data_dir}"]
     assert f"VOLUME {data_dir}" in _DOCKERFILE
 
 
@@ -84,6 +85,26 @@ def test_the_broker_of_the_containers_is_the_version_that_the_tests_run() -> Non
     tested = re.findall(r"<version>([^<]+)</version>", (_ROOT / "tools" / "kafka" / "pom.xml").read_text())[0]
 
     assert _SERVICES["kafka"]["image"] == f"apache/kafka:{tested}"
+
+
+def test_the_evaluators_share_a_store_in_a_replica_set_that_is_made_before_they_start() -> None:
+    mongodb = _SERVICES["mongodb"]
+    set_name = re.findall(r"--replSet=(\w+)", " ".join(mongodb["command"]))[0]
+    look = mongodb["healthcheck"]["test"][-1]
+
+    for name in ("evaluator", "cli"):
+        assert _OURS[name]["environment"]["AFL_STORE_URL"] == f"mongodb://mongodb:27017/afl?replicaSet={set_name}"
+        assert _OURS[name]["depends_on"]["mongodb"] == {"condition": "service_healthy"}
+        assert "volumes" not in _OURS[name]
+    # The name by which containers reach the node is the one that the set tells its clients.
+    assert f'rs.initiate({{_id: "{set_name}", members: [{{_id: 0, host: "mongodb:27017"}}]}})' in look
+    assert "isWritablePrimary ? 0 : 1" in look
+    assert "[mongodb]" in _DOCKERFILE
+
+
+def test_the_database_of_the_containers_is_new_enough_for_the_store() -> None:
+    # The first that writes several collections in one command.
+    assert _SERVICES["mongodb"]["image"] == "mongo:8.0"
 
 
 def test_the_build_context_has_all_that_the_image_is_made_of() -> None:

@@ -3,6 +3,7 @@
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from tools.kafka.errors import NotInstalled
 from tools.kafka.jars import KAFKA_POM, jars_of
 from tools.kafka.java import find_java
 from tools.kafka.testcontainer import DockerMissing, broker_in_docker
+from tools.mongodb.testcontainer import DockerMissing as DockerWithoutMongoDB
+from tools.mongodb.testcontainer import mongodb_in_docker
 
 
 @pytest.fixture(scope="session")
@@ -54,24 +57,32 @@ def kafka_bootstrap(
 def mongodb_url(
     mongodb_from_outside: str | None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The address of the run's MongoDB: the person's own (AFL_MONGODB_URL), else ours."""
+    """The address of the run's MongoDB: the person's own (AFL_MONGODB_URL), one in Docker, else ours."""
     if mongodb_from_outside is not None:
         yield mongodb_from_outside
         return
-    is_worker = hasattr(request.config, "workerinput")
-    folder = tmp_path_factory.getbasetemp()
-    shared = (folder.parent if is_worker else folder) / "mongodb-of-the-run"
-    with server_of_the_run(shared, os.getppid() if is_worker else os.getpid()) as url:
-        yield url
+    yield from _mongodb(request, tmp_path_factory, standalone=False)
 
 
 @pytest.fixture(scope="session")
 def standalone_mongodb_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a MongoDB of ours that is no replica set: it has no transactions."""
-    is_worker = hasattr(request.config, "workerinput")
-    folder = tmp_path_factory.getbasetemp()
-    shared = (folder.parent if is_worker else folder) / "standalone-mongodb-of-the-run"
-    with server_of_the_run(shared, os.getppid() if is_worker else os.getpid(), standalone=True) as url:
+    """The address of a MongoDB, in Docker or ours, that is no replica set: it has no transactions."""
+    yield from _mongodb(request, tmp_path_factory, standalone=True)
+
+
+def _mongodb(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, *, standalone: bool
+) -> Iterator[str]:
+    with ExitStack() as ends:
+        try:
+            url = ends.enter_context(mongodb_in_docker(standalone=standalone))
+        except DockerWithoutMongoDB:
+            is_worker = hasattr(request.config, "workerinput")
+            folder = tmp_path_factory.getbasetemp()
+            name = f"{'standalone-' if standalone else ''}mongodb-of-the-run"
+            shared = (folder.parent if is_worker else folder) / name
+            guardian_pid = os.getppid() if is_worker else os.getpid()
+            url = ends.enter_context(server_of_the_run(shared, guardian_pid, standalone=standalone))
         yield url
 
 

@@ -19,15 +19,16 @@ from confluent_kafka.admin._resource import ResourceType
 
 from afl.compiled import CompiledProgram
 from afl.runtime.persistence import ENDED_STATUSES, StepDocument, WorkflowRow
-from afl.runtime.sqlite_store import SqliteStore
 from afl_stream.client import Client
 from afl_stream.config import StreamConfig, load_config
 from afl_stream.kafka import KafkaTransport
 from afl_stream.messages import Event, Lifecycle, Message
 from afl_stream.service import open_codec
+from afl_stream.stores import open_configured_store
 from afl_stream.topics import Topology
 from afl_stream.transport import CommittedOffset, Headers, Record, TopicPartition
 from tests.eventually import eventually
+from tests.integration.mongodb import rows_of_database
 from tests.integration.party_handlers import argument_for
 from tests.integration.processes import DEADLINE_S, Party, Processes
 from tests.scenarios.loop_harness import facets_with_events, program_of
@@ -66,7 +67,7 @@ class KafkaDeployment:
             "AFL_TOPICS_REPLICATION": "1",
             "AFL_TOPICS_CONTROL_PARTITIONS": str(control_partitions),
             "AFL_TOPICS_EVENT_PARTITIONS": "4",
-            "AFL_STORE_PATH": str(self.store_path),
+            **({} if "AFL_STORE_URL" in (settings or {}) else {"AFL_STORE_PATH": str(self.store_path)}),
             "AFL_AGENT_MAX_CONCURRENT": "4",
             **_membership(protocol),
             **(settings or {}),
@@ -92,7 +93,7 @@ class KafkaDeployment:
         self.client.apply_topics(self.programs)
         for program in self.programs:
             self.client.deploy(program)
-        self.store = SqliteStore(self.store_path, prefix=prefix)
+        self.store = open_configured_store(self.config)
 
     def _shorten_sessions(self, groups: Sequence[str]) -> None:
         """With the consumer protocol the broker decides how soon a dead member is missed."""
@@ -118,7 +119,7 @@ class KafkaDeployment:
         for name in self.store_path.parent.glob(f"{self.store_path.name}*"):
             name.unlink()
         shutil.copy(copy, self.store_path)
-        self.store = SqliteStore(self.store_path, prefix=self.config.prefix)
+        self.store = open_configured_store(self.config)
 
     # --- its parties --------------------------------------------------------------------------------------------
 
@@ -134,6 +135,23 @@ class KafkaDeployment:
         for facet in facets_with_events(self.programs):
             words += ["--handlers", argument_for(facet)]
         return self._party("agent", words, at, passes, act, environment or {})
+
+    def agent_of(self, module: str, at: str = "", passes: int = 1, act: str = "kill") -> Party:
+        """Start an agent with the handlers of a module."""
+        return self._party("agent", ["--group", self.agent_group, "--handlers", module], at, passes, act, {})
+
+    def poller(self, module: str, at: str = "", passes: int = 1, act: str = "kill") -> Party:
+        """Start a poller of the store with the handlers of a module."""
+        return self._party("poller", ["--handlers", module], at, passes, act, {})
+
+    def registry_agent(
+        self, *topics: str, group: str | None = None, at: str = "", passes: int = 1, act: str = "kill"
+    ) -> Party:
+        """Start an agent that handles what is registered in the store."""
+        words = ["--registry", *(["--group", group] if group else [])]
+        for pattern in topics:
+            words += ["--topics", pattern]
+        return self._party("agent", words, at, passes, act, {})
 
     def audit(self, file: Path, at: str = "", passes: int = 1, act: str = "kill") -> Party:
         """Start an audit that writes to this file."""
@@ -250,7 +268,9 @@ class KafkaDeployment:
         return self.store.load_steps(workflow_id)
 
     def rows_of_work(self) -> dict[str, list[tuple[object, ...]]]:
-        """The store's rows, to the byte, as they are in the file."""
+        """The store's rows, to the byte, as they are in the file or in the database."""
+        if self.config.store.url is not None:
+            return rows_of_database(self.config.store.url, _TABLES_OF_WORK)
         with self.file() as file:
             return {table: file.execute(f"SELECT * FROM {table}").fetchall() for table in _TABLES_OF_WORK}
 
@@ -283,8 +303,12 @@ def _record(message: ConsumedMessage) -> Record:
 class Deployments:
     """Makes the deployments of a test on one broker, each under a prefix of its own, and closes them."""
 
-    def __init__(self, processes: Processes, folder: Path, bootstrap: str, prefix: str) -> None:
+    def __init__(
+        self, processes: Processes, folder: Path, bootstrap: str, prefix: str, *, store_url: str | None = None
+    ) -> None:
+        """`store_url`: each deployment has a MongoDB database of its own, whose url begins so, in place of a file."""
         self.processes = processes
+        self._store_url = store_url
         self._folder, self._bootstrap, self._prefix = folder, bootstrap, prefix
         self._made: list[KafkaDeployment] = []
 
@@ -306,10 +330,13 @@ class Deployments:
             *sources,
             protocol=protocol,
             control_partitions=control_partitions,
-            settings=settings,
+            settings={**self._store(name), **(settings or {})},
         )
         self._made.append(made)
         return made
+
+    def _store(self, name: str) -> dict[str, str]:
+        return {} if self._store_url is None else {"AFL_STORE_URL": f"{self._store_url}{name}"}
 
     def close(self) -> None:
         for made in self._made:

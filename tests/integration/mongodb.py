@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from pymongo import MongoClient
 
@@ -15,6 +16,9 @@ from afl.config import MongoDBConfig
 from tests.integration.requirements import missing
 from tools.kafka.jars import locked
 from tools.mongodb import NotInstalled, Server
+
+#: Collections that are not called like their kind of row.
+_COLLECTIONS: Final = {"workflow": "workflows", "step": "steps", "position": "positions"}
 
 
 @contextmanager
@@ -43,6 +47,16 @@ def a_database(url: str) -> Iterator[MongoDBConfig]:
     yield config
     with MongoClient[dict[str, object]](config.connection_string()) as client:
         client.drop_database(config.database)
+
+
+def rows_of_database(url: str, kinds: Iterable[str]) -> dict[str, list[tuple[object, ...]]]:
+    """The documents of a store's collections, named in the singular, in order of their ids."""
+    with MongoClient[dict[str, object]](url) as client:
+        database = client.get_default_database()
+        return {
+            kind: [tuple(found.items()) for found in database[_COLLECTIONS.get(kind, kind)].find().sort("_id")]
+            for kind in kinds
+        }
 
 
 def _running(folder: Path) -> Server | None:

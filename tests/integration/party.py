@@ -2,6 +2,8 @@
 
     python -m tests.integration.party evaluator --at control.applied --passes 2 --act freeze
     python -m tests.integration.party agent --handlers tests.integration.party_handlers --group workers
+    python -m tests.integration.party agent --registry --topics 'shop.*'
+    python -m tests.integration.party poller --handlers tests.integration.desk_handlers
     python -m tests.integration.party audit --file audit.jsonl
 
 Settings come from the environment (`AFL_...`). On stdout: `ready` when an evaluator has partitions, or an agent or an
@@ -22,16 +24,26 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime import AgentPoller, AgentPollerConfig
+from afl.runtime.evaluator import Evaluator
 from afl_stream.agent import Agent, AgentConfig
 from afl_stream.audit import Audit, AuditConfig, AuditFile
 from afl_stream.commands.interrupts import draining
 from afl_stream.config import StreamConfig, load_config
 from afl_stream.kafka import KafkaTransport
+from afl_stream.registry_agent import RegistryAgent
 from afl_stream.service import EvaluatorService
+from afl_stream.stored_handlers import StoredHandlers
+from afl_stream.stores import open_configured_store
 
 #: What a party does to itself.
 ACTS: Final = {"kill": signal.SIGKILL, "freeze": signal.SIGSTOP}
+
+
+#: How long after its death a poller's tasks are taken over.
+LEASE_MS: Final = 5_000
+#: How often an agent reads its registry.
+REFRESH_S: Final = 0.2
 
 
 class Fate:
@@ -75,7 +87,7 @@ def run_evaluator(config: StreamConfig, fate: Fate) -> int:
     probe = ReadyWithPartitions(fate)
     stop = threading.Event()
     transport = KafkaTransport(config)
-    store = SqliteStore(config.store_path, prefix=config.prefix, probe=fate)
+    store = open_configured_store(config, probe=fate)
     with draining(stop.set):
         service = EvaluatorService(config, transport, store, probe=probe)
         service.run(stop)
@@ -97,6 +109,36 @@ def run_agent(config: StreamConfig, fate: Fate, handlers: Sequence[str], group: 
     agent = Agent(AgentConfig(stream=config, group=group), transport, probe=fate)
     for argument in handlers:
         agent.load_handlers(argument)
+    return work(agent, transport)
+
+
+def run_registry_agent(config: StreamConfig, fate: Fate, topics: Sequence[str], group: str | None) -> int:
+    transport = KafkaTransport(config)
+    store = open_configured_store(config)
+    settings = AgentConfig(stream=config, group=group)
+    agent = RegistryAgent(
+        StoredHandlers(store), settings, transport, topics=topics, refresh_interval_s=REFRESH_S, probe=fate
+    )
+    code = work(agent, transport)
+    store.close()
+    return code
+
+
+def run_poller(config: StreamConfig, fate: Fate, handlers: Sequence[str]) -> int:
+    """A poller of the evaluators' store. It knows no broker."""
+    store = open_configured_store(config)
+    poller = AgentPoller(store, Evaluator(store), AgentPollerConfig(poll_interval_ms=50, lease_ms=LEASE_MS), probe=fate)
+    for module in handlers:
+        poller.register_module(module)
+    with draining(poller.stop):
+        say("ready")
+        poller.start()
+    store.close()
+    say("{}")
+    return 0
+
+
+def work(agent: Agent, transport: KafkaTransport) -> int:
     with draining(agent.stop):
         agent.start()
         say("ready")
@@ -120,11 +162,13 @@ def run_audit(config: StreamConfig, fate: Fate, file: Path) -> int:
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="party")
-    parser.add_argument("role", choices=("evaluator", "agent", "audit"))
+    parser.add_argument("role", choices=("evaluator", "agent", "audit", "poller"))
     parser.add_argument("--at", default="", help="the point at which it acts")
     parser.add_argument("--passes", type=int, default=1, help="which pass of the point, from 1")
     parser.add_argument("--act", choices=sorted(ACTS), default="kill")
     parser.add_argument("--handlers", action="append", default=[])
+    parser.add_argument("--registry", action="store_true")
+    parser.add_argument("--topics", action="append", default=[])
     parser.add_argument("--group")
     parser.add_argument("--file", type=Path)
     return parser.parse_args(words)
@@ -137,6 +181,10 @@ def main(words: Sequence[str]) -> int:
     fate = Fate(given.at, given.passes, ACTS[given.act])
     if given.role == "evaluator":
         return run_evaluator(config, fate)
+    if given.role == "poller":
+        return run_poller(config, fate, given.handlers)
+    if given.registry:
+        return run_registry_agent(config, fate, given.topics, given.group)
     if given.role == "agent":
         return run_agent(config, fate, given.handlers, given.group)
     return run_audit(config, fate, given.file)

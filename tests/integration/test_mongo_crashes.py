@@ -1,74 +1,45 @@
-"""Crashes, rivals and repetitions on MongoDB: what the loop promises on SQLite holds on both kinds of server."""
+"""Crashes on MongoDB, at any step of the loop and of a commit, on both kinds of server, lose and repeat nothing."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from afl.config import MongoDBConfig
-from afl_stream.config import EvaluatorSettings
-from afl_stream.embedded import Crash
-from tests.integration.mongo_deployment import MongoDeployment
-from tests.scenarios.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
-from tests.scenarios.shop import SHOP, Handlers, assert_one_answer_each, start_orders
-from tests.scenarios.test_loop_crashes import ORDERS, Life, Place, faults_at, no_faults
-from tests.scenarios.test_rival_evaluators import FLEET, answer_under_any_key, finish_in_threads
+from tests.integration.mongo_deployment import deployments_on
+from tests.scenarios.loop_harness import Deployment
+from tests.scenarios.shop import SHOP
+from tests.scenarios.test_loop_crashes import Place, crash_and_go_on, places
 
 #: A commit by transaction, and one by commit document, have different steps.
-TRANSACTION_POINTS = ("store.written", "store.committed", "control.applied", "control.persisted", "control.published")
-DOCUMENT_POINTS = ("store.compared", "store.written", "store.applied", "store.committed", "control.persisted")
+TRANSACTION_POINTS: Final = {"store.written", "store.committed"}
+DOCUMENT_POINTS: Final = {"store.compared", "store.written", "store.applied", "store.committed"}
+#: What a short run has time for: around the commit.
+_QUICK: Final = {*DOCUMENT_POINTS, "control.applied", "control.persisted"}
 
 
-def crash_and_go_on(database: MongoDBConfig, folder: Path, place: Place) -> None:
-    """A crash at the place, a restart, and what then must be true."""
-    deployment, handlers = MongoDeployment(database, folder, SHOP), Handlers()
-    orders = start_orders(deployment, ORDERS)
-
-    with pytest.raises(Crash, match=place.point):
-        Life(deployment, handlers, faults_at(deployment, place)).live()
-    deployment.crash_and_restart()
-    assert_no_offset_past_its_effect(deployment)
-    Life(deployment, handlers, no_faults(deployment)).live()
-
-    assert_delivered(deployment, orders)
-    for order in orders:
-        assert_one_answer_each(deployment, order)
-    assert_no_offset_past_its_effect(deployment)
-    deployment.crash()
+def places_with(points: set[str]) -> list[object]:
+    """Where the loop can crash, on a store that has these points; all but a few in the long run only."""
+    elsewhere = [place for place in places() if not place.point.startswith("store.")]
+    own = [Place(party="evaluator", point=point, passes=passes) for point in sorted(points) for passes in (0, 2)]
+    return [
+        place if place.point in _QUICK and not place.passes else pytest.param(place, marks=pytest.mark.long)
+        for place in (*own, *elsewhere)
+    ]
 
 
-@pytest.mark.parametrize("passes", [0, 2])
-@pytest.mark.parametrize("point", TRANSACTION_POINTS)
-def test_a_crash_around_a_transaction_loses_nothing_and_does_nothing_twice(
-    mongodb: MongoDBConfig, tmp_path: Path, point: str, passes: int
+@pytest.mark.parametrize("place", places_with(TRANSACTION_POINTS), ids=str)
+def test_a_crash_anywhere_around_transactions_loses_nothing_and_does_nothing_twice(
+    place: Place, mongodb_url: str, tmp_path: Path
 ) -> None:
-    crash_and_go_on(mongodb, tmp_path, Place(party="evaluator", point=point, passes=passes))
+    with deployments_on(mongodb_url):
+        crash_and_go_on(Deployment(tmp_path, SHOP), place)
 
 
-@pytest.mark.parametrize("passes", [0, 2])
-@pytest.mark.parametrize("point", DOCUMENT_POINTS)
-def test_a_crash_around_a_commit_document_loses_nothing_and_does_nothing_twice(
-    standalone_mongodb: MongoDBConfig, tmp_path: Path, point: str, passes: int
+@pytest.mark.parametrize("place", places_with(DOCUMENT_POINTS), ids=str)
+def test_a_crash_anywhere_around_commit_documents_loses_nothing_and_does_nothing_twice(
+    place: Place, standalone_mongodb_url: str, tmp_path: Path
 ) -> None:
-    crash_and_go_on(standalone_mongodb, tmp_path, Place(party="evaluator", point=point, passes=passes))
-
-
-def test_two_evaluators_in_threads_of_their_own_finish_workflows_that_they_share(
-    mongodb_of_either_kind: MongoDBConfig, tmp_path: Path
-) -> None:
-    deployment = MongoDeployment(mongodb_of_either_kind, tmp_path, FLEET, control_partitions=4)
-
-    # A server in Python behind a wire: it takes its time.
-    finish_in_threads(deployment, deadline_s=60)
-
-
-def test_answers_in_the_wrong_partitions_and_twice_are_each_applied_once(
-    mongodb_of_either_kind: MongoDBConfig, tmp_path: Path
-) -> None:
-    settings = EvaluatorSettings(batch_records=20)
-    deployment = MongoDeployment(mongodb_of_either_kind, tmp_path, FLEET, evaluator=settings, control_partitions=4)
-
-    answer_under_any_key(deployment, seed=1)
-
-    deployment.crash()
+    with deployments_on(standalone_mongodb_url):
+        crash_and_go_on(Deployment(tmp_path, SHOP), place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,8 +18,16 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 
 from afl.config import MongoDBConfig
 from afl.runtime.clock import ManualClock
-from afl.runtime.entities import HandlerRegistration, TaskState
-from afl.runtime.errors import ForeignStore, StoreCorrupt, StoreMissing, StoreUnavailable, WorkflowConflict
+from afl.runtime.entities import HandlerRegistration, ServerDefinition, TaskState
+from afl.runtime.errors import (
+    DocumentTooLarge,
+    ForeignStore,
+    StoreCorrupt,
+    StoreMissing,
+    StoreUnavailable,
+    WorkflowConflict,
+)
+from afl.runtime.mongo_documents import COLLECTION_OF
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence import Batch, PositionMove
 from tests.contract.public_face_contract import PublicFaceContract
@@ -34,9 +43,11 @@ from tests.contract.store_rows import (
     task,
     workflow_row,
 )
+from tests.eventually import eventually
 from tests.integration.mongodb import server_of_the_run
 
 ROOT = Path(__file__).parents[2]
+STORES_PAGE = ROOT / "docs" / "stores.md"
 
 
 @pytest.fixture
@@ -91,6 +102,16 @@ def test_the_collections_and_indexes_have_the_names_of_the_specs(store: MongoSto
         assert (index["unique"], index["partialFilterExpression"]["state"]) == (True, "running")
 
 
+def test_the_page_about_stores_names_every_collection_and_index(store: MongoStore, database: MongoDBConfig) -> None:
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| [^|]+ \| ([^|]*) ?\|$", STORES_PAGE.read_text(), re.MULTILINE)
+    told = {name: set(re.findall(r"`(\w+)`", indexes)) for names, indexes in rows for name in names[1:-1].split("`, `")}
+
+    with MongoClient[dict[str, Any]](database.connection_string()) as client:
+        found = client[database.database]
+        made = {name: set(found[name].index_information()) - {"_id_"} for name in found.list_collection_names()}
+    assert told == {name: set[str]() for name in COLLECTION_OF.values()} | {"commit_parts": set()} | made
+
+
 def test_threads_that_commit_different_workflows_all_succeed(store: MongoStore) -> None:
     numbers = iter(range(100))
 
@@ -117,6 +138,53 @@ def test_a_commit_larger_than_a_document_can_be_is_written_whole(standalone_mong
 
     assert [step.id for step in store.load_steps("w")] == [step.id for step in steps]
     store.close()
+
+
+def test_what_no_document_can_hold_is_refused_by_name_and_the_store_goes_on(store: MongoStore) -> None:
+    start(store, "w", step_document("w:a"))
+    large = step_document("w:a", revision=2, params={"filler": "x" * 16_000_000})
+
+    with pytest.raises(DocumentTooLarge, match="steps/w:a takes 16,000,"):
+        store.commit_batch(Batch(changes=[change(workflow_row("w", 2), large)]))
+
+    assert store.revisions(["w"]) == {"w": 1}
+    assert issubclass(DocumentTooLarge, ValueError)
+
+
+def test_processes_that_open_a_new_store_at_once_all_find_it_whole(database: MongoDBConfig) -> None:
+    stores: list[MongoStore] = []
+    names = [f"w{number}" for number in range(6)]
+
+    def open_and_write() -> None:
+        store = MongoStore.from_config(database)
+        stores.append(store)
+        name = names.pop()
+        start(store, name, step_document(f"{name}:a"))
+
+    in_threads(open_and_write, 6)
+
+    assert len(stores[0].list_workflows()) == 6
+    with MongoClient[dict[str, Any]](database.connection_string()) as client:
+        found = client[database.database]
+        assert "event_stepId_running_unique_index" in found["tasks"].index_information()
+        assert {found["store"].count_documents({"_id": name}) for name in ("identity", "outbox", "head")} == {1}
+    for store in stores:
+        store.close()
+
+
+def test_a_heartbeat_waits_for_nobody_and_changes_only_its_time(store: MongoStore, database: MongoDBConfig) -> None:
+    server = ServerDefinition("s", "group", "service", "name", handlers=["shop.Pay"])
+    store.save_server(server)
+    with MongoClient[dict[str, Any]](database.connection_string()) as client:
+        # Whoever has the lock is dead.
+        client[database.database]["store"].update_one({"_id": "lock"}, {"$set": {"holder": "dead"}})
+
+    store.update_server_ping("s", 17)
+    store.update_server_ping("unknown", 17)
+
+    assert store.get_all_servers() == [replace(server, ping_time=17)]
+    store.save_server(replace(server, ping_time=18))
+    assert store.get_server("s") == replace(server, ping_time=18)
 
 
 OTHER_PROCESS = """
@@ -196,6 +264,25 @@ def test_a_commit_document_is_finished_by_the_store_that_was_interrupted_and_by_
     assert [step.id for step in beside.load_steps("w")] == ["w:a"]
     interrupted.close()
     beside.close()
+
+
+def test_who_only_reads_finishes_a_commit_that_was_left_half_applied(standalone_mongodb: MongoDBConfig) -> None:
+    def interrupt(step: str) -> None:
+        if step == "store.written":
+            raise KeyboardInterrupt
+
+    url, name = standalone_mongodb.connection_string(), standalone_mongodb.database
+    reader = MongoStore(url, name, commit_lease_ms=20)
+    start(reader, "w", step_document("w:a"))
+    interrupted = MongoStore(url, name, probe=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.commit_batch(Batch(changes=[change(workflow_row("w", 2), step_document("w:a", revision=2))]))
+
+    eventually(lambda: reader.revisions(["w"]) == {"w": 2})
+
+    assert [step.revision for step in reader.load_steps("w")] == [2]
+    interrupted.close()
+    reader.close()
 
 
 def test_a_task_that_was_claimed_before_its_commit_was_finished_stays_claimed(

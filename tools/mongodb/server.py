@@ -46,10 +46,13 @@ class Server:
         return self._process.pid
 
     @classmethod
-    def start(cls, folder: Path, *, guardian_pid: int | None = None, standalone: bool = False) -> Server:
+    def start(
+        cls, folder: Path, *, guardian_pid: int | None = None, standalone: bool = False, can_fail: bool = False
+    ) -> Server:
         """Start a server with its data below `folder`; it dies with the guardian, where there is one.
 
-        It is a replica set of one node, or, `standalone`, a server without transactions.
+        It is a replica set of one node, or, `standalone`, a server without transactions. One that `can_fail` takes the
+        command configureFailPoint: it does to everybody what that says.
 
         Raises NotInstalled, ServerDidNotStart.
         """
@@ -65,6 +68,7 @@ class Server:
         command = [str(program), "--config", str(settings), "--host", HOST, "--port", str(port)]
         command += ["--storage-path", str(folder / "data"), "--cache-size", "128M", "--log-level", "WARNING"]
         command += ["--standalone"] if standalone else []
+        command += ["--enable-test-commands"] if can_fail else []
         process = Process.start(command, log_path=log, guardian_pid=guardian_pid)
         _wait(process, port, log)
         server = cls(folder, process.pid, port)
