@@ -5,41 +5,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from operator import attrgetter
 
-from afl.runtime.changers.base import StateChanger, complete_at_once
+from afl.runtime.changers.base import StateChanger, StepMachine, TableStateChanger, complete_at_once
 from afl.runtime.changers.block_changer import BlockStateChanger
 from afl.runtime.changers.step_changer import SchemaStateChanger, StepStateChanger, SystemStateChanger
 from afl.runtime.changers.yield_changer import YieldStateChanger
+from afl.runtime.context import ExecutionContext
 from afl.runtime.execution import Execution
 from afl.runtime.handlers.initialization import FacetInitializationBeginHandler
 from afl.runtime.notices import tell_endings
+from afl.runtime.settling import settle_link
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType
 
-_STEPS, _BLOCKS, _YIELDS, _SCHEMAS = StepStateChanger(), BlockStateChanger(), YieldStateChanger(), SchemaStateChanger()
-_SYSTEM = SystemStateChanger()
-
-STATE_CHANGERS: Mapping[str, StateChanger] = {
-    ObjectType.VARIABLE_ASSIGNMENT: _STEPS,
-    ObjectType.WORKFLOW: _STEPS,
-    ObjectType.FACET: _STEPS,
-    ObjectType.SCHEMA_INSTANTIATION: _SCHEMAS,
-    ObjectType.YIELD_ASSIGNMENT: _YIELDS,
-    ObjectType.SYS_LOG: _SYSTEM,
-    ObjectType.SYS_ASSERT: _SYSTEM,
-    ObjectType.AND_THEN: _BLOCKS,
-    ObjectType.AND_MAP: _BLOCKS,
-    ObjectType.AND_MATCH: _BLOCKS,
-    ObjectType.BLOCK: _BLOCKS,
+#: The changer of each kind of step; what the engine uses of it is its machine.
+STATE_CHANGERS: Mapping[str, type[TableStateChanger]] = {
+    ObjectType.VARIABLE_ASSIGNMENT: StepStateChanger,
+    ObjectType.WORKFLOW: StepStateChanger,
+    ObjectType.FACET: StepStateChanger,
+    ObjectType.SCHEMA_INSTANTIATION: SchemaStateChanger,
+    ObjectType.YIELD_ASSIGNMENT: YieldStateChanger,
+    ObjectType.SYS_LOG: SystemStateChanger,
+    ObjectType.SYS_ASSERT: SystemStateChanger,
+    ObjectType.AND_THEN: BlockStateChanger,
+    ObjectType.AND_MAP: BlockStateChanger,
+    ObjectType.AND_MATCH: BlockStateChanger,
+    ObjectType.BLOCK: BlockStateChanger,
+    # Hooks of mixins: the language has none, and the engine makes none. They would go the way of a call.
+    ObjectType.BEFORE: StepStateChanger,
+    ObjectType.AFTER: StepStateChanger,
 }
+STATE_MACHINES: Mapping[str, StepMachine] = {kind: changer.machine for kind, changer in STATE_CHANGERS.items()}
 
 
-def get_state_changer(step: StepDefinition, context: object = None) -> StateChanger:
-    """The changer that drives a step: its table, and what each of its states leads to.
-
-    Changers have no state of their own. `context` is taken for compatibility.
-    """
-    return STATE_CHANGERS[step.object_type]
+def get_state_changer(step: StepDefinition, context: ExecutionContext) -> StateChanger:
+    """The changer that drives a public step by the table of its kind."""
+    return STATE_CHANGERS[step.object_type](step, context)
 
 
 #: The same under the name that the specification uses.
@@ -52,30 +53,41 @@ def run_iteration(execution: Execution) -> int:
     What ended is told when all have run, so that nobody sees it before the next iteration. A run that nothing can move
     on after that has failed.
     """
-    queue, execution.queue = execution.queue, []
+    trace, ran, count = execution.trace, len(execution.queue), execution.count
+    if trace is not None:
+        trace.iteration_began(execution)
     execution.iterations += 1
+    if trace is not None or ran != 1 or not settle_link(execution, execution.queue[0]):
+        _run_queue(execution)
+    if not execution.queue:
+        execution.fail_if_stuck()
+    if execution.count > execution.bounds.notice_at:
+        execution.bounds.note_steps(execution)
+    if trace is not None:
+        trace.iteration_ended(execution)
+    # Every step that was made has run.
+    return ran + execution.count - count
+
+
+def _run_queue(execution: Execution) -> None:
+    queue, execution.queue = execution.queue, []
     if len(queue) > 1:
         # In order of creation: a run that is read back from the store works in the same order.
         queue.sort(key=_number)
     for step in queue:
         step.queued = False
         if step.state not in _TERMINAL:
-            STATE_CHANGERS[step.object_type].process(execution, step)
-    ran = len(queue)
-    made, traced = execution.made, execution.trace is not None
+            STATE_MACHINES[step.object_type].process(execution, step)
+    made, is_watched = execution.made, execution.trace is not None
     bind = FacetInitializationBeginHandler.work
     while made:
         step = made.popleft()
-        ran += 1
         statement = step.statement
-        if statement is not None and statement.is_yield and not traced:
+        if statement is not None and statement.is_yield and not is_watched:
             complete_at_once(execution, step, bind)
         else:
-            STATE_CHANGERS[step.object_type].process(execution, step)
-    ran += len(execution.settled)
+            STATE_MACHINES[step.object_type].process(execution, step)
     tell_endings(execution)
-    execution.fail_if_stuck()
-    return ran
 
 
 _number = attrgetter("number")

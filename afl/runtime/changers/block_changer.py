@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from afl.runtime.changers.base import StateChanger
+from afl.runtime.changers.base import StepMachine, TableStateChanger
 from afl.runtime.states import BLOCK_TRANSITIONS
 
 
-class BlockStateChanger(StateChanger):
+class BlockStateChanger(TableStateChanger):
     """Blocks: begin, run until every statement has ended, end."""
 
-    def __init__(self) -> None:
-        super().__init__(BLOCK_TRANSITIONS)
+    machine = StepMachine(BLOCK_TRANSITIONS)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from afl.runtime.changers.base import StateChanger
+from afl.runtime.changers.base import StepMachine, TableStateChanger
 from afl.runtime.handlers.system import run_system_statement
 from afl.runtime.states import CATCH_TRANSITIONS, SCHEMA_TRANSITIONS, STEP_TRANSITIONS, StepState
 
 
-class StepStateChanger(StateChanger):
+class StepStateChanger(TableStateChanger):
     """The full machine: binding, mixins, event, blocks, capture; and a catch when one of them fails."""
 
-    def __init__(self) -> None:
-        super().__init__(STEP_TRANSITIONS, detours=CATCH_TRANSITIONS)
+    machine = StepMachine(STEP_TRANSITIONS, detours=CATCH_TRANSITIONS)
 
 
-class SchemaStateChanger(StateChanger):
+class SchemaStateChanger(TableStateChanger):
     """Schema instantiations: evaluate the arguments, then complete; a catch may give the fields instead."""
 
-    def __init__(self) -> None:
-        super().__init__(SCHEMA_TRANSITIONS, detours=CATCH_TRANSITIONS)
+    machine = StepMachine(SCHEMA_TRANSITIONS, detours=CATCH_TRANSITIONS)
 
 
-class SystemStateChanger(StateChanger):
+class SystemStateChanger(TableStateChanger):
     """sys.log and sys.assert: evaluate, have the effect, complete."""
 
-    def __init__(self) -> None:
-        super().__init__(SCHEMA_TRANSITIONS, work={StepState.FACET_INIT_BEGIN: run_system_statement})
+    machine = StepMachine(SCHEMA_TRANSITIONS, work={StepState.FACET_INIT_BEGIN: run_system_statement})

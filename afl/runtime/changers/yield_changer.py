@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from afl.runtime.changers.base import StateChanger
+from afl.runtime.changers.base import StepMachine, TableStateChanger
 from afl.runtime.states import YIELD_TRANSITIONS
 
 
-class YieldStateChanger(StateChanger):
+class YieldStateChanger(TableStateChanger):
     """Yields: evaluate the arguments, then complete."""
 
-    def __init__(self) -> None:
-        super().__init__(YIELD_TRANSITIONS)
+    machine = StepMachine(YIELD_TRANSITIONS)

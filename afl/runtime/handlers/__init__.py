@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from afl.runtime.handlers.base import StateHandler
 from afl.runtime.handlers.block_execution import (
@@ -39,6 +40,10 @@ from afl.runtime.handlers.scripts import (
 )
 from afl.runtime.states import StepState
 
+if TYPE_CHECKING:
+    from afl.runtime.context import ExecutionContext
+    from afl.runtime.step import StepDefinition
+
 STATE_HANDLERS: Mapping[str, type[StateHandler]] = {
     StepState.CREATED: StatementBeginHandler,
     StepState.FACET_INIT_BEGIN: FacetInitializationBeginHandler,
@@ -69,9 +74,7 @@ STATE_HANDLERS: Mapping[str, type[StateHandler]] = {
 }
 
 
-def get_handler(state: str, step: object = None, context: object = None) -> type[StateHandler] | None:
-    """The handler of a state; None for a terminal error.
-
-    Handlers have no state of their own, so this is the class. `step` and `context` are taken for compatibility.
-    """
-    return STATE_HANDLERS.get(state)
+def get_handler(state: str, step: StepDefinition, context: ExecutionContext) -> StateHandler | None:
+    """The handler of a state, for a public step; None for a terminal error."""
+    handler = STATE_HANDLERS.get(state)
+    return None if handler is None else handler(step, context)

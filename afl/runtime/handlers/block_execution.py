@@ -9,6 +9,7 @@ from afl.runtime.handlers.branching import begin_foreach, begin_when
 from afl.runtime.notices import Cause, watch, watch_for_yields
 from afl.runtime.plan import BlockPlan
 from afl.runtime.records import Frame, StepRecord
+from afl.runtime.settling import make_ready
 
 
 class BlockExecutionBeginHandler(StateHandler):
@@ -34,27 +35,17 @@ class BlockExecutionContinueHandler(StateHandler):
 
     @staticmethod
     def work(execution: Execution, step: StepRecord) -> bool:
-        plan = step.plan
+        plan, frame = step.plan, step.frame
         assert plan is not None
         if plan.splits and step.block is None:
             return all_have_ended(execution, step)
-        frame = step.frame
         assert frame is not None
         if step.failed is not None:
             if frame.live:
                 return False
             raise Cause(step.failed)
         if frame.ready:
-            ready, frame.ready = frame.ready, []
-            if len(ready) > 1:
-                # In textual order, whatever completed first: a run that is read back numbers its steps alike.
-                ready.sort()
-            for index in ready:
-                statement = plan.statements[index]
-                if statement.plain and execution.trace is None:
-                    execution.settle_statement(step, frame, statement)
-                else:
-                    execution.make_statement(step, frame, statement)
+            make_ready(execution, step, frame, plan)
         if frame.missing or frame.live or step.blocks_open:
             return False
         if plan.yields and not frame.yields_made:

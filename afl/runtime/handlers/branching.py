@@ -21,8 +21,10 @@ def begin_foreach(execution: Execution, step: StepRecord, plan: BlockPlan) -> bo
         return False
     step.blocks = step.blocks or []
     elements = _elements(plan.source(frame), plan)
+    execution.bounds.check_steps(execution)
     done = len(step.blocks)
-    upto = min(len(elements), done + limits.FOREACH_SLICE)
+    size = limits.FOREACH_SLICE if len(elements) > limits.FOREACH_WHOLE else limits.FOREACH_WHOLE
+    upto = min(len(elements), done + size)
     for index in range(done, upto):
         step.blocks.append(execution.make_instance(step, index, elements[index]))
     step.blocks_open += upto - done
@@ -60,6 +62,8 @@ def _awaited(execution: Execution, step: StepRecord, plan: BlockPlan) -> Frame |
             raise Cause(step.failed)
         if step.blocks_open:
             return None
+        if execution.trace is not None:
+            execution.trace.begun(execution, step, frame)
     return frame
 
 

@@ -15,7 +15,11 @@ class CatchBeginHandler(StateHandler):
     def work(execution: Execution, step: StepRecord) -> bool:
         plan = execution.catch_of(step)
         assert plan is not None
-        step.blocks = [*(step.blocks or ()), execution.make_block(step, plan)]
+        block = execution.make_block(step, plan)
+        assert step.caught is not None
+        # Kept with the block: of a catch that fails too, the step has only the error, and it may be tried again.
+        block.params = {"error": step.caught.message, "error_type": step.caught.type}
+        step.blocks = [*(step.blocks or ()), block]
         step.blocks_open = 1
         return True
 

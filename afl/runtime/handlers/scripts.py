@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from afl.compiled import Node
 from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
 from afl.runtime.records import StepRecord
+from afl.runtime.script_executor import PYTHON, execute_script
+from afl.runtime.state_change import StateChangeResult
 
 
 class FacetScriptsBeginHandler(StateHandler):
@@ -20,6 +25,28 @@ class FacetScriptsBeginHandler(StateHandler):
             return True
         execution.await_script(step)
         return False
+
+    def process_state(self) -> StateChangeResult:
+        """Run the script of a public step's facet here and now; what it gives becomes the step's returns.
+
+        Raises ScriptError for one that fails.
+        """
+        facet = self.context.get_facet_definition(self.step.facet_name)
+        script = _script_of(facet) if facet is not None else None
+        if script is not None:
+            params = {name: attribute.value for name, attribute in self.step.attributes.params.items()}
+            result = execute_script(str(script.get("code", "")), params, str(script.get("language", PYTHON)))
+            for name, value in result.items():
+                self.step.set_attribute(name, value, is_return=True)
+        return self.transition()
+
+
+def _script_of(facet: Node) -> Node | None:
+    """A declaration's own script: in front of its blocks, or, in the older shape, in their place."""
+    for part in (facet.get("pre_script"), facet.get("body")):
+        if isinstance(part, Mapping) and part.get("type") == "ScriptBlock":
+            return part
+    return None
 
 
 class FacetScriptsEndHandler(StateHandler):

@@ -91,19 +91,30 @@ def test_changers_are_found_in_their_modules(module: str, name: str) -> None:
 
 def test_every_state_of_every_table_has_its_handler() -> None:
     from afl.runtime import BLOCK_TRANSITIONS, SCHEMA_TRANSITIONS, STEP_TRANSITIONS, YIELD_TRANSITIONS, StepState
-    from afl.runtime.handlers import STATE_HANDLERS, get_handler
+    from afl.runtime.handlers import STATE_HANDLERS
 
     for table in (STEP_TRANSITIONS, BLOCK_TRANSITIONS, YIELD_TRANSITIONS, SCHEMA_TRANSITIONS):
         assert {*table, *table.values()} <= set(STATE_HANDLERS)
-    assert get_handler(StepState.STATEMENT_ERROR) is None
+    assert StepState.STATEMENT_ERROR not in STATE_HANDLERS
 
 
 def test_a_step_is_driven_by_the_changer_of_its_kind() -> None:
-    from afl.runtime import ObjectType, StepDefinition, WorkflowId
+    from afl.runtime import (
+        ExecutionContext,
+        IterationChanges,
+        MemoryStore,
+        ObjectType,
+        StepDefinition,
+        Telemetry,
+        WorkflowId,
+    )
     from afl.runtime.changers import create_state_changer, get_state_changer
 
+    context = ExecutionContext(MemoryStore(), Telemetry(), IterationChanges(), "w")
+
     def changer(object_type: str) -> str:
-        return type(get_state_changer(StepDefinition.create(WorkflowId("w"), object_type))).__name__
+        step = StepDefinition.create(WorkflowId("w"), object_type)
+        return type(get_state_changer(step, context)).__name__
 
     assert changer(ObjectType.VARIABLE_ASSIGNMENT) == changer(ObjectType.WORKFLOW) == "StepStateChanger"
     assert changer(ObjectType.AND_THEN) == "BlockStateChanger"

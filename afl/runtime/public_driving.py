@@ -1,0 +1,78 @@
+"""The engine at work on one public step: handlers of states that have work call it."""
+
+from __future__ import annotations
+
+from afl.compiled import CompiledProgram
+from afl.runtime.changers import STATE_MACHINES
+from afl.runtime.changes import take_changes
+from afl.runtime.clock import SystemClock
+from afl.runtime.context import ExecutionContext
+from afl.runtime.dispatch import TaskDispatch
+from afl.runtime.execution import Execution
+from afl.runtime.persistence import Batch, EngineStore
+from afl.runtime.planner import plan_workflow
+from afl.runtime.restoring import restore
+from afl.runtime.step import StepDefinition
+from afl.runtime.views import document_of
+
+
+def work_on(step: StepDefinition, context: ExecutionContext) -> bool:
+    """
+    Do the work of the step's state in its stored workflow; whether the step is to go on to its next state.
+
+    In this order:
+      1. the workflow is read, with `step` in place of what the store has of it,
+      2. the engine works on it, in memory,
+      3. what came of it is committed: the step, in its next state if it goes on, those that were made, their tasks,
+      4. `step` becomes what was committed; it is up to the caller to move it on.
+
+    A crash before 3 changes nothing; after it, the workflow is in the store as it is, for `Evaluator.resume`. Raises
+    ValueError for a step of no workflow of the engine's, WorkflowConflict when somebody else has changed it meanwhile,
+    and what the work raises, which changes nothing.
+    """
+    store: EngineStore = context.persistence  # type: ignore[assignment]  # what else it may be, is refused there
+    execution = _execution(step, store)
+    record = execution.steps.get(step.id)
+    if record is None:
+        return False  # Complete, and of those that nothing ever happens to.
+    execution.now_ms = SystemClock().now_ms()
+    machine, state = STATE_MACHINES[record.object_type], record.state
+    work = machine.work_in(state)
+    goes_on = work is None or work(execution, record)
+    if goes_on:
+        record.state = machine.next_state(state) or state
+    execution.touch(record)
+    batch = Batch()
+    batch.now_ms = execution.now_ms
+    take_changes(execution, batch)
+    store.commit_batch(batch)
+    _become(step, store, state if goes_on else record.state)
+    return goes_on
+
+
+def _execution(step: StepDefinition, store: EngineStore) -> Execution:
+    row = store.load_workflow(step.workflow_id) if hasattr(store, "load_workflow") else None
+    if row is None:
+        raise ValueError(f"step {step.id} is of workflow {step.workflow_id}, which the engine's store does not have")
+    documents = [
+        document_of(step, number=document.number, revision=document.revision, before=document)[0]
+        if document.id == step.id
+        else document
+        for document in store.load_steps(step.workflow_id)
+    ]
+    if not any(document.id == step.id for document in documents):
+        raise ValueError(f"step {step.id} is not in the store yet: only the engine makes steps of its workflows")
+    text = store.load_program(row.program)
+    assert text is not None, "a workflow's program is stored with it"
+    return restore(plan_workflow(CompiledProgram.from_text(text), row.name), row, documents, TaskDispatch())
+
+
+def _become(step: StepDefinition, store: EngineStore, state: str) -> None:
+    """Let a public step show what was committed; what it asks for, and when it moves on, is its own."""
+    stored = store.get_step(step.id)
+    assert stored is not None
+    step.attributes = stored.attributes
+    step.attempt = stored.attempt
+    step.foreach_var, step.foreach_value = stored.foreach_var, stored.foreach_value
+    if step.state != state:
+        step.change_state(state)
