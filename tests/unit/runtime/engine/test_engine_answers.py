@@ -94,8 +94,8 @@ def test_a_step_that_sends_no_event_and_has_not_ended_takes_no_answer() -> None:
 def test_an_answer_to_a_cancelled_workflow_changes_nothing() -> None:
     engine = Engine(ONE)
     engine.start()
-    step = engine.step("e")
     assert engine.evaluator.cancel("run", "changed my mind")
+    step = engine.step("e")
 
     engine.evaluator.continue_step(step.id, {"r": 1})
 

@@ -72,7 +72,7 @@ def test_the_source_may_be_a_result_and_lie_in_a_body_of_a_facet() -> None:
 
 
 def test_elements_are_made_in_slices_of_an_iteration_each() -> None:
-    count = 2 * limits.FOREACH_SLICE + 2_000
+    count = limits.FOREACH_WHOLE + 2 * limits.FOREACH_SLICE + 500
     engine = Engine(EACH)
 
     result = engine.start({"xs": list(range(count))})
@@ -80,12 +80,13 @@ def test_elements_are_made_in_slices_of_an_iteration_each() -> None:
     assert result.outputs == {"r": list(range(count))}
     # Root, foreach block, and for each element its block, its step and its yield.
     assert len(engine.steps()) == 2 + 3 * count
-    # Three slices, and for the last of them: yields, blocks, the foreach, the root; and the one in which nothing moves.
-    assert result.iterations == 3 + 4 + 1
+    slices = -(-count // limits.FOREACH_SLICE)
+    # The slices, and for the last of them: yields, blocks, the foreach, the root; and the one in which nothing moves.
+    assert result.iterations == slices + 4 + 1
 
 
 def test_a_restart_between_two_slices_makes_every_element_once() -> None:
-    count = limits.FOREACH_SLICE + 10
+    count = limits.FOREACH_WHOLE + 10
     engine = Engine(EACH, max_iterations=1)
     assert engine.start({"xs": list(range(count))}).status == "TIMEOUT"
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from afl.compiled import CompiledProgram, ProgramError
-from afl.runtime.changes import take_changes
+from afl.runtime.changes import Commits
 from afl.runtime.dispatch import TaskDispatch
 from afl.runtime.errors import EvaluationError, UnknownFacet
 from afl.runtime.errors import ReferenceError as UnresolvedReference
@@ -175,9 +175,7 @@ def test_workflows_kept_twice_are_counted_once() -> None:
             workflows.keep(stale)
             step = fresh.steps[engine.step("e").id]
             fresh.update_with(step, {"n": round_number})
-            take_changes(fresh, fresh.effects)
-            store.commit_batch(fresh.effects)
-            fresh.effects.clear()
+            store.commit_batch(Commits(fresh).next())
             workflows.keep(fresh)
             workflows.keep(stale)
 
