@@ -11,9 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 Node = Mapping[str, Any]
+
+#: The form of compiled programs that this release writes and reads up to. Raised with each change that is more than an
+#: addition.
+SCHEMA_VERSION: Final = "1.0"
 
 
 class Kind(StrEnum):
@@ -47,6 +51,33 @@ _CATEGORIES = {
 
 class ProgramError(Exception):
     """A compiled program that cannot be used: what is wrong, and where."""
+
+
+class ProgramVersionError(ProgramError):
+    """A compiled program of a form that this release does not read: a newer one, or one from before N-1."""
+
+    def __init__(self, found: str, supported: str, is_newer: bool) -> None:
+        remedy = "upgrade this process" if is_newer else "compile its source anew with this release"
+        super().__init__(f"the program has schemaVersion {found}, this release reads up to {supported}: {remedy}")
+        self.found, self.supported, self.is_newer, self.remedy = found, supported, is_newer, remedy
+
+
+def check_schema_version(found: object, supported: str = SCHEMA_VERSION) -> None:
+    """
+    Return when a program with this schemaVersion is read by a release that reads up to `supported`. None, as programs
+    without one have it: of this release.
+
+    The first number counts: it is raised when older readers would take a program for something else. Raises
+    ProgramVersionError, and ProgramError for what is no version.
+    """
+    if found is None or found == supported:
+        return
+    major, _, rest = found.partition(".") if isinstance(found, str) else ("", "", "")
+    if not (major.isascii() and major.isdigit() and len(major) <= 9 and rest):
+        raise ProgramError(f"schemaVersion {found!r:.40} is no version, expected major.minor")
+    ours = int(supported.partition(".")[0])
+    if not ours - 1 <= int(major) <= ours:
+        raise ProgramVersionError(str(found), supported, is_newer=int(major) > ours)
 
 
 class UnknownName(ProgramError):
@@ -242,6 +273,7 @@ class CompiledProgram:
     def __init__(self, tree: Node) -> None:
         if not isinstance(tree, Mapping):
             raise ProgramError(f"a compiled program is a JSON object, found {type(tree).__name__}")
+        check_schema_version(tree.get("schemaVersion"))
         self.tree = tree
         self.names = Names()
         self.declarations: dict[str, Declaration] = {}

@@ -73,14 +73,14 @@ class JSONEmitter:
         return location
 
 
-def emit_json(program: ast.ASTNode, include_locations: bool = True, indent: int | None = 2) -> str:
+def emit_json(ast: ast.ASTNode, include_locations: bool = True, indent: int | None = 2) -> str:
     """Return a tree as JSON text."""
-    return JSONEmitter(include_locations=include_locations, indent=indent).emit(program)
+    return JSONEmitter(include_locations=include_locations, indent=indent).emit(ast)
 
 
-def emit_dict(program: ast.ASTNode, include_locations: bool = True) -> Json:
+def emit_dict(ast: ast.ASTNode, include_locations: bool = True) -> Json:
     """Return a tree as a JSON object."""
-    return JSONEmitter(include_locations=include_locations).emit_dict(program)
+    return JSONEmitter(include_locations=include_locations).emit_dict(ast)
 
 
 def derive_id(path: str) -> str:

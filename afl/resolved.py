@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from afl.compiled import CALLABLE, SCHEMAS, CompiledProgram, blocks_of
+from afl.compiled import CALLABLE, SCHEMA_VERSION, SCHEMAS, CompiledProgram, blocks_of
 from afl.needs import Scope, is_plain, needs, own_parts, yields
 
 Json = dict[str, Any]
-
-#: The version of the compiled form. Readers refuse a higher first number.
-SCHEMA_VERSION = "1.0"
 
 _CALLS = frozenset({"CallExpr", "MixinSig", "MixinCall"})
 _BODIED = frozenset({"FacetDecl", "EventFacetDecl", "WorkflowDecl"})

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from afl.runtime.operators import values_equal
 from afl.runtime.persistence import WorkflowRow
+from afl.runtime.tombstones import Tombstone, digest_of_inputs
 from afl_stream.errors import Reason, Unreadable
 from afl_stream.messages import Answer, StartWorkflow, event_id_of, step_and_attempt_of, workflow_of
 
@@ -27,11 +30,19 @@ def attempt_of_answer(answer: Answer) -> int | None:
     return attempt
 
 
-def is_same_start(row: WorkflowRow, command: StartWorkflow) -> bool:
-    """Whether a workflow that exists was started by this very command, so that it comes a second time."""
+def is_same_start(run: WorkflowRow | Tombstone, command: StartWorkflow) -> bool:
+    """Whether a workflow that exists, or was purged, was started by this very command, so that it comes a second
+    time."""
     return (
-        command.workflow in (row.name, row.name.rsplit(".", 1)[-1])
-        and command.program in (None, row.program)
-        # Not Python's equality, for which true is 1.
-        and values_equal(dict(row.inputs), dict(command.inputs))
+        command.workflow in (run.name, run.name.rsplit(".", 1)[-1])
+        and command.program in (None, run.program)
+        and has_inputs(run, command.inputs)
     )
+
+
+def has_inputs(run: WorkflowRow | Tombstone, inputs: Mapping[str, object]) -> bool:
+    """Whether a workflow was started with these inputs."""
+    if isinstance(run, Tombstone):
+        return run.inputs_digest == digest_of_inputs(inputs)
+    # Not Python's equality, for which true is 1.
+    return values_equal(dict(run.inputs), dict(inputs))

@@ -17,6 +17,9 @@ from afl_stream.messages import (
     ExternalEvent,
     Lifecycle,
     Message,
+    RerunStep,
+    ResetWorkflow,
+    RetryStep,
     StartWorkflow,
     StepContinue,
     StepFailed,
@@ -127,6 +130,15 @@ def _told(message: Message) -> dict[str, object]:
                 "command": "CancelWorkflow",
                 "workflow": message.workflow_id,
                 "reason": message.reason,
+            }
+        case RetryStep() | RerunStep() | ResetWorkflow():
+            return {
+                "kind": "command",
+                "command": type(message).__name__,
+                "workflow": message.workflow_id,
+                "step": None if isinstance(message, ResetWorkflow) else message.step_id,
+                "reason": message.reason,
+                "command_id": message.command_id,
             }
         case ExternalEvent():
             return {

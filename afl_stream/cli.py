@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-import functools
-import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
+from afl_stream.commands.arguments import (
+    allow_scripts_option,
+    common,
+    end_without_reader,
+    facets_option,
+    files_argument,
+    find_modules_here,
+    handlers_option,
+    inputs_document_option,
+    inputs_option,
+    timeout_option,
+    until_idle_option,
+    workflow_id_option,
+)
+from afl_stream.commands.handlers_group import handlers as handlers_group
 from afl_stream.commands.invocation import Invocation
+from afl_stream.commands.operator_commands import OPERATOR_COMMANDS
+from afl_stream.commands.store_group import store as store_group
 from afl_stream.exit_codes import ExitCode, table
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _HELP = f"""Run AFL workflows whose steps are events on topics.
 
@@ -52,99 +65,19 @@ def afl_stream() -> None:
     pass
 
 
-def _common(command: F) -> F:
-    """Give a command the common options, as one Invocation, and turn what it raises into a message and a code."""
-
-    @click.option("--config", "config_file", metavar="FILE", help="Settings; by default ./afl-stream.toml, if there.")
-    @click.option("--bootstrap", metavar="HOST:PORT", help="A Kafka broker; without one the embedded log is used.")
-    @click.option("--prefix", metavar="TEXT", help="Start of every topic and group name.")
-    @click.option("--data-dir", metavar="DIR", help="Where the embedded log and the store are.")
-    @click.option("--json", "as_json", is_flag=True, help="JSON on standard output.")
-    @click.option("-v", "--verbose", "verbosity", count=True, help="Log to standard error; -vv more.")
-    @functools.wraps(command)
-    def wrapped(
-        config_file: str | None,
-        bootstrap: str | None,
-        prefix: str | None,
-        data_dir: str | None,
-        as_json: bool,
-        verbosity: int,
-        **options: Any,
-    ) -> int:
-        invocation = Invocation(
-            config_file=config_file,
-            bootstrap=bootstrap,
-            prefix=prefix,
-            data_dir=data_dir,
-            as_json=as_json,
-            verbosity=verbosity,
-            allow_scripts=options.pop("allow_scripts", False),
-        )
-        invocation.set_up_logging()
-        try:
-            return int(command(invocation, **options))
-        except BrokenPipeError:
-            return _end_without_reader()
-        except (click.ClickException, click.Abort):
-            raise
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place of the main thread
-            from afl_stream.commands.failures import report
-
-            return report(error, invocation)
-
-    return wrapped  # type: ignore[return-value]  # click's decorators keep what they are given
-
-
-def _files(required: bool) -> Callable[[F], F]:
-    return click.argument("files", nargs=-1, required=required, metavar="FILE.afl...")
-
-
-_handlers = click.option(
-    "--handlers",
-    multiple=True,
-    metavar="MODULE",
-    help="Handlers: a module or .py file, MODULE:function=ns.Facet for one of them. Several times for several.",
-)
-_facets = click.option(
-    "--facet", "facets", multiple=True, metavar="NAME", help="Facet of a handler module that names none itself."
-)
-_inputs = click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An input: text for a String, JSON for anything else. Several times for several.",
-)
-_inputs_document = click.option(
-    "--inputs", "inputs_document", metavar="JSON", help="All inputs as an object; @FILE reads a file, - standard input."
-)
-_workflow_id = click.option("--id", "workflow_id", metavar="ID", help="The run's id; the same id twice starts it once.")
-_timeout = click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="SECONDS", help="Longest wait for the run's end."
-)
-_until_idle = click.option(
-    "--until-idle",
-    is_flag=True,
-    help="End when there is nothing left to do: on Kafka, when nothing has come for a second.",
-)
-
-
-_allow_scripts = click.option("--allow-scripts", is_flag=True, help="Run the scripts of programs, shut in.")
-
-
 @afl_stream.command("dev", short_help="Run files with their agents in one process.")
-@_files(required=True)
-@_handlers
-@_facets
+@files_argument(required=True)
+@handlers_option
+@facets_option
 @click.option("--start", "workflow", metavar="WORKFLOW", help="What to start; needless when the files have just one.")
-@_inputs
-@_inputs_document
-@_workflow_id
-@_timeout
+@inputs_option
+@inputs_document_option
+@workflow_id_option
+@timeout_option
 @click.option("--audit", "audit_file", metavar="PATH", help="Audit file; by default audit.jsonl in the data directory.")
 @click.option("--stay", is_flag=True, help="Go on after the run's end, until Ctrl-C.")
-@_allow_scripts
-@_common
+@allow_scripts_option
+@common
 def dev_command(invocation: Invocation, **options: Any) -> ExitCode:
     """Run FILEs in one process: topics, evaluator, agents and audit, and a run of the workflow.
 
@@ -157,7 +90,7 @@ def dev_command(invocation: Invocation, **options: Any) -> ExitCode:
       afl-stream dev orders.afl --start Refund --inputs @refund.json --json
       afl-stream dev orders.afl --id order-17 --input order=17
     """
-    _find_modules_here()
+    find_modules_here()
     from afl_stream.commands.dev import DevOptions, run_dev
 
     return run_dev(invocation, DevOptions(**options))
@@ -169,9 +102,9 @@ def topics() -> None:
 
 
 @topics.command("plan")
-@_files(required=False)
+@files_argument(required=False)
 @click.option("--script", is_flag=True, help="Print the commands of Kafka's own tool that create what is missing.")
-@_common
+@common
 def topics_plan(invocation: Invocation, files: Sequence[str], script: bool) -> ExitCode:
     """Show which topics are missing or differ from what is declared, and change nothing.
 
@@ -192,8 +125,8 @@ def topics_plan(invocation: Invocation, files: Sequence[str], script: bool) -> E
 
 
 @topics.command("apply")
-@_files(required=False)
-@_common
+@files_argument(required=False)
+@common
 def topics_apply(invocation: Invocation, files: Sequence[str]) -> ExitCode:
     """Create the topics that are missing. Existing ones are left as they are; one that cannot be created is told, and
     the others are created all the same.
@@ -208,8 +141,8 @@ def topics_apply(invocation: Invocation, files: Sequence[str]) -> ExitCode:
 
 
 @afl_stream.command("deploy", short_help="Compile files and publish the program.")
-@_files(required=True)
-@_common
+@files_argument(required=True)
+@common
 def deploy_command(invocation: Invocation, files: Sequence[str]) -> ExitCode:
     """Compile FILEs together and publish the program. Runs that have started keep theirs.
 
@@ -225,14 +158,14 @@ def deploy_command(invocation: Invocation, files: Sequence[str]) -> ExitCode:
 
 @afl_stream.command("start", short_help="Start a run, and maybe wait for it.")
 @click.argument("workflow")
-@_inputs
-@_inputs_document
-@_workflow_id
+@inputs_option
+@inputs_document_option
+@workflow_id_option
 @click.option("--wait", is_flag=True, help="Wait for the run's end and show its outputs.")
-@_timeout
-@_handlers
-@_allow_scripts
-@_common
+@timeout_option
+@handlers_option
+@allow_scripts_option
+@common
 def start_command(invocation: Invocation, workflow: str, handlers: Sequence[str], **options: Any) -> ExitCode:
     """Start a run of a deployed WORKFLOW, named in full or by its short name, and print its id.
 
@@ -249,16 +182,16 @@ def start_command(invocation: Invocation, workflow: str, handlers: Sequence[str]
     """
     if not options["wait"] and (handlers or options["timeout_s"] is not None or invocation.allow_scripts):
         raise click.UsageError("--handlers, --timeout and --allow-scripts go with --wait")
-    _find_modules_here()
+    find_modules_here()
     from afl_stream.commands.start import StartOptions, start
 
     return start(invocation, StartOptions(workflow=workflow, handlers=handlers, **options))
 
 
 @afl_stream.command("evaluator", short_help="Run an evaluator.")
-@_until_idle
-@_allow_scripts
-@_common
+@until_idle_option
+@allow_scripts_option
+@common
 def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
     """Run an evaluator: it applies commands and answers, and publishes events.
 
@@ -279,19 +212,29 @@ def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
 
 
 @afl_stream.command("agent", short_help="Run an agent.")
+@handlers_option
+@facets_option
+@click.option("--registry", is_flag=True, help="Handle what is registered in the store, and follow its changes.")
+@click.option("--topics", multiple=True, metavar="PATTERN", help="With --registry: facets that match, as billing.*")
 @click.option(
-    "--handlers",
-    multiple=True,
-    required=True,
-    metavar="MODULE",
-    help="Handlers: a module or .py file, MODULE:function=ns.Facet for one of them. Several times for several.",
+    "--refresh",
+    "refresh_s",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --registry: how often it is read.",
 )
-@_facets
 @click.option("--group", metavar="NAME", help="One consumer group for all facets; by default each has its own.")
-@_until_idle
-@_common
-def agent_command(invocation: Invocation, **options: Any) -> ExitCode:
+@until_idle_option
+@common
+def agent_command(
+    invocation: Invocation, handlers: Sequence[str], registry: bool, topics: Sequence[str], **options: Any
+) -> ExitCode:
     """Run an agent: it takes the events of facets and answers them with what the handlers return.
+
+    With --registry these are the handlers of `afl-stream handlers`: facets that are registered, changed and removed
+    while it runs are subscribed to, exchanged and left.
 
     SIGTERM and Ctrl-C drain: what runs is finished and answered, then it ends with 0; with 1 when a handler is
     still running at the end of the grace period (its event is handled again).
@@ -301,11 +244,19 @@ def agent_command(invocation: Invocation, **options: Any) -> ExitCode:
       afl-stream agent --handlers shop.handlers
       afl-stream agent --handlers ./pay.py --facet billing.Pay --until-idle
       afl-stream agent --handlers shop.billing:refund=billing.Refund
+      afl-stream agent --registry --topics 'billing.*'
     """
-    _find_modules_here()
+    if not (handlers or registry):
+        raise click.UsageError("nothing to handle: give --handlers MODULE, or --registry")
+    if topics and not registry:
+        raise click.UsageError("--topics goes with --registry")
+    find_modules_here()
     from afl_stream.commands.services import run_agent
 
-    return run_agent(invocation, **options)
+    return run_agent(invocation, handlers=handlers, patterns=topics if registry else None, **options)
+
+
+afl_stream.add_command(handlers_group)
 
 
 @afl_stream.command("audit", short_help="Write down every record as JSON.")
@@ -314,7 +265,7 @@ def agent_command(invocation: Invocation, **options: Any) -> ExitCode:
     "--from-beginning", is_flag=True, help="Write all that the topics still hold, whatever was written before."
 )
 @click.option("--until-idle/--follow", default=False, help="End when everything is read, or go on (the default).")
-@_common
+@common
 def audit_command(invocation: Invocation, **options: Any) -> ExitCode:
     """Write a line of JSON for every event, answer, command and milestone, without taking part.
 
@@ -334,7 +285,7 @@ def audit_command(invocation: Invocation, **options: Any) -> ExitCode:
 @click.argument("workflow_id", required=False)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Most runs to list.")
 @click.option("--all", "all_steps", is_flag=True, help="Show every step of the run.")
-@_common
+@common
 def status_command(invocation: Invocation, **options: Any) -> ExitCode:
     """List the runs; with a WORKFLOW_ID (or the beginning of one) show its steps, outputs, and the first cause if it
     failed.
@@ -352,10 +303,30 @@ def status_command(invocation: Invocation, **options: Any) -> ExitCode:
     return status(invocation, **options)
 
 
+@afl_stream.command("servers", short_help="List the servers that work on the store.")
+@click.option("--all", "all_servers", is_flag=True, help="Those too that ended more than a day ago.")
+@common
+def servers_command(invocation: Invocation, **options: Any) -> ExitCode:
+    """List the servers that work on the deployment's store: pollers, runners and evaluators, with their state, when
+    they were last seen, their handlers, and how many tasks each has handled or failed.
+
+    One that has not signed off and has missed three heartbeats is shown as stale: its tasks are taken over by others.
+    An agent on Kafka is among them with --registry; of others only the broker knows, as members of their groups.
+
+    \b
+    Examples:
+      afl-stream servers
+      afl-stream servers --json | jq '.[] | select(.stale)'
+    """
+    from afl_stream.commands.servers import servers
+
+    return servers(invocation, **options)
+
+
 @afl_stream.command("continue", short_help="Answer a step by hand.")
 @click.argument("step_id")
 @click.option("--result", "result_text", required=True, metavar="JSON", help="An object; @FILE or - read it.")
-@_common
+@common
 def continue_command(invocation: Invocation, **options: Any) -> ExitCode:
     """Answer the step STEP_ID by hand. The result is checked against the facet's returns first.
 
@@ -373,7 +344,7 @@ def continue_command(invocation: Invocation, **options: Any) -> ExitCode:
 @click.argument("step_id")
 @click.option("--message", default="failed by hand", show_default=True, help="What went wrong.")
 @click.option("--type", "error_type", default="Failed", show_default=True, help="The error's class, by name.")
-@_common
+@common
 def fail_command(invocation: Invocation, **options: Any) -> ExitCode:
     """Fail the step STEP_ID by hand.
 
@@ -386,24 +357,13 @@ def fail_command(invocation: Invocation, **options: Any) -> ExitCode:
     return fail_step(invocation, **options)
 
 
-@afl_stream.command("cancel", short_help="End a run.")
-@click.argument("workflow_id")
-@click.option("--reason", default="", help="Why, for those who read it later.")
-@_common
-def cancel_command(invocation: Invocation, **options: Any) -> ExitCode:
-    """Ask for the run WORKFLOW_ID to be ended. Answers that come later have no effect.
-
-    \b
-    Examples:
-      afl-stream cancel order-17 --reason "ordered twice"
-    """
-    from afl_stream.commands.answers import cancel
-
-    return cancel(invocation, **options)
+for operator_command in OPERATOR_COMMANDS:
+    afl_stream.add_command(operator_command)
+afl_stream.add_command(store_group)
 
 
 @afl_stream.command("config", short_help="Show the settings.")
-@_common
+@common
 def config_command(invocation: Invocation) -> ExitCode:
     """Show the settings as a command would use them. Secrets are masked.
 
@@ -431,18 +391,5 @@ def main(args: Sequence[str] | None = None) -> int:
         click.echo("Aborted", err=True)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        return _end_without_reader()
+        return end_without_reader()
     return int(result) if isinstance(result, int) else ExitCode.OK
-
-
-def _end_without_reader() -> ExitCode:
-    """Whoever read the output has had enough. Nothing is left to flush, or Python would complain at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return ExitCode.INTERRUPTED
-
-
-def _find_modules_here() -> None:
-    """Let `--handlers shop.handlers` mean the module of the current directory, as `python -m` would."""
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)

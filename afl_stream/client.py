@@ -13,11 +13,16 @@ from afl_stream.config import StreamConfig
 from afl_stream.definitions import Definitions, deploy
 from afl_stream.errors import StreamError, TopicMissing, Unreadable
 from afl_stream.headers import headers_for
+from afl_stream.message_shapes import check_ids
 from afl_stream.messages import (
     CancelWorkflow,
     FailureReason,
     Lifecycle,
     Message,
+    RerunStep,
+    ResetWorkflow,
+    RetryStep,
+    RunAgain,
     StartWorkflow,
     StepContinue,
     StepFailed,
@@ -133,7 +138,7 @@ class Client:
         existing = self._transport.admin().topic_names()
         for facet in program.event_facets():
             topic = self.topology.facet(facet.qualified_name)
-            if topic not in existing:
+            if topic not in existing and self.topology.carries(facet.qualified_name):
                 raise TopicMissing(topic, f"event facet {facet.qualified_name}")
         deploy(program, self._producer, self._codec, self.topology.definitions(), timeout_s=self._timeout_s)
 
@@ -171,6 +176,33 @@ class Client:
         """Ask for a workflow to be ended."""
         check_workflow_id(workflow_id)
         self._send(self.topology.commands(), workflow_id, CancelWorkflow(workflow_id=workflow_id, reason=reason))
+
+    def retry(
+        self, workflow_id: str, step_id: str | None = None, *, reason: str = "", command_id: str | None = None
+    ) -> str:
+        """Ask for what has failed to be done again: a step, or all that failed of the workflow. Returns the command's
+        id, drawn here unless it is given: the same one again does nothing."""
+        command_id = command_id or _drawn_id()
+        command = RetryStep(workflow_id=workflow_id, step_id=step_id, reason=reason, command_id=command_id)
+        return self._run_again(command, command_id)
+
+    def rerun(self, step_id: str, *, reason: str = "", command_id: str | None = None) -> str:
+        """Ask for a step to be run again, with all that depends on it. Returns the command's id, as `retry`."""
+        command_id = command_id or _drawn_id()
+        workflow_id = workflow_of(step_id)
+        command = RerunStep(workflow_id=workflow_id, step_id=step_id, reason=reason, command_id=command_id)
+        return self._run_again(command, command_id)
+
+    def reset(self, workflow_id: str, *, reason: str = "", command_id: str | None = None) -> str:
+        """Ask for a workflow to be run again from its start. Returns the command's id, as `retry`."""
+        command_id = command_id or _drawn_id()
+        command = ResetWorkflow(workflow_id=workflow_id, reason=reason, command_id=command_id)
+        return self._run_again(command, command_id)
+
+    def _run_again(self, command: RunAgain, command_id: str) -> str:
+        check_ids(command)
+        self._send(self.topology.commands(), command.workflow_id, command)
+        return command_id
 
     def require_topics(self) -> None:
         """Raise TopicMissing when answers or commands would have nowhere to go."""
@@ -272,6 +304,10 @@ class Milestones:
 
     def close(self) -> None:
         self._consumer.close()
+
+
+def _drawn_id() -> str:
+    return str(workflow_id_v7(time.time_ns() // 1_000_000))
 
 
 def _event_facets(programs: Iterable[CompiledProgram]) -> list[str]:

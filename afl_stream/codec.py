@@ -21,19 +21,18 @@ from afl_stream.limits import (
     WORKFLOW_VERSION,
 )
 from afl_stream.message_reader import BodyReader, compile_body_reader
-from afl_stream.message_shapes import refuse_newer, shape_of
+from afl_stream.message_shapes import shape_of
 from afl_stream.message_writer import BodyWriter, compile_body_writer, compile_event_writer
 from afl_stream.messages import Event, Message
 from afl_stream.payload_schema import event_schema_text
 from afl_stream.schema_source import SchemaLog, SchemaSource, SchemasTopicSource
+from afl_stream.versions import CURRENT, HEADERS, check_version
 
-#: Header that carries the step schema version of any record; a higher major number pauses the reader.
-VERSION_HEADER: Final = "afl_step_schema_version"
 CONTENT_TYPE_HEADER: Final = "content-type"
 _JSON_CONTENT: Final = b"application/json"
-_TELLING_HEADERS: Final = frozenset({VERSION_HEADER, CONTENT_TYPE_HEADER})
-#: What says nothing new in either of them: nearly every record has just these.
-_USUAL_CONTENTS: Final = frozenset({STEP_SCHEMA_VERSION.encode(), b"application/avro"})
+_TELLING_HEADERS: Final = frozenset({*HEADERS, CONTENT_TYPE_HEADER})
+#: What says nothing new in any of them: nearly every record has just these.
+_USUAL_CONTENTS: Final = frozenset({*(version.encode() for version in CURRENT), b"application/avro"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,10 +171,10 @@ class Codec:
         declared_json = False
         for name, content in headers:
             if name in _TELLING_HEADERS and content is not None and content not in _USUAL_CONTENTS:
-                if name == VERSION_HEADER:
-                    refuse_newer(content.decode("utf-8", "replace"))
-                else:
+                if name == CONTENT_TYPE_HEADER:
                     declared_json = content.partition(b";")[0].strip().lower() == _JSON_CONTENT
+                else:
+                    check_version(HEADERS[name], content.decode("utf-8", "replace"))
         if json_allowed and (declared_json or looks_like_json(value)):
             return decode_json(value)
         for index, wire in enumerate(self._wires):

@@ -16,16 +16,19 @@ from afl_stream.config_sections import (
     TRANSPORTS,
     AgentSettings,
     AnswerSettings,
+    DispatchSettings,
     EmbeddedSettings,
     EvaluatorSettings,
     KafkaSettings,
     ScriptSettings,
     StoreSettings,
+    TelemetrySettings,
     TopicSettings,
     choice,
     number,
     text,
 )
+from afl_stream.durations import EXAMPLES, duration_ms
 from afl_stream.errors import ConfigError
 from afl_stream.kafka_passthrough import (
     KINDS,
@@ -46,12 +49,14 @@ __all__ = [
     "MASK",
     "AgentSettings",
     "AnswerSettings",
+    "DispatchSettings",
     "EmbeddedSettings",
     "EvaluatorSettings",
     "KafkaSettings",
     "ScriptSettings",
     "StoreSettings",
     "StreamConfig",
+    "TelemetrySettings",
     "TopicSettings",
     "load_config",
 ]
@@ -83,10 +88,12 @@ class StreamConfig:
     embedded: EmbeddedSettings = field(default_factory=EmbeddedSettings)
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
+    dispatch: DispatchSettings = field(default_factory=DispatchSettings)
     evaluator: EvaluatorSettings = field(default_factory=EvaluatorSettings)
     scripts: ScriptSettings = field(default_factory=ScriptSettings)
     agent: AgentSettings = field(default_factory=AgentSettings)
     answers: AnswerSettings = field(default_factory=AnswerSettings)
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 
     def __post_init__(self) -> None:
         """Refuse values that cannot work, wherever they came from."""
@@ -337,12 +344,16 @@ def _check(config: StreamConfig, source: str) -> None:
             source, "topics.facet_template", config.topics.facet_template, "a topic name with {facet}, maybe {prefix}"
         )
     _check_store(config.store, source)
+    _check_dispatch(config.dispatch, source)
     _check_template(source, "evaluator.group", config.evaluator.group, {"prefix"})
     _check_template(source, "agent.group", config.agent.group, {"prefix", "facet"})
     _check_kafka(config, source)
 
 
 def _check_store(store: StoreSettings, source: str) -> None:
+    for key, found in (("retention", store.retention), ("tombstone_retention", store.tombstone_retention)):
+        if found is not None and duration_ms(found) is None:
+            raise ConfigError(source, f"store.{key}", found, EXAMPLES)
     if store.url is None:
         return
     shown_url = _without_person(store.url)
@@ -350,6 +361,14 @@ def _check_store(store: StoreSettings, source: str) -> None:
         raise ConfigError(source, "store.url", shown_url, "the url of a MongoDB: mongodb://host/database")
     if store.path is not None:
         raise ConfigError(source, "store.url", shown_url, f"either this or store.path ({store.path}), not both")
+
+
+def _check_dispatch(dispatch: DispatchSettings, source: str) -> None:
+    idle = "topic_facets" if dispatch.default == "topic" else "task_facets"
+    found = getattr(dispatch, idle)
+    if found:
+        wanted = f"no such setting while dispatch.default is {dispatch.default}: those are dispatched so anyway"
+        raise ConfigError(source, f"dispatch.{idle}", found, wanted)
 
 
 def _check_kafka(config: StreamConfig, source: str) -> None:

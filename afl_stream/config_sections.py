@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from afl_stream import limits
+from afl_stream.durations import duration_ms
 from afl_stream.kafka_passthrough import KINDS, LibrdkafkaSettings
 
 TRANSPORTS: Final = ("auto", "embedded", "kafka")
 GROUP_PROTOCOLS: Final = ("classic", "consumer")
 LOST_RECORDS: Final = ("stop", "continue")
+DISPATCH_MODES: Final = ("topic", "task")
+TELEMETRY_SINKS: Final = ("off", "logging", "opentelemetry")
 
 
 def number(default: int, minimum: int, meaning: str) -> Any:
@@ -106,10 +110,56 @@ class StoreSettings:
     url: str | None = address(
         None, 'MongoDB database in place of the file: `mongodb://host/database`; or `store = "mongodb://..."`'
     )
+    retention: str | None = text(
+        None, "how long finished runs are kept: `30d`, `12h`; none: until `afl-stream store purge` takes them away"
+    )
+    tombstone_retention: str | None = text(
+        "365d", "how long it is known of a purged run that it was: its id is not used again, late answers are late"
+    )
 
     def __post_init__(self) -> None:
         """Take an empty url, as an unset variable leaves it, for none."""
         object.__setattr__(self, "url", self.url or None)
+
+    @property
+    def retention_ms(self) -> int | None:
+        """How long finished runs are kept, in milliseconds; None: for ever."""
+        return None if self.retention is None else duration_ms(self.retention)
+
+    @property
+    def tombstone_retention_ms(self) -> int | None:
+        """How long their tombstones are."""
+        return None if self.tombstone_retention is None else duration_ms(self.tombstone_retention)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchSettings:
+    """How events leave the engine: one way for each facet, the same for all evaluators of a deployment."""
+
+    default: str = choice(
+        "topic", DISPATCH_MODES, "`topic`: an event is a record for agents; `task`: a task in the store for pollers"
+    )
+    task_facets: str | None = text(
+        None, "facets whose events are tasks all the same: names or patterns (`desk.*`), separated by commas"
+    )
+    topic_facets: str | None = text(None, "where tasks are the default, facets whose events go to topics")
+    task_list: str = text("default", "task list of the tasks")
+
+    @property
+    def exceptions(self) -> tuple[str, ...]:
+        """Names and patterns of the facets that are not dispatched as by default."""
+        listed = (self.task_facets if self.default == "topic" else self.topic_facets) or ""
+        return tuple(name.strip() for name in listed.split(",") if name.strip())
+
+    def is_topic(self, facet: str) -> bool:
+        """Whether this facet's events are records on a topic."""
+        is_exception = any(fnmatchcase(facet, pattern) for pattern in self.exceptions)
+        return (self.default == "topic") is not is_exception
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether any event may be a task."""
+        return self.default == "task" or bool(self.exceptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +168,20 @@ class EvaluatorSettings:
 
     group: str = text("{prefix}evaluator", "group id of the evaluators")
     batch_records: int = number(500, 1, "most records of one transaction")
+    batch_ms: int = number(
+        100, 1, "time of one transaction, above which the next has fewer records: others wait for it"
+    )
     parked_answer_expiry_ms: int = number(86_400_000, 1, "how long an early or unknown answer is parked")
     lane_sweep_after_ms: int = number(10_000, 1, "age at which outbox rows of lanes without an owner are swept")
     workflow_budget_steps: int = number(5_000, 1, "steps of one workflow in one batch before it yields its turn")
-    workflow_budget_ms: int = number(200, 1, "time of one workflow in one batch before it yields its turn")
-    max_unanswered_events: int = number(10_000, 1, "unanswered events of one workflow")
+    workflow_budget_ms: int = number(100, 1, "time of one workflow in one batch before it yields its turn")
+    max_unanswered_events: int = number(1_000, 1, "unanswered events of one workflow")
+    max_workflow_steps: int = number(
+        limits.MAX_WORKFLOW_STEPS, 1, "steps of one workflow; a run that makes more ends with StepLimitReached"
+    )
+    max_payload_bytes: int = number(
+        limits.MAX_PAYLOAD_BYTES, 1_000, "an event's payload or an answer's result, as JSON; more fails the step"
+    )
     hot_steps: int = number(200_000, 0, "steps of hot workflows kept in memory")
     allow_scripts: bool = flag(False, "whether scripts of programs are run; else what has one is not started")
     lost_records: str = choice(
@@ -169,4 +228,21 @@ class AnswerSettings:
     token_key_id: str = text("1", "name of the key, for rotation")
     older_secrets: str | None = text(
         None, "earlier keys whose answers are still taken: ID=SECRET, separated by commas", secret=True
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetrySettings:
+    """Where an evaluator tells what its runs do, step by step."""
+
+    sink: str = choice(
+        "off",
+        TELEMETRY_SINKS,
+        "`off`; `logging`: lines of JSON; or `opentelemetry`: traces and metrics, with the extra `otel`",
+    )
+    file: str | None = text(None, "with `logging`, the file that lines are appended to; by default standard error")
+    values: bool = flag(False, "with `logging`, whether the outputs of runs are logged")
+    endpoint: str | None = address(
+        None,
+        "with `opentelemetry`, the collector: `http://localhost:4318`; by default as OpenTelemetry's variables say",
     )

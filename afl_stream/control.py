@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from afl.runtime.errors import PositionLost, WorkflowConflict
 from afl.runtime.persistence import Batch
+from afl_stream.batch_size import BatchSize
 from afl_stream.deployment import Deployment
 from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError
 from afl_stream.outbox import OutboxPublisher, Probe, control_lane, no_probe
 from afl_stream.outcomes import Outcome
 from afl_stream.positions import Positions
+from afl_stream.running_again import BatchOfItsOwn
 from afl_stream.script_turns import EndedScript, ScriptTurns
 from afl_stream.sweeps import Sweeps
 from afl_stream.transport import (
@@ -109,10 +112,13 @@ class ControlLoop:
         #: Partitions that wait for an upgrade: from which offset on, and why.
         self._paused: dict[TopicPartition, tuple[int, str]] = {}
         self._runnable: deque[str] = deque()
+        settings = deployment.config.evaluator
+        self._batch_size = BatchSize(settings.batch_records, settings.batch_ms / 1000)
         #: Records read, and not applied yet: a schema that cannot be looked up right now is waited for.
         self._unapplied: list[Record] = []
         self._scripts = ScriptTurns(deployment.scripts, deployment.config.scripts.workers, probe)
-        self._sweeps = Sweeps(deployment, self._publisher, self._runnable, lambda unit: self._commit(unit, []))
+        commit_unit = lambda unit: self._commit(unit, [])  # noqa: E731
+        self._sweeps = Sweeps(deployment, self._publisher, self._runnable, commit_unit, probe)
         self._outcomes: Counter[Outcome] = Counter()
         self._doubled: set[tuple[str, str, str]] = set()
         self._batches = self._conflicts = self._positions_lost = self._published = 0
@@ -195,7 +201,11 @@ class ControlLoop:
             records = self._read(0.0 if self._runnable or ended else self._scripts.patience_s(timeout_s))
             turns = [Turn(self._runnable.popleft()) for _ in range(min(len(self._runnable), _MOST_TURNS))]
             if records or turns or ended:
+                started_s = time.monotonic()
                 self._process(records, [*turns, *(Turn(script.job.workflow_id, script) for script in ended)])
+                # Turns have a budget of their own, and take what they take however few records there are.
+                if not turns:
+                    self._batch_size.took(len(records), time.monotonic() - started_s)
             elif self._publisher.has_published:
                 self._commit_published()
         except PositionLost as error:
@@ -212,7 +222,7 @@ class ControlLoop:
             self._stay_in_group()
             records, self._unapplied = self._unapplied, []
             return records
-        records = self._consume(self._d.config.evaluator.batch_records, timeout_s)
+        records = self._consume(self._batch_size.records, timeout_s)
         if records:
             self._probe("control.read")
         return records
@@ -251,7 +261,7 @@ class ControlLoop:
                 try:
                     self._attempt(records, turns)
                     return
-                except NotStorable:
+                except (BatchOfItsOwn, NotStorable):
                     break
                 except WorkflowConflict as error:
                     self._conflicts += 1

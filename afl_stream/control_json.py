@@ -10,8 +10,9 @@ from typing import Any, Final
 from afl_stream.afl_values import Refused, check_json
 from afl_stream.errors import Reason, Unreadable
 from afl_stream.limits import LONG_MAX, LONG_MIN
-from afl_stream.message_shapes import build_message, refuse_newer, shape_of
+from afl_stream.message_shapes import build_message, shape_of
 from afl_stream.messages import FailureReason, Message
+from afl_stream.versions import SUPPORTED, check_version
 
 #: Which entry makes a record without "type" what it is; the first that is there decides.
 _TELLING_ENTRIES: Final = (
@@ -27,6 +28,9 @@ _JSON_TYPES: Final = (
     "StepUpdate",
     "StartWorkflow",
     "CancelWorkflow",
+    "RetryStep",
+    "RerunStep",
+    "ResetWorkflow",
     "ExternalEvent",
 )
 
@@ -48,9 +52,9 @@ def decode_json(value: bytes) -> Message:
         raise Unreadable(Reason.BAD_JSON, str(error)) from error
     if not isinstance(entries, dict):
         raise Unreadable(Reason.BAD_JSON, "a record is a JSON object")
-    version = entries.get("step_schema_version")
-    if isinstance(version, str):
-        refuse_newer(version)
+    for component in SUPPORTED:
+        if isinstance(version := entries.get(component), str):
+            check_version(component, version)
     return build_message(shape_of(_type_of(entries)), entries)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from afl.compiled import CompiledProgram, ProgramError, near_names
+from afl.compiled import CompiledProgram, ProgramError, ProgramVersionError, near_names
 from afl_stream.codec import Codec
 from afl_stream.errors import NewerFormat, StreamError, Unreadable
 from afl_stream.headers import headers_for
@@ -38,6 +38,8 @@ class Definitions:
         self._packed: dict[str, ProgramDefinition] = {}
         self._names: dict[str, str] = {}
         self._programs: OrderedDict[str, CompiledProgram] = OrderedDict()
+        #: What a newer release has deployed, by the record's key: a fingerprint, or `name:` and a workflow's name.
+        self._newer: dict[str, NewerFormat] = {}
 
     def workflows(self) -> dict[str, str]:
         """Every deployed workflow's qualified name and the fingerprint of its current program."""
@@ -47,28 +49,32 @@ class Definitions:
     def find(self, workflow: str, fingerprint: str | None = None) -> tuple[CompiledProgram, str]:
         """The program that a workflow's name means now (or the one named), and the workflow's qualified name.
 
-        Raises UnknownProgram, after reading the topic to an end taken now, and SchemaUnavailable when that cannot be
-        read.
+        Raises UnknownProgram, after reading the topic to an end taken now, SchemaUnavailable when that cannot be
+        read, and NewerFormat for what a newer release has deployed.
         """
         # Names point to another program with each deployment, so they are read anew each time.
         if fingerprint is None or fingerprint not in self._packed:
             self.refresh()
         if fingerprint is not None:
-            if fingerprint not in self._packed:
-                raise UnknownProgram(f"program {fingerprint}")
             return self._program(fingerprint), workflow
         name = self._qualified(workflow)
         return self._program(self._names[name]), name
 
     def refresh(self) -> None:
         """Read the topic to its end as it is now. Raises SchemaUnavailable."""
-        for _, value in self._log.read_to_end():
+        for written_key, value in self._log.read_to_end():
             if value is None:
                 continue
+            key = (written_key or b"").decode("utf-8", "replace")
             try:
                 message: Message = self._codec.decode(value)
-            except (Unreadable, NewerFormat):
+            except Unreadable:
                 continue  # What cannot be read defines nothing; whoever asks for it is told that it is unknown.
+            except NewerFormat as error:
+                # It defines something, only not for this release.
+                self._newer[key] = error
+                continue
+            self._newer.pop(key, None)
             if isinstance(message, ProgramDefinition):
                 self._packed[message.fingerprint] = message
             elif isinstance(message, ProgramPointer):
@@ -78,6 +84,8 @@ class Definitions:
         self._log.close()
 
     def _qualified(self, workflow: str) -> str:
+        if (newer := self._newer.get(name_key(workflow))) is not None:
+            raise newer
         if workflow in self._names:
             return workflow
         short = [name for name in self._names if name.rsplit(".", 1)[-1] == workflow]
@@ -90,9 +98,13 @@ class Definitions:
         if program is None:
             packed = self._packed.get(fingerprint)
             if packed is None:
-                raise UnknownProgram(f"program {fingerprint}")
+                raise self._newer.get(fingerprint) or UnknownProgram(f"program {fingerprint}")
             try:
                 program = CompiledProgram.from_text(packed.program_json())
+            except ProgramVersionError as error:
+                if error.is_newer:
+                    raise NewerFormat(f"schemaVersion {error.found}", error.supported) from error
+                raise UnknownProgram(f"program {fingerprint} ({error})") from error
             except (ProgramError, Unreadable) as error:
                 raise UnknownProgram(f"program {fingerprint} ({error})") from error
             self._programs[fingerprint] = program

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from afl.runtime.clock import Clock
 from afl.runtime.persistence import EngineStore
 from afl.runtime.scripting import ScriptRunner
-from afl.runtime.telemetry import Telemetry
 from afl.runtime.workflows import Workflows
 from afl_stream.answer_tokens import AnswerTokens
 from afl_stream.codec import Codec
@@ -34,7 +33,5 @@ class Deployment:
     clock: Clock
     #: The topics among these that do not exist. Starting a workflow whose facet has no topic is refused.
     missing_topics: Callable[[frozenset[str]], list[str]]
-    #: Sees iterations and transitions, where it is on.
-    telemetry: Telemetry | None = None
     #: Runs the scripts of workflows; None where scripts are not allowed.
     scripts: ScriptRunner | None = None

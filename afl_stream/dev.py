@@ -72,6 +72,8 @@ class LocalDeployment:
         self._threads: list[tuple[threading.Thread, Callable[[], None]]] = []
         self._started_s = time.monotonic()
         self._has_work_left = False
+        #: By program: whether all of its events are answered here.
+        self._answered: dict[str, bool] = {}
         config.data_dir.mkdir(parents=True, exist_ok=True)
         self._audit: Audit | None = None
         self._milestones: Milestones | None = None
@@ -131,7 +133,7 @@ class LocalDeployment:
         """
         if workflow_id is not None:
             program, name = self.client.definitions.find(workflow)
-            check_same_start(self.store.load_workflow(workflow_id), name, program.fingerprint, inputs)
+            check_same_start(self.store, workflow_id, name, program.fingerprint, inputs)
         return self.client.start(workflow, inputs, workflow_id=workflow_id)
 
     def wait(
@@ -169,11 +171,20 @@ class LocalDeployment:
             return None
         if row.status in ENDED_STATUSES:
             return Ending(workflow_id=workflow_id, row=row)
-        if is_quiet and not row.runnable:
+        if is_quiet and not row.runnable and not self._answers_all_of(row.program):
             waiting = waiting_steps(self.store, workflow_id)
             if waiting and not any(self.handles(step.facet) for step in waiting):
                 return Ending(workflow_id=workflow_id, row=row, waiting=waiting)
         return None
+
+    def _answers_all_of(self, fingerprint: str) -> bool:
+        """Whether an agent of this process answers every event of a stored program: nothing waits for others then."""
+        if fingerprint not in self._answered:
+            text = self.store.load_program(fingerprint)
+            facets = CompiledProgram.from_text(text).event_facets() if text is not None else None
+            is_all = facets is not None and all(self.handles(facet.qualified_name) for facet in facets)
+            self._answered[fingerprint] = is_all
+        return self._answered[fingerprint]
 
     def handles(self, facet: str) -> bool:
         """Say whether an agent of this process answers a facet's events."""

@@ -329,7 +329,9 @@ class EmbeddedConsumer:
           2. let others of the group see the offsets,
           3. with `wait`, write them to the file.
 
-        A crash before 3 leaves the older offsets after a restart: the records come again. Raises BrokerUnavailable.
+        A crash before 3 leaves the older offsets after a restart: the records come again. Nothing is committed for a
+        topic that is not there: one that is made anew begins with another record. Raises BrokerUnavailable, and with
+        `wait` UnknownTopic, when the others are committed.
         """
         self._probe("commit.before")
         with self._broker.lock:
@@ -337,6 +339,8 @@ class EmbeddedConsumer:
             if self.group is None:
                 raise TransportError("a consumer without a group cannot commit")
             group = self._broker.group(self.group)
+            missing = sorted({where.topic for where in offsets if not self._broker.has_topic(where.topic)})
+            offsets = {where: at for where, at in offsets.items() if where.topic not in missing}
             if self.member is None:
                 lost = list(offsets) if group.members else []
             else:
@@ -348,6 +352,8 @@ class EmbeddedConsumer:
             self._broker.queue.write()
             self._broker.queue.check_committed(self.group, offsets)
         self._probe("commit.after")
+        if missing and wait:
+            raise UnknownTopic(missing[0])
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         with self._broker.lock:

@@ -199,7 +199,9 @@ class LogFile:
         if application != APPLICATION_ID:
             raise FileUnusable(self.path, "it is a SQLite file of something else")
         if version > FILE_FORMAT:
-            raise FileUnusable(self.path, f"its format is {version}; this release reads up to {FILE_FORMAT}")
+            raise FileUnusable(
+                self.path, f"its format is {version}; this release reads up to {FILE_FORMAT}: upgrade it"
+            )
         return False
 
     def _create(self, cluster_id: str) -> None:

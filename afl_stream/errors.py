@@ -94,6 +94,7 @@ class Reason(StrEnum):
     TOO_DEEP = "too_deep"
     BAD_SCHEMA = "bad_schema"
     BAD_PROGRAM = "bad_program"
+    TOO_OLD = "too_old"
 
 
 class Unreadable(StreamError):
@@ -106,10 +107,11 @@ class Unreadable(StreamError):
 
 
 class NewerFormat(StreamError):
-    """A record was written by a newer release: pause its partition and upgrade; it is never dead-lettered."""
+    """A record, or what it speaks of in the store, was written by a release that this one does not read: pause its
+    partition; it is never dead-lettered. `remedy` says what to do: nearly always, to upgrade."""
 
-    def __init__(self, found: str, supported: str) -> None:
-        super().__init__(f"the record has format {found}, this release reads up to {supported}: upgrade this process")
+    def __init__(self, found: str, supported: str, remedy: str = "upgrade this process") -> None:
+        super().__init__(f"found format {found}, this release reads up to {supported}: {remedy}")
         self.found = found
         self.supported = supported
 
@@ -221,6 +223,15 @@ class NothingToCancel(StreamError):
 
     def __init__(self, workflow_id: str) -> None:
         super().__init__(f"there is no workflow {workflow_id} to cancel")
+        self.workflow_id = workflow_id
+
+
+class NothingToRunAgain(StreamError):
+    """The workflow that is to run again was never started, or is purged."""
+
+    def __init__(self, workflow_id: str, *, is_purged: bool) -> None:
+        why = ": it has ended and was purged" if is_purged else ""
+        super().__init__(f"there is no workflow {workflow_id} to run again{why}")
         self.workflow_id = workflow_id
 
 

@@ -9,7 +9,7 @@ class ExitCode(IntEnum):
     """How a command ended. Scripts rely on the numbers: never change one."""
 
     OK = 0
-    #: The workflow failed or was cancelled, or events are left that nobody here answers.
+    #: The workflow failed or was cancelled, events are left that nobody here answers, or a check found something.
     WORK_LEFT = 1
     #: The command line, a file, an input or a setting is wrong. Nothing was produced.
     BAD_INPUT = 2
@@ -26,7 +26,7 @@ class ExitCode(IntEnum):
 #: The table of `--help`: one line for each code.
 MEANINGS = {
     ExitCode.OK: "done",
-    ExitCode.WORK_LEFT: "the workflow failed or was cancelled, or work is left that nobody here does",
+    ExitCode.WORK_LEFT: "a failed or cancelled workflow, work left that nobody here does, or findings of a check",
     ExitCode.BAD_INPUT: "wrong usage, file, input or setting; nothing was produced",
     ExitCode.UNAVAILABLE: "not found, not reachable, damaged, or in use by another process",
     ExitCode.TIMEOUT: "not finished in time; it may still finish",

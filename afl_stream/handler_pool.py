@@ -12,8 +12,8 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Final
 
+from afl_handlers.calling import Handler
 from afl_stream.agent_handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut
-from afl_stream.handler_modules import Handler
 
 #: A lot that has begun this long ago has met a slow call, and its others go where there is room.
 _OVERDUE_S: Final = 0.05
@@ -116,7 +116,13 @@ class HandlerPool:
 
     def on_free(self, listener: Callable[[], None]) -> None:
         """Call the listener whenever a slot becomes free, on whichever thread frees it."""
-        self._listeners.append(listener)
+        with self._lock:
+            self._listeners = [*self._listeners, listener]
+
+    def not_on_free(self, listener: Callable[[], None]) -> None:
+        """Call the listener no more."""
+        with self._lock:
+            self._listeners = [other for other in self._listeners if other != listener]
 
     @property
     def in_use(self) -> int:
@@ -257,7 +263,9 @@ class HandlerPool:
         try:
             value = call.handler(*call.arguments)
             if inspect.isawaitable(value):
-                value = asyncio.run_coroutine_threadsafe(_awaited(value), self._event_loop()).result()
+                future = asyncio.run_coroutine_threadsafe(_awaited(value), self._event_loop())
+                call.cancel = future.cancel
+                value = future.result()
             return Returned(value)
         except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - the handler's, not ours
             return Raised(error)

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from afl_stream.codec import CONTENT_TYPE_HEADER, VERSION_HEADER
+from afl_stream.codec import CONTENT_TYPE_HEADER
 from afl_stream.errors import IdRefused, Reason, StreamError, Unreadable
-from afl_stream.limits import MAX_ERROR_HEADER_CHARS, RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
+from afl_stream.limits import MAX_ERROR_HEADER_CHARS
 from afl_stream.messages import (
     CancelWorkflow,
     Event,
@@ -18,8 +18,12 @@ from afl_stream.messages import (
     Message,
     ProgramDefinition,
     ProgramPointer,
+    RerunStep,
+    ResetWorkflow,
+    RetryStep,
     StartWorkflow,
 )
+from afl_stream.versions import HEADERS, SUPPORTED
 
 Headers: TypeAlias = tuple[tuple[str, bytes], ...]
 
@@ -28,7 +32,8 @@ AVRO_CONTENT: Final = b"application/avro"
 JSON_CONTENT: Final = b"application/json"
 ATTEMPT_HEADER: Final = "afl_attempt"
 #: W3C trace context travels from an event to its answer unchanged.
-TRACE_HEADERS: Final = ("traceparent", "tracestate")
+TRACE_PARENT: Final = "traceparent"
+TRACE_HEADERS: Final = (TRACE_PARENT, "tracestate")
 DLQ_PREFIX: Final = "afl_dlq_"
 
 
@@ -58,9 +63,7 @@ def headers_for(
         headers.append((ATTEMPT_HEADER, str(attempt).encode()))
     headers.append((CONTENT_TYPE_HEADER, content))
     headers += [
-        ("afl_workflow_version", str(getattr(message, "workflow_version", WORKFLOW_VERSION)).encode()),
-        (VERSION_HEADER, str(getattr(message, "step_schema_version", STEP_SCHEMA_VERSION)).encode()),
-        ("afl_runtime_version", str(getattr(message, "runtime_version", RUNTIME_VERSION)).encode()),
+        (name, str(getattr(message, component, SUPPORTED[component])).encode()) for name, component in HEADERS.items()
     ]
     return (*headers, *trace_context(caused_by))
 
@@ -74,9 +77,7 @@ class _RecurringHeaders:
         self._type_and_source = (("ce_type", ce_type.encode()), ("ce_source", source.encode()))
         self._content_and_versions = (
             (CONTENT_TYPE_HEADER, AVRO_CONTENT),
-            ("afl_workflow_version", WORKFLOW_VERSION.encode()),
-            (VERSION_HEADER, STEP_SCHEMA_VERSION.encode()),
-            ("afl_runtime_version", RUNTIME_VERSION.encode()),
+            *((name, SUPPORTED[component].encode()) for name, component in HEADERS.items()),
         )
 
     def _of(self, ce_id: bytes, subject: bytes, attempt: int, at_ms: int) -> Headers:
@@ -140,6 +141,10 @@ def cloud_event_id(message: Message) -> str:
         return message.fingerprint
     if isinstance(message, ProgramPointer):
         return f"{message.workflow}:{message.fingerprint}"
+    if isinstance(message, RetryStep | RerunStep | ResetWorkflow):
+        about = None if isinstance(message, ResetWorkflow) else message.step_id
+        told = "" if message.command_id is None else f":{message.command_id}"
+        return f"{about or message.workflow_id}:{type(message).__name__}{told}"
     if isinstance(message, StartWorkflow | CancelWorkflow):
         return f"{message.workflow_id}:{type(message).__name__}"
     answered = message.event_id or (

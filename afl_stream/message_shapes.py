@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from afl_stream.afl_values import Refused, check_entries, check_integer, check_json, check_string, describe_value
 from afl_stream.avro_schema import WriterSchema, branches_of, kind_of, parse_schema_text
-from afl_stream.errors import IdRefused, NewerFormat, Reason, Unreadable
-from afl_stream.limits import STEP_SCHEMA_VERSION
+from afl_stream.errors import IdRefused, Reason, Unreadable
 from afl_stream.messages import (
     CancelWorkflow,
     Event,
@@ -21,6 +20,9 @@ from afl_stream.messages import (
     Message,
     ProgramDefinition,
     ProgramPointer,
+    RerunStep,
+    ResetWorkflow,
+    RetryStep,
     StartWorkflow,
     StepContinue,
     StepFailed,
@@ -29,6 +31,7 @@ from afl_stream.messages import (
     workflow_of,
 )
 from afl_stream.resources import schema_text
+from afl_stream.versions import check_versions
 
 #: Record name to class and shipped schema.
 RECORD_TYPES: Final[Mapping[str, tuple[type[Message], str]]] = {
@@ -38,6 +41,9 @@ RECORD_TYPES: Final[Mapping[str, tuple[type[Message], str]]] = {
     "StepUpdate": (StepUpdate, "step_update"),
     "StartWorkflow": (StartWorkflow, "start_workflow"),
     "CancelWorkflow": (CancelWorkflow, "cancel_workflow"),
+    "RetryStep": (RetryStep, "retry_step"),
+    "RerunStep": (RerunStep, "rerun_step"),
+    "ResetWorkflow": (ResetWorkflow, "reset_workflow"),
     "ExternalEvent": (ExternalEvent, "external_event"),
     "Lifecycle": (Lifecycle, "lifecycle"),
     "ProgramDefinition": (ProgramDefinition, "program_definition"),
@@ -46,8 +52,9 @@ RECORD_TYPES: Final[Mapping[str, tuple[type[Message], str]]] = {
 
 # Tuples made once: `A | B` in an isinstance makes a new object for each record.
 _ANSWERS: Final = (StepContinue, StepFailed, StepUpdate)
-_OF_WORKFLOWS: Final = (StartWorkflow, CancelWorkflow, ExternalEvent)
-_SUPPORTED_MAJOR: Final = int(STEP_SCHEMA_VERSION.partition(".")[0])
+_OF_STEPS: Final = (RetryStep, RerunStep)
+_OF_WORKFLOWS: Final = (StartWorkflow, CancelWorkflow, ResetWorkflow, ExternalEvent)
+_TELL_VERSIONS: Final = (Event, ProgramDefinition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,33 +121,24 @@ def build_message(shape: MessageShape, entries: Mapping[str, object]) -> Message
 
 
 def check_ids(message: Message) -> Message:
-    """Return the record unchanged; raise Unreadable (BAD_ID) or NewerFormat when it cannot be acted on."""
+    """Return the record unchanged; raise Unreadable (BAD_ID, TOO_OLD) or NewerFormat when it cannot be acted on."""
     try:
-        if isinstance(message, Event):
-            refuse_newer(message.step_schema_version)
+        if isinstance(message, _TELL_VERSIONS):
+            check_versions((message.workflow_version, message.step_schema_version, message.runtime_version))
         elif isinstance(message, _ANSWERS):
             workflow_id = workflow_of(message.step_id)
             if message.workflow_id is not None and message.workflow_id != workflow_id:
                 raise IdRefused("workflow id of this step", message.workflow_id, f"it is {workflow_id}")
         elif isinstance(message, _OF_WORKFLOWS):
             check_workflow_id(message.workflow_id)
-        elif isinstance(message, ProgramDefinition):
-            refuse_newer(message.step_schema_version)
+        elif isinstance(message, _OF_STEPS):
+            check_workflow_id(message.workflow_id)
+            of = message.workflow_id if message.step_id is None else workflow_of(message.step_id)
+            if of != message.workflow_id:
+                raise IdRefused("workflow id of this step", message.workflow_id, f"it is {of}")
     except IdRefused as error:
         raise Unreadable(Reason.BAD_ID, str(error)) from error
     return message
-
-
-def refuse_newer(step_schema_version: str) -> None:
-    """Raise NewerFormat when the major number of a step schema version is above ours."""
-    if step_schema_version == STEP_SCHEMA_VERSION:
-        return
-    major = step_schema_version.partition(".")[0]
-    # int() takes more than digits, and no length is a reason to fail otherwise than as unreadable.
-    if not (major.isascii() and major.isdigit() and len(major) <= 9):
-        raise Unreadable(Reason.WRONG_TYPE, f"step_schema_version {step_schema_version[:40]!r} is no version")
-    if int(major) > _SUPPORTED_MAJOR:
-        raise NewerFormat(step_schema_version, STEP_SCHEMA_VERSION)
 
 
 def _checked(record: str, field: FieldShape, value: object) -> object:

@@ -154,6 +154,44 @@ class CancelWorkflow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetryStep:
+    """An operator's command: do again what has failed, of this step or, without one, of the whole workflow.
+
+    `command_id` tells it from every other: the same one again does nothing. Without one it is carried out as it comes.
+    """
+
+    workflow_id: str
+    step_id: str | None = None
+    reason: str | None = None
+    command_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerunStep:
+    """An operator's command: run this step again, whatever came of it, and all that depends on it.
+
+    `command_id` as in RetryStep.
+    """
+
+    workflow_id: str
+    step_id: str
+    reason: str | None = None
+    command_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetWorkflow:
+    """An operator's command: run this workflow again from its start, with its own inputs and program.
+
+    `command_id` as in RetryStep.
+    """
+
+    workflow_id: str
+    reason: str | None = None
+    command_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalEvent:
     """Something that happened outside and that a workflow may be waiting for, by name."""
 
@@ -221,7 +259,9 @@ class ProgramPointer:
 
 
 Answer: TypeAlias = StepContinue | StepFailed | StepUpdate
-Command: TypeAlias = StartWorkflow | CancelWorkflow
+#: What runs again of a workflow, or all of it.
+RunAgain: TypeAlias = RetryStep | RerunStep | ResetWorkflow
+Command: TypeAlias = StartWorkflow | CancelWorkflow | RunAgain
 Message: TypeAlias = Event | Answer | Command | ExternalEvent | Lifecycle | ProgramDefinition | ProgramPointer
 
 

@@ -24,7 +24,7 @@ from afl_stream.afl_types import TypeScope
 from afl_stream.answer_tokens import AnswerTokens
 from afl_stream.codec import Codec, EventWriter, NewEvent
 from afl_stream.errors import EventTooLarge, ValueRefused
-from afl_stream.headers import EventHeaders, headers_for
+from afl_stream.headers import TRACE_PARENT, EventHeaders, headers_for
 from afl_stream.messages import FailureReason, Lifecycle
 from afl_stream.partitioner import partition_for
 from afl_stream.topics import Topology
@@ -88,7 +88,17 @@ def control_lane(partition: int) -> str:
 class OutboxDispatch:
     """The engine's way out in dispatch mode `topic`: events as encoded records."""
 
-    def __init__(self, codec: Codec, topology: Topology, lanes: Lanes, tokens: AnswerTokens | None = None) -> None:
+    def __init__(
+        self,
+        codec: Codec,
+        topology: Topology,
+        lanes: Lanes,
+        tokens: AnswerTokens | None = None,
+        *,
+        traceparent: Callable[[str, str], str | None] | None = None,
+    ) -> None:
+        """`traceparent` gives an event's trace context, by the ids of its workflow and its own; it must not raise."""
+        self._traceparent = traceparent
         self._codec = codec
         self._topology = topology
         self._lanes = lanes
@@ -109,11 +119,15 @@ class OutboxDispatch:
             facets=plan.facet_names,
         )
         for facet in plan.facets:
-            if facet.is_event and facet not in self._writers:
+            if facet.is_event and facet not in self._writers and self._topology.carries(facet.name):
                 topic = self._topology.facet(facet.name)
                 params = [{"name": n, "type": t} for n, t in facet.param_types.items()]
                 writer = self._codec.event_writer(facet.name, params, scope, topic)
                 self._writers[facet] = (writer, topic, EventHeaders(facet.name, source=SOURCE))
+
+    def serves(self, execution: Execution) -> bool:
+        """Every workflow of the store can be gone on with here."""
+        return True
 
     def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None:
         """Encode the event. Raises ValueRefused and EventTooLarge, which fail the step."""
@@ -135,6 +149,9 @@ class OutboxDispatch:
         lane = execution.lane = self._lanes.lane_of(execution.id)
         key = step.id.encode()
         described = headers.of(event_id=event_id, step_key=key, attempt=step.attempt, created_at_ms=execution.now_ms)
+        if self._traceparent is not None:
+            parent = self._traceparent(execution.id, event_id)
+            described += () if parent is None else ((TRACE_PARENT, parent.encode()),)
         effects.outbox.append(OutboxRecord(lane, topic, key, value, described))
 
     def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:

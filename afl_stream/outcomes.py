@@ -50,6 +50,10 @@ class Case(NamedTuple):
     attempt: int | None
     #: Whether the token, where tokens are on, is the one that the event carried.
     token_is_right: bool = True
+    #: The workflow had ended and was purged: there is no execution any more.
+    is_purged: bool = False
+    #: The step was run again since, as another.
+    is_run_again: bool = False
 
     @property
     def is_answered(self) -> bool:
@@ -79,12 +83,13 @@ class Rule:
 
 #: In this order; the last row takes the rest.
 ANSWER_RULES: tuple[Rule, ...] = (
+    Rule(Outcome.LATE, lambda c: c.is_purged, "the workflow has ended, and was purged since"),
     Rule(Outcome.UNKNOWN, lambda c: c.execution is None, "no workflow of this id is in the store"),
     Rule(Outcome.REFUSED, lambda c: not c.token_is_right, "the answer token is missing or wrong"),
     Rule(Outcome.DUPLICATE, lambda c: c.is_answered, "this attempt has been answered: the first answer won"),
     Rule(
         Outcome.SUPERSEDED,
-        lambda c: c.step is not None and c.attempt is not None and c.attempt < c.step.attempt,
+        lambda c: c.is_run_again or (c.step is not None and c.attempt is not None and c.attempt < c.step.attempt),
         "the step has been asked again since: only the current attempt counts",
     ),
     Rule(

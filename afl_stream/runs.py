@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from afl.runtime.operators import values_equal
-from afl.runtime.persistence import ENDED_STATUSES, Store, WorkflowRow
+from afl.runtime.persistence import ENDED_STATUSES, EngineStore, Store, WorkflowRow
 from afl.runtime.states import EventState, StepState
+from afl.runtime.tombstones import Tombstone
+from afl_stream.answer_identity import has_inputs
 from afl_stream.errors import StreamError
 from afl_stream.messages import FailureReason
 
@@ -20,6 +22,18 @@ class AlreadyStarted(StreamError):
             f"workflow {workflow_id} exists: it runs {name}, with other inputs or another program; choose another id"
         )
         self.workflow_id, self.name = workflow_id, name
+
+
+class AlreadyPurged(StreamError):
+    """A run of this id has ended, and was purged: it is not started anew, and its outputs are gone."""
+
+    def __init__(self, tombstone: Tombstone) -> None:
+        ended = datetime.fromtimestamp(tombstone.ended_at_ms / 1000, UTC)
+        super().__init__(
+            f"workflow {tombstone.workflow_id} has run before: it ended as {tombstone.status} on "
+            f"{ended:%Y-%m-%d %H:%M:%S} UTC, and was purged; choose another id to run {tombstone.name} again"
+        )
+        self.tombstone = tombstone
 
 
 class ServiceEnded(StreamError):
@@ -64,13 +78,20 @@ def waiting_steps(store: Store, workflow_id: str) -> tuple[WaitingStep, ...]:
         return ()
     return tuple(
         WaitingStep(step_id=step.id, facet=step.facet_name, attempt=step.attempt, payload=step.params)
-        for step in store.load_steps(workflow_id)
-        if step.state == StepState.EVENT_TRANSMIT and step.event_state and not EventState.is_terminal(step.event_state)
+        for step in store.load_steps(workflow_id, state=StepState.EVENT_TRANSMIT)
+        if step.event_state and not EventState.is_terminal(step.event_state)
     )
 
 
-def check_same_start(row: WorkflowRow | None, name: str, fingerprint: str, inputs: Mapping[str, object]) -> None:
-    """Raise AlreadyStarted when `row` is a run of another workflow or program than these, or with other inputs."""
-    if row is None or ((row.name, row.program) == (name, fingerprint) and values_equal(dict(row.inputs), dict(inputs))):
+def check_same_start(
+    store: EngineStore, workflow_id: str, name: str, fingerprint: str, inputs: Mapping[str, object]
+) -> None:
+    """Raise AlreadyStarted when the store has a run of this id of another workflow or program, or with other inputs;
+    AlreadyPurged when it had this very one."""
+    run = store.load_workflow(workflow_id) or store.tombstone(workflow_id)
+    if run is None:
         return
-    raise AlreadyStarted(row.id, row.name)
+    if (run.name, run.program) != (name, fingerprint) or not has_inputs(run, inputs):
+        raise AlreadyStarted(workflow_id, run.name)
+    if isinstance(run, Tombstone):
+        raise AlreadyPurged(run)

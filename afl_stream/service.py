@@ -7,9 +7,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.persistence import EngineStore
+from afl.runtime.run_bounds import RunLimits
 from afl.runtime.scripting import ScriptRunner
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.tracing import TelemetryTrace
@@ -21,10 +23,12 @@ from afl_stream.config import MASK, StreamConfig
 from afl_stream.control import ControlLoop, ControlStats
 from afl_stream.definitions import Definitions
 from afl_stream.deployment import Deployment
+from afl_stream.dispatch_modes import DispatchByMode
 from afl_stream.errors import ConfigError, SchemaUnavailable
 from afl_stream.outage import Outage
 from afl_stream.outbox import Lanes, OutboxDispatch, Probe, no_probe
 from afl_stream.script_pool import open_script_pool
+from afl_stream.telemetry_sinks import open_telemetry
 from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
 from afl_stream.transport import BrokerUnavailable, Transport
@@ -70,10 +74,11 @@ class EvaluatorService:
     ) -> None:
         """Check the topics and join the group. `telemetry` sees every transition and iteration, `monotonic_s` tells
         how long an outage lasts. `scripts` runs scripts, where `evaluator.allow_scripts` says so, in place of a pool of
-        this service's own.
+        this service's own. Without `telemetry` there is what the
+        settings of that name say.
 
         Raises TopicMissing, TopicTooSmall or PartitionsDiffer with the command that mends it, WrongCluster when the
-        store belongs to another cluster, and what `open_script_pool` raises.
+        store belongs to another cluster, and what `open_script_pool` and `open_telemetry` raise.
         """
         self._config = config
         self._transport = transport
@@ -85,41 +90,50 @@ class EvaluatorService:
         self._definitions = Definitions(transport, codec, self._topology.definitions())
         lanes = Lanes(config.topics.control_partitions)
         tokens = answer_tokens(config)
-        dispatch = OutboxDispatch(codec, self._topology, lanes, tokens)
+        self._pool: ScriptPool | None = None
+        #: What the settings ask for, unless the caller has one: then that is the caller's to close.
+        self._telemetry = open_telemetry(config.telemetry) if telemetry is None else None
+        watching = telemetry or self._telemetry
+        if watching is not None and not watching.enabled:
+            watching = None
+        traceparent = watching.traceparent if watching is not None else None
+        dispatch = OutboxDispatch(codec, self._topology, lanes, tokens, traceparent=traceparent)
+        by_mode = DispatchByMode(dispatch, config.dispatch)
         workflows = Workflows(
             store,
-            dispatch,
-            trace=TelemetryTrace(telemetry) if telemetry is not None and telemetry.enabled else None,
-            prepare=dispatch.prepare,
+            by_mode,
+            trace=partial(TelemetryTrace, watching) if watching is not None else None,
+            prepare=by_mode.prepare,
             hot_steps=config.evaluator.hot_steps,
             max_open_events=config.evaluator.max_unanswered_events,
             runs_scripts=config.evaluator.allow_scripts,
-        )
-        self._pool: ScriptPool | None = None
-        if not config.evaluator.allow_scripts:
-            scripts = None
-        elif scripts is None:
-            scripts = self._pool = open_script_pool(config.scripts)
-        deployment = Deployment(
-            config=config,
-            store=store,
-            workflows=workflows,
-            dispatch=dispatch,
-            lanes=lanes,
-            codec=codec,
-            topology=self._topology,
-            definitions=self._definitions,
-            tokens=tokens,
-            clock=clock or SystemClock(),
-            missing_topics=self._missing_topics,
-            telemetry=telemetry if telemetry is not None and telemetry.enabled else None,
-            scripts=scripts,
+            run_limits=RunLimits(
+                max_steps=config.evaluator.max_workflow_steps, max_payload_bytes=config.evaluator.max_payload_bytes
+            ),
         )
         self._outage = Outage(config.kafka.outage_timeout_s, monotonic_s)
         try:
+            if not config.evaluator.allow_scripts:
+                scripts = None
+            elif scripts is None:
+                scripts = self._pool = open_script_pool(config.scripts)
+            deployment = Deployment(
+                config=config,
+                store=store,
+                workflows=workflows,
+                dispatch=dispatch,
+                lanes=lanes,
+                codec=codec,
+                topology=self._topology,
+                definitions=self._definitions,
+                tokens=tokens,
+                clock=clock or SystemClock(),
+                missing_topics=self._missing_topics,
+                scripts=scripts,
+            )
             self.loop = ControlLoop(deployment, transport, probe)
         except BaseException:
-            self._close_pool()
+            self._release()
             raise
 
     def run(
@@ -142,7 +156,7 @@ class EvaluatorService:
             try:
                 self.loop.leave()
             finally:
-                self._close_pool()
+                self._release()
             raise
         self.close()
 
@@ -178,11 +192,13 @@ class EvaluatorService:
             self.loop.close()
             self._definitions.close()
         finally:
-            self._close_pool()
+            self._release()
 
-    def _close_pool(self) -> None:
+    def _release(self) -> None:
         if self._pool is not None:
             self._pool.close()
+        if self._telemetry is not None:
+            self._telemetry.close()
 
     def _missing_topics(self, wanted: frozenset[str]) -> list[str]:
         """Those that do not exist; the broker is asked again before one is called missing."""

@@ -1,4 +1,5 @@
-"""What a control loop looks at now and then: parked answers, runs left half done, outbox rows of writers that died."""
+"""What a control loop looks at now and then: parked answers, runs left half done, outbox rows of writers that died, and
+finished runs that are to be purged."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ from collections.abc import Callable, Collection
 from afl.runtime.errors import StoreCorrupt, VersionMismatchError, WorkflowConflict
 from afl.runtime.persistence import ParkedRecord
 from afl_stream.deployment import Deployment
-from afl_stream.outbox import OutboxPublisher
+from afl_stream.outbox import OutboxPublisher, Probe, no_probe
 from afl_stream.partitioner import partition_for
+from afl_stream.retention import Retention
 from afl_stream.unit_of_work import UnitOfWork
 
 _log = logging.getLogger(__name__)
@@ -21,6 +23,8 @@ _INTERVAL_MS = 1_000
 _MOST_PARKED = 10_000
 #: More than any store has: they are filtered by partition only here.
 _MOST_RUNNABLE = 1 << 62
+#: How long after a poller's answer its workflow is gone on with, where events may be tasks.
+_ANSWERED_AFTER_MS = 300
 _LANES_LOCK = "outbox-sweep"
 
 
@@ -33,28 +37,34 @@ class Sweeps:
         publisher: OutboxPublisher,
         runnable: deque[str],
         commit: Callable[[UnitOfWork], None],
+        probe: Probe = no_probe,
     ) -> None:
         """`runnable` is the loop's queue of workflows with more to do; `commit` persists a unit and publishes it."""
         self._d = deployment
         self._publisher = publisher
         self._runnable = runnable
         self._commit = commit
+        self._retention = Retention(deployment, probe)
         #: The revision at which each workflow's parked answers were last judged.
         self._judged: dict[str, int] = {}
-        self._swept_ms = self._orphans_swept_ms = 0
+        self._swept_ms = self._adopted_ms = 0
+        # Where tasks are answered by pollers that is everyday business, and somebody waits for what follows.
+        slow_ms = deployment.config.evaluator.lane_sweep_after_ms
+        self._adopt_after_ms = min(_ANSWERED_AFTER_MS, slow_ms) if deployment.config.dispatch.has_tasks else slow_ms
 
     def run_due(self) -> None:
         """Do what is due."""
         now_ms = self._d.clock.now_ms()
+        if now_ms - self._adopted_ms >= self._adopt_after_ms:
+            self._adopted_ms = now_ms
+            self._adopt_runnable(now_ms)
         if now_ms - self._swept_ms < _INTERVAL_MS:
             return
         self._swept_ms = now_ms
         self._publisher.retry_undeliverable()
         self._settle_parked(now_ms)
-        if now_ms - self._orphans_swept_ms >= self._d.config.evaluator.lane_sweep_after_ms:
-            self._orphans_swept_ms = now_ms
-            self._adopt_runnable(now_ms)
         self._publish_orphans(now_ms)
+        self._retention.run_due(now_ms)
 
     def queue_runnable(self, partitions: Collection[int]) -> None:
         """Queue the runnable workflows of these control partitions that are not queued yet."""
@@ -91,14 +101,18 @@ class Sweeps:
         return True
 
     def _adopt_runnable(self, now_ms: int) -> None:
-        """Go on with workflows of ours that another evaluator left half done: it had their records, and has died."""
+        """Go on with workflows of ours that somebody else has moved and left: a poller of the store, which only stores
+        answers, or another evaluator that had their records and has died."""
         for workflow_id in self._runnable_of(self._d.lanes.owned):
             try:
                 row = self._d.store.load_workflow(workflow_id)
             except (StoreCorrupt, VersionMismatchError) as error:
                 _log.error("workflow %s is runnable and cannot be read: %s", workflow_id, error)
                 continue
-            if row is not None and now_ms - row.updated_at_ms >= self._d.config.evaluator.lane_sweep_after_ms:
+            if row is None or now_ms - row.updated_at_ms < self._adopt_after_ms:
+                continue
+            # Runnable, and hot as it is stored: its scripts run here.
+            if self._d.workflows.hot_revision(workflow_id) != row.revision:
                 self._runnable.append(workflow_id)
 
     def _runnable_of(self, partitions: Collection[int]) -> list[str]:

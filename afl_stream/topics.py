@@ -122,6 +122,10 @@ class Topology:
         shared = self._shared.get(facet)
         return shared if shared is not None else check_topic_name(self._filled(self._declared["facet"].name, facet))
 
+    def carries(self, facet: str) -> bool:
+        """Say whether this facet's events go to a topic: by the settings they may be tasks in the store instead."""
+        return self._config.dispatch.is_topic(facet)
+
     def is_shared(self, topic: str) -> bool:
         """Say whether `topics/` declares this topic for events of several facets."""
         return topic in self._shared.values()
@@ -171,7 +175,7 @@ class Topology:
 
     def specs(self, facets: Iterable[str]) -> list[TopicSpec]:
         """Return every topic that a deployment with these facets needs, in order of name kinds."""
-        facets = sorted(set(facets))
+        facets = sorted(facet for facet in set(facets) if self.carries(facet))
         self.check_names(facets)
         specs = {name: self._spec(kind, name) for kind, name in self._fixed.items()}
         read = [self._fixed[kind] for kind in _DEAD_LETTERED_KINDS]

@@ -7,20 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from afl.compiled import ProgramError
 from afl.runtime.changers import run_iteration
 from afl.runtime.changes import take_changes
-from afl.runtime.errors import (
-    EvaluationError,
-    InputError,
-    ScriptsNotAllowed,
-    StoreCorrupt,
-    UnknownFacet,
-    VersionMismatchError,
-)
-from afl.runtime.errors import ReferenceError as UnresolvedReference
+from afl.runtime.errors import VersionMismatchError
 from afl.runtime.execution import Execution
+from afl.runtime.operations import Action
 from afl.runtime.persistence import Batch, ParkedRecord, WorkflowRow
+from afl.runtime.results import take_result
 from afl.runtime.scripting import ScriptJob, finish_script, offer_again, take_jobs
 from afl.runtime.values import check_result
 from afl_stream.answer_identity import attempt_of_answer, is_same_start, workflow_of_answer
@@ -39,6 +32,7 @@ from afl_stream.errors import (
     TopicMissing,
     Unreadable,
 )
+from afl_stream.headers import TRACE_PARENT, header
 from afl_stream.messages import (
     Answer,
     CancelWorkflow,
@@ -52,22 +46,14 @@ from afl_stream.messages import (
 )
 from afl_stream.outbox import reason_of
 from afl_stream.outcomes import PARKED, RECORDED, Case, Outcome, judge
+from afl_stream.running_again import REFUSED, BatchOfItsOwn, run_again
 from afl_stream.script_turns import EndedScript
 from afl_stream.side_effects import SideEffects, record_of
 from afl_stream.transport import Record
+from afl_stream.unusable import UNUSABLE
 
 _log = logging.getLogger(__name__)
 
-#: What the engine raises of a program, a workflow or its inputs that cannot be used, now or later.
-_UNUSABLE = (
-    EvaluationError,
-    InputError,
-    ProgramError,
-    ScriptsNotAllowed,
-    StoreCorrupt,
-    UnknownFacet,
-    UnresolvedReference,
-)
 #: Characters of a workflow's name that a rejection repeats: it may have any length.
 _MAX_TOLD_CHARS = 1_000
 
@@ -94,7 +80,7 @@ class UnitOfWork:
         self.outcomes: Counter[Outcome] = Counter()
         #: Workflows over their budget: committed as runnable, they go on in a later batch.
         self.over_budget: list[str] = []
-        self._effects = SideEffects(deployment, self.batch)
+        self.effects = SideEffects(deployment, self.batch)
         #: Records that were decoded, or why not, by where they stand.
         self._read: dict[tuple[str, int, int], Message | Exception] = {}
         #: Facets that two groups answer: facet, the group that was first, and the other.
@@ -136,12 +122,12 @@ class UnitOfWork:
             return judge_it(record)
         except VersionMismatchError as error:
             # The workflow, not the record, is of another release: that waits for the upgrade, too.
-            raise NewerFormat(f"{error.component} {error.actual_version}", error.expected_version) from error
+            raise NewerFormat(error.found, error.expected_version, error.remedy) from error
         except (Unreadable, IdRefused) as error:
-            self._effects.dead_letter(record, error)
+            self.effects.dead_letter(record, error)
             return Outcome.UNREADABLE
-        except _UNUSABLE as error:
-            self._effects.dead_letter(record, error)
+        except UNUSABLE as error:
+            self.effects.dead_letter(record, error)
             return Outcome.REJECTED
 
     def _decoded(self, record: Record) -> Message:
@@ -177,17 +163,17 @@ class UnitOfWork:
             self._take_answer(execution, answer)
         elif outcome in PARKED:
             if not is_parked:
-                self._effects.park(record, workflow_id, answer.step_id)
+                self.effects.park(record, workflow_id, answer.step_id)
         elif outcome in RECORDED:
-            self._effects.tell(workflow_id, f"answer.{outcome.value}", step_id=answer.step_id)
+            self.effects.tell(workflow_id, f"answer.{outcome.value}", step_id=answer.step_id)
         elif outcome is Outcome.DUPLICATE:
             self._note_other_group(case, answer)
         elif outcome is Outcome.REFUSED:
-            self._effects.dead_letter(record, AnswerRefused(answer.step_id))
+            self.effects.dead_letter(record, AnswerRefused(answer.step_id))
         if outcome is not Outcome.APPLIED:
             # A workflow that is runnable goes on, whatever reminded us of it.
             self.go_on(workflow_id)
-            self._confirm(workflow_id)
+            self.confirm(workflow_id)
         return outcome
 
     def _case(self, execution: Execution | None, answer: Answer) -> Case:
@@ -197,7 +183,9 @@ class UnitOfWork:
         if self._d.tokens is not None and step is not None and step.attempt:
             of = attempt or step.attempt
             right = self._d.tokens.accepts(answer.answer_token, event_id_of(answer.step_id, of), of)
-        return Case(execution=execution, step=step, attempt=attempt, token_is_right=right)
+        purged = execution is None and self._d.store.tombstone(workflow_of_answer(answer)) is not None
+        again = step is None and execution is not None and execution.is_superseded(answer.step_id)
+        return Case(execution, step, attempt, token_is_right=right, is_purged=purged, is_run_again=again)
 
     def _note_other_group(self, case: Case, answer: Answer) -> None:
         """A duplicate from the same group is a redelivery; from another group it is all work done twice."""
@@ -219,10 +207,9 @@ class UnitOfWork:
             problem = check_result(step.facet, execution.plan.schemas, values)  # type: ignore[arg-type]  # decoded values
             if problem is not None:
                 execution.fail_with(step, "ResultMismatch", problem)
-            elif isinstance(answer, StepUpdate):
-                execution.update_with(step, values)  # type: ignore[arg-type]  # as above
             else:
-                execution.continue_with(step, values)  # type: ignore[arg-type]  # as above
+                is_partial = isinstance(answer, StepUpdate)
+                take_result(execution, step, values, is_partial=is_partial)  # type: ignore[arg-type]  # as above
         self.evaluate(execution)
 
     # --- commands -----------------------------------------------------------------------------------------------
@@ -231,16 +218,20 @@ class UnitOfWork:
         check_workflow_id(command.workflow_id)
         try:
             if isinstance(command, StartWorkflow):
-                return self._start(command)
-            return self._cancel(command)
-        except (SchemaUnavailable, NewerFormat, VersionMismatchError):
+                return self._start(command, record)
+            if isinstance(command, CancelWorkflow):
+                return self._cancel(command)
+            return run_again(self._d, self, command)
+        except (BatchOfItsOwn, SchemaUnavailable, NewerFormat, VersionMismatchError):
             raise
-        except (StreamError, *_UNUSABLE) as error:
+        except (StreamError, *UNUSABLE) as error:
             if isinstance(command, StartWorkflow):
                 self._reject_start(command, error)
-            self._confirm(command.workflow_id)
+            elif not isinstance(command, CancelWorkflow):
+                self.effects.tell(command.workflow_id, REFUSED, error=reason_of(type(error).__name__, str(error)))
+            self.confirm(command.workflow_id)
             # Last: a row that cannot be read makes this raise above, and the record a dead letter there, once.
-            self._effects.dead_letter(record, error)
+            self.effects.dead_letter(record, error)
             return Outcome.REJECTED
 
     def _reject_start(self, command: StartWorkflow, error: Exception) -> None:
@@ -248,20 +239,21 @@ class UnitOfWork:
         if self._row(command.workflow_id) is None:
             reason = reason_of(type(error).__name__, str(error))
             name = command.workflow[:_MAX_TOLD_CHARS]
-            self._effects.tell(command.workflow_id, "workflow.rejected", workflow=name, error=reason)
+            self.effects.tell(command.workflow_id, "workflow.rejected", workflow=name, error=reason)
 
-    def _start(self, command: StartWorkflow) -> Outcome:
-        row = self._row(command.workflow_id)
-        if row is not None:
-            if not is_same_start(row, command):
-                raise AlreadyExists(command.workflow_id, row.name)
-            if row.runnable:
+    def _start(self, command: StartWorkflow, record: Record) -> Outcome:
+        run = self._row(command.workflow_id) or self._d.store.tombstone(command.workflow_id)
+        if run is not None:
+            if not is_same_start(run, command):
+                raise AlreadyExists(command.workflow_id, run.name)
+            if isinstance(run, WorkflowRow) and run.runnable:
                 self.go_on(command.workflow_id)
-            self._confirm(command.workflow_id)
+            self.confirm(command.workflow_id)
             return Outcome.DUPLICATE
         program, name = self._d.definitions.find(command.workflow, command.program)
         plan = self._d.workflows.plan(program, name)
-        topics = {self._d.topology.facet(facet.name): facet.name for facet in plan.facets if facet.is_event}
+        carried = [facet.name for facet in plan.facets if facet.is_event and self._d.topology.carries(facet.name)]
+        topics = {self._d.topology.facet(facet): facet for facet in carried}
         for topic in self._d.missing_topics(frozenset(topics)):
             raise TopicMissing(topic, f"event facet {topics[topic]}")
         execution = self._d.workflows.start(
@@ -270,31 +262,48 @@ class UnitOfWork:
             dict(command.inputs),  # type: ignore[arg-type]  # decoded values
             self.now_ms,
             runner_id=command.requested_by or "",
+            traceparent=header(record.headers, TRACE_PARENT),
         )
+        # From here on it is this deployment's: pollers leave all but the answers to its evaluators.
+        execution.lane = self._d.lanes.lane_of(execution.id)
         self._executions[execution.id] = execution
         self._touch(execution)
-        self._effects.tell(execution.id, "workflow.started", workflow=plan.name)
+        self.effects.tell(execution.id, "workflow.started", workflow=plan.name)
         self.evaluate(execution)
         return Outcome.APPLIED
 
     def _cancel(self, command: CancelWorkflow) -> Outcome:
-        execution = self.execution(command.workflow_id)
-        if execution is None:
+        execution = self.execution(command.workflow_id, to_end=True)
+        if execution is None and self._d.store.tombstone(command.workflow_id) is None:
             raise NothingToCancel(command.workflow_id)
-        if execution.is_ended:
-            self._confirm(command.workflow_id)
+        if execution is None or execution.is_ended:
+            self.confirm(command.workflow_id)
             return Outcome.LATE
         self._touch(execution)
         execution.cancel(command.reason or "")
         return Outcome.APPLIED
 
+    def open_again(self, workflow_id: str, action: Action) -> bool:
+        """Let a stored workflow run again, in a batch of its own after this one; False when there is none."""
+        if workflow_id in self._changed:
+            raise BatchOfItsOwn
+        known = self.execution(workflow_id, is_checked=True) is not None
+        opened = self._d.workflows.open_again(workflow_id, action) if known else None
+        if opened is None:
+            return False  # Also one that was purged in this moment.
+        opened.execution.now_ms = self.now_ms
+        self._executions[workflow_id] = opened.execution
+        self._touch(opened.execution)
+        self.over_budget.append(workflow_id)
+        return True
+
     # --- workflows ----------------------------------------------------------------------------------------------
 
-    def execution(self, workflow_id: str, *, is_checked: bool = False) -> Execution | None:
+    def execution(self, workflow_id: str, *, is_checked: bool = False, to_end: bool = False) -> Execution | None:
         """The workflow as this unit has it: hot from memory, which may be stale unless it is checked, or stored."""
         if workflow_id not in self._executions:
             hot = None if is_checked else self._d.workflows.take(workflow_id)
-            execution = hot or self._d.workflows.load(workflow_id)
+            execution = hot or self._d.workflows.load(workflow_id, to_end=to_end)
             if execution is not None:
                 execution.now_ms = self.now_ms
             self._executions[workflow_id] = execution
@@ -319,7 +328,7 @@ class UnitOfWork:
             if execution is not None:
                 # Whoever had its scripts may be gone.
                 offer_again(execution)
-        except (*_UNUSABLE, VersionMismatchError) as error:
+        except (*UNUSABLE, VersionMismatchError) as error:
             _log.error("workflow %s is runnable and cannot be gone on with: %s", turn.workflow_id, error)
 
     def _end_script(self, ended: EndedScript) -> None:
@@ -347,7 +356,7 @@ class UnitOfWork:
     def give_up(self, record: Record | None, workflow_id: str | None, error: Exception) -> None:
         """What came of a record or turn cannot be stored: the record is a dead letter, and its workflow has failed."""
         if record is not None:
-            self._effects.dead_letter(record, error)
+            self.effects.dead_letter(record, error)
             self.outcomes[Outcome.REJECTED] += 1
             message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
             if isinstance(message, Answer):
@@ -366,23 +375,12 @@ class UnitOfWork:
             return
         steps, until_ms = 0, clock.now_ms() + settings.workflow_budget_ms
         while True:
-            steps += self._iterate(execution)
+            steps += run_iteration(execution)
             if not execution.queue:
                 return
             if steps >= settings.workflow_budget_steps or clock.now_ms() > until_ms:
                 self.over_budget.append(execution.id)
                 return
-
-    def _iterate(self, execution: Execution) -> int:
-        """Run one iteration, the same as the evaluator's but for the commit; how many steps ran."""
-        telemetry, number, made = self._d.telemetry, execution.iterations, execution.count
-        if telemetry is not None:
-            telemetry.log_iteration_start(execution.id, number)
-        ran = run_iteration(execution)
-        if telemetry is not None:
-            changed = len(execution.dirty) + len(execution.documents)
-            telemetry.log_iteration_end(execution.id, number, execution.count - made, changed)
-        return ran
 
     def apply_parked(self, rows: list[ParkedRecord]) -> None:
         """Judge parked records again. What has found its step is done with; what has not until it expires, too."""
@@ -396,7 +394,7 @@ class UnitOfWork:
             if outcome in PARKED:
                 if row.expires_at_ms > self.now_ms:
                     continue
-                self._effects.dead_letter(record, AnswerExpired(row.step_id, (self.now_ms - row.parked_at_ms) // 1000))
+                self.effects.dead_letter(record, AnswerExpired(row.step_id, (self.now_ms - row.parked_at_ms) // 1000))
             else:
                 self.outcomes[outcome] += 1
             self.batch.unparked.append(row.id)
@@ -413,6 +411,8 @@ class UnitOfWork:
         """The batch is committed: what it worked on stays hot."""
         for execution in self._executions.values():
             if execution is not None:
+                if execution.trace is not None:
+                    execution.trace.committed()
                 self._d.workflows.keep(execution)
 
     # --- effects ------------------------------------------------------------------------------------------------
@@ -420,7 +420,7 @@ class UnitOfWork:
     def _touch(self, execution: Execution) -> None:
         self._changed[execution.id] = execution
 
-    def _confirm(self, workflow_id: str) -> None:
+    def confirm(self, workflow_id: str) -> None:
         """What was decided without a write holds only if the store still has the revision that it was decided on."""
         if workflow_id not in self._changed:
             if workflow_id in self._executions:

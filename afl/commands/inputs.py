@@ -155,7 +155,7 @@ def read(files: Sequence[str], *, is_library: bool = False) -> list[SourceEntry]
     for file in files:
         try:
             if file == STDIN:
-                text, file = decode_source(sys.stdin.buffer.read(), STDIN_NAME), STDIN_NAME
+                text, file = decode_source(_standard_input(), STDIN_NAME), STDIN_NAME
             else:
                 text = read_source(file)
         except SourceUnreadable as error:
@@ -193,3 +193,9 @@ def _log_to(level: str, file: str | None) -> Iterator[None]:
         log.removeHandler(handler)
         log.setLevel(before)
         handler.close()
+
+
+def _standard_input() -> bytes:
+    """All of the standard input, which may be a stream of text where `main` is called by a program."""
+    binary = getattr(sys.stdin, "buffer", None)
+    return binary.read() if binary is not None else sys.stdin.read().encode()

@@ -70,7 +70,12 @@ def write_json(document: object) -> None:
 
 def write_bytes(content: bytes) -> None:
     """Write to standard output; UTF-8 and line ends stay what they are on every platform."""
-    sys.stdout.buffer.write(content)
+    # Whoever calls `main` may have put a stream of text there.
+    binary = getattr(sys.stdout, "buffer", None)
+    if binary is not None:
+        binary.write(content)
+    else:
+        sys.stdout.write(content.decode())
 
 
 def write_output(ctx: click.Context, output: str | None, content: bytes) -> None:

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from afl.runtime import entities
+    from afl.runtime.agent import ClaudeAgentRunner as ClaudeAgentRunner
+    from afl.runtime.agent import LLMHandler as LLMHandler
+    from afl.runtime.agent import LLMHandlerConfig as LLMHandlerConfig
+    from afl.runtime.agent import ToolDefinition as ToolDefinition
     from afl.runtime.agent_poller import AgentPoller as AgentPoller
     from afl.runtime.agent_poller import AgentPollerConfig as AgentPollerConfig
     from afl.runtime.block import BlockAnalysis as BlockAnalysis
@@ -74,14 +78,17 @@ if TYPE_CHECKING:
     from afl.runtime.errors import InvalidStepStateError as InvalidStepStateError
     from afl.runtime.errors import InvalidTransitionError as InvalidTransitionError
     from afl.runtime.errors import IterationLimitReached as IterationLimitReached
+    from afl.runtime.errors import LimitReached as LimitReached
     from afl.runtime.errors import MissingInput as MissingInput
     from afl.runtime.errors import NestingTooDeep as NestingTooDeep
     from afl.runtime.errors import NoProgress as NoProgress
+    from afl.runtime.errors import PayloadTooLarge as PayloadTooLarge
     from afl.runtime.errors import PositionLost as PositionLost
     from afl.runtime.errors import ProgramMismatch as ProgramMismatch
     from afl.runtime.errors import ReferenceError as ReferenceError
     from afl.runtime.errors import RuntimeError as RuntimeError
     from afl.runtime.errors import StepFailure as StepFailure
+    from afl.runtime.errors import StepLimitReached as StepLimitReached
     from afl.runtime.errors import StepNotFoundError as StepNotFoundError
     from afl.runtime.errors import StoreCorrupt as StoreCorrupt
     from afl.runtime.errors import StoreMissing as StoreMissing
@@ -89,6 +96,7 @@ if TYPE_CHECKING:
     from afl.runtime.errors import UnknownFacet as UnknownFacet
     from afl.runtime.errors import UnknownInput as UnknownInput
     from afl.runtime.errors import UnknownWorkflow as UnknownWorkflow
+    from afl.runtime.errors import ValueTooDeep as ValueTooDeep
     from afl.runtime.errors import VersionMismatchError as VersionMismatchError
     from afl.runtime.errors import WorkflowConflict as WorkflowConflict
     from afl.runtime.evaluator import Evaluator as Evaluator
@@ -100,6 +108,8 @@ if TYPE_CHECKING:
     from afl.runtime.expression import EvaluationContext as EvaluationContext
     from afl.runtime.expression import ExpressionEvaluator as ExpressionEvaluator
     from afl.runtime.expression import evaluate_args as evaluate_args
+    from afl.runtime.logging_sink import JsonLinesFormatter as JsonLinesFormatter
+    from afl.runtime.logging_sink import LoggingSink as LoggingSink
     from afl.runtime.memory_store import MemoryStore as MemoryStore
     from afl.runtime.mongo_store import MongoStore as MongoStore
     from afl.runtime.persistence import EventDefinition as EventDefinition
@@ -107,6 +117,8 @@ if TYPE_CHECKING:
     from afl.runtime.persistence import PersistenceAPI as PersistenceAPI
     from afl.runtime.registry_runner import RegistryRunner as RegistryRunner
     from afl.runtime.registry_runner import RegistryRunnerConfig as RegistryRunnerConfig
+    from afl.runtime.runner import RunnerConfig as RunnerConfig
+    from afl.runtime.runner import RunnerService as RunnerService
     from afl.runtime.sqlite_store import SqliteStore as SqliteStore
     from afl.runtime.states import BLOCK_TRANSITIONS as BLOCK_TRANSITIONS
     from afl.runtime.states import EVENT_TRANSITIONS as EVENT_TRANSITIONS
@@ -123,6 +135,7 @@ if TYPE_CHECKING:
     from afl.runtime.task_context import TaskContext as TaskContext
     from afl.runtime.telemetry import Telemetry as Telemetry
     from afl.runtime.telemetry import TelemetryEvent as TelemetryEvent
+    from afl.runtime.telemetry import TelemetrySink as TelemetrySink
     from afl.runtime.tool_registry import ToolRegistry as ToolRegistry
     from afl.runtime.types import AttributeValue as AttributeValue
     from afl.runtime.types import BlockId as BlockId
@@ -143,6 +156,7 @@ if TYPE_CHECKING:
 
 #: Module to its names. `StatementDefinition` is that of block.py; the entity of the same name has an alias.
 _HOMES = {
+    "agent": "ClaudeAgentRunner LLMHandler LLMHandlerConfig ToolDefinition",
     "agent_poller": "AgentPoller AgentPollerConfig",
     "block": "StatementDefinition StepAnalysis BlockAnalysis",
     "context": "ExecutionContext",
@@ -165,15 +179,18 @@ _HOMES = {
         "VersionMismatchError WorkflowConflict UnknownWorkflow UnknownFacet ProgramMismatch InputError "
         "MissingInput UnknownInput InputTypeMismatch StoreCorrupt StoreUnavailable StoreMissing ForeignStore "
         "PositionLost "
-        "IterationLimitReached NestingTooDeep NoProgress StepFailure"
+        "LimitReached IterationLimitReached StepLimitReached PayloadTooLarge ValueTooDeep NestingTooDeep NoProgress "
+        "StepFailure"
     ),
     "evaluator": "Evaluator ExecutionResult ExecutionStatus",
     "events": "EventManager EventDispatcher LocalEventHandler",
     "expression": "ExpressionEvaluator EvaluationContext evaluate_args",
+    "logging_sink": "LoggingSink JsonLinesFormatter",
     "memory_store": "MemoryStore",
     "mongo_store": "MongoStore",
     "persistence": "PersistenceAPI IterationChanges EventDefinition",
     "registry_runner": "RegistryRunner RegistryRunnerConfig",
+    "runner": "RunnerConfig RunnerService",
     "sqlite_store": "SqliteStore",
     "states": (
         "StepState EventState STEP_TRANSITIONS BLOCK_TRANSITIONS YIELD_TRANSITIONS SCHEMA_TRANSITIONS "
@@ -181,7 +198,7 @@ _HOMES = {
     ),
     "step": "StepDefinition StepTransition",
     "task_context": "Deferred TaskContext",
-    "telemetry": "Telemetry TelemetryEvent",
+    "telemetry": "Telemetry TelemetryEvent TelemetrySink",
     "tool_registry": "ToolRegistry",
     "types": (
         "StepId BlockId EventId WorkflowId StatementId ObjectType AttributeValue FacetAttributes VersionInfo "

@@ -10,12 +10,12 @@ from typing import Any
 from afl.runtime import limits
 from afl.runtime.clock import Clock
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler_loader import DEFAULT_ENTRYPOINT, ModuleLoader, register_module
 from afl.runtime.handler_routes import HandlerRoutes
 from afl.runtime.persistence import EngineStore
 from afl.runtime.polling_server import PollingServer
 from afl.runtime.task_work import HandlerMissing, RetryPolicy, TaskHandler
 from afl.runtime.tool_registry import Handler
+from afl_handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, register_module
 
 
 @dataclass

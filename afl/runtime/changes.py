@@ -3,40 +3,86 @@
 from __future__ import annotations
 
 from afl.runtime.execution import Execution
-from afl.runtime.persistence import RUNNING, Batch, StepDocument, WorkflowChange, WorkflowRow
+from afl.runtime.persistence import (
+    RUNNING,
+    Batch,
+    ChangesOnly,
+    RunningChange,
+    StepDocument,
+    WorkflowChange,
+    WorkflowRow,
+)
 from afl.runtime.records import StepRecord
+from afl.runtime.step_rows import SettledStep
 from afl.runtime.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 
 
 def take_changes(execution: Execution, batch: Batch) -> None:
-    """Move the workflow's changes and effects into a batch, and its revision one on.
+    """Move the workflow's changes and effects into a batch, and its revision one on. The batch may be the effects.
 
-    The batch may be the execution's own effects, when nothing else is to be committed with them. The execution is from
-    here on what the store will hold; if the commit fails, it must be thrown away.
+    The execution is from here on what the store will hold; if the commit fails, it must be thrown away.
     """
     expected = execution.revision
-    execution.revision = expected + 1
-    documents, execution.documents = execution.documents, []
-    if execution.dirty:
-        documents[:0] = [_document(execution, step) for step in execution.dirty]
-        execution.dirty.clear()
-    effects = execution.effects
     if not expected:
         batch.programs[execution.plan.fingerprint] = execution.plan.program_text()
     if execution.is_ended and not execution.end_was_told:
         execution.end_was_told = True
-        execution.dispatch.ended(execution, effects)
-    batch.changes.append(tuple.__new__(WorkflowChange, (_row(execution, expected + 1), expected, documents)))
-    if batch is not effects:
-        batch.outbox.extend(effects.outbox)
-        effects.outbox.clear()
-        batch.tasks.extend(effects.tasks)
-        effects.tasks.clear()
-        batch.task_ends.extend(effects.task_ends)
-        effects.task_ends.clear()
-        if effects.logs:
-            batch.logs.extend(effects.logs)
-            effects.logs.clear()
+        if execution.trace is not None:
+            execution.trace.ended(execution)
+        execution.dispatch.ended(execution, execution.effects)
+    execution.revision = expected + 1
+    batch.changes.append(WorkflowChange(_row(execution, expected + 1), expected, _take_rows(execution)))
+    effects = execution.take_effects()
+    if effects is not None and effects is not batch:
+        batch.outbox += effects.outbox
+        batch.tasks += effects.tasks
+        batch.task_ends += effects.task_ends
+        batch.logs += effects.logs
+
+
+class Commits:
+    """The batches of a workflow that is committed by itself, one after the other."""
+
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+        self._row: WorkflowRow | None = None
+        self._plain = ChangesOnly()
+
+    def next(self) -> Batch:
+        """What the next commit writes; the one before must be over. As `take_changes`."""
+        execution = self._execution
+        expected = execution.revision
+        if execution.has_effects or execution.is_ended or not expected:
+            batch = execution.effects
+            batch.now_ms = execution.now_ms
+            take_changes(execution, batch)
+            return batch
+        # What most iterations leave: steps, and nothing else to be written.
+        execution.revision = expected + 1
+        if self._row is None:
+            self._row = _row(execution, expected)
+        change = RunningChange(
+            self._row,
+            expected,
+            # A script that runs is lost with its process: whoever owns the workflow then runs it again.
+            bool(execution.queue or execution.scripts),
+            _take_rows(execution),
+            execution.count,
+            execution.iterations,
+            execution.now_ms,
+        )
+        batch = self._plain
+        batch.changes = [change]
+        batch.now_ms = execution.now_ms
+        return batch
+
+
+def _take_rows(execution: Execution) -> list[StepDocument | SettledStep]:
+    rows, execution.documents = execution.documents, []
+    if execution.dirty:
+        rows[:0] = [_document(execution, step) for step in execution.dirty]
+        execution.dirty.clear()
+    return rows
 
 
 def _row(execution: Execution, revision: int) -> WorkflowRow:

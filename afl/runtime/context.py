@@ -5,12 +5,14 @@ A layer over the store and the compiled program. The engine does not use it: it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from afl.compiled import CompiledProgram, Declaration, Kind, Node, blocks_of
 from afl.runtime.block import StatementDefinition
 from afl.runtime.dependency import DependencyGraph, nodes_under
+from afl.runtime.generations import current_steps
+from afl.runtime.identity import place_of
 from afl.runtime.persistence import IterationChanges, PersistenceAPI
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry
@@ -146,7 +148,14 @@ class ExecutionContext:
 
     def _steps(self, block_id: str | None = None) -> list[StepDefinition]:
         """The run's steps, or a block's, with what is about to be committed in place of what is stored."""
-        if block_id is None:
+        counting = self._counting()
+        if counting is not None:
+            stored: Sequence[StepDefinition] = [
+                step
+                for step in self.persistence.get_steps_by_workflow(self.workflow_id)
+                if step.id in counting and (block_id is None or _same_place(step.block_id, block_id))
+            ]
+        elif block_id is None:
             stored = self.persistence.get_steps_by_workflow(self.workflow_id)
         else:
             stored = self.persistence.get_steps_by_block(block_id)
@@ -155,6 +164,15 @@ class ExecutionContext:
             if block_id is None or step.block_id == block_id:
                 steps[step.id] = step
         return list(steps.values())
+
+    def _counting(self) -> frozenset[str] | None:
+        """The ids of the steps that count, in a run of which something was run again; None: all do."""
+        # Other stores than the engine's keep steps that nobody runs again.
+        row = self.persistence.load_workflow(self.workflow_id) if hasattr(self.persistence, "load_workflow") else None
+        if row is None or row.execution == 1 or not hasattr(self.persistence, "load_steps"):
+            return None
+        steps = current_steps(self.persistence.load_steps(self.workflow_id), row.execution)
+        return frozenset(step.id for step in steps)
 
     def _find_block_ast(self, block: StepDefinition) -> Node | None:
         if block.is_block and block.block_id is not None:
@@ -221,6 +239,10 @@ class ExecutionContext:
         same = [declaration for declaration in workflows if declaration.node is self.workflow_ast]
         same = same or [declaration for declaration in workflows if declaration.node == self.workflow_ast]
         return same[0] if same else self._declaration(str(self.workflow_ast.get("name", "")))
+
+
+def _same_place(block_id: str | None, wanted: str) -> bool:
+    return block_id is not None and place_of(block_id) == place_of(wanted)
 
 
 def _pick(bodies: tuple[Node, ...], block: StepDefinition) -> Node | None:

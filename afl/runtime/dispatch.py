@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import copy
-
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.execution import Execution
 from afl.runtime.identity import event_id_of
 from afl.runtime.persistence import Batch, TaskEnd
 from afl.runtime.records import StepRecord
 from afl.runtime.states import EventState
-from afl.runtime.types import Value
+from afl.runtime.types import Value, copy_values
 
 
 def payload_of(step: StepRecord) -> dict[str, Value]:
     """What an agent gets: the step's bound attributes, as a copy of its own."""
-    return copy.deepcopy(dict(step.params))
+    return copy_values(step.params)
 
 
 class TaskDispatch:
@@ -23,6 +21,10 @@ class TaskDispatch:
 
     def __init__(self, task_list: str = "default") -> None:
         self._task_list = task_list
+
+    def serves(self, execution: Execution) -> bool:
+        """A workflow with a lane is a deployment's on topics: its evaluators go on with it, after answers too."""
+        return not execution.lane
 
     def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None:
         assert step.facet is not None

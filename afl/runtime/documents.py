@@ -7,13 +7,9 @@ import json.encoder
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
-from afl.runtime.errors import VersionMismatchError
 from afl.runtime.persistence import ErrorRecord, StepDocument, WorkflowRow
-from afl.runtime.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION, Value
-
-#: First element of every stored document: workflow, step schema and runtime version of its writer.
-VERSIONS: Final = f"{WORKFLOW_VERSION} {STEP_SCHEMA_VERSION} {RUNTIME_VERSION}"
-_VERSIONS: Final = (WORKFLOW_VERSION, STEP_SCHEMA_VERSION, RUNTIME_VERSION)
+from afl.runtime.types import Value
+from afl.runtime.versions import SUPPORTED, VERSIONS, Versions, check_versions
 
 #: Where fields stand in a StepDocument, and ids in its stored form, which lacks revision and state.
 _ERROR_AT: Final = StepDocument._fields.index("error")
@@ -45,6 +41,8 @@ def make_encoder(other_kinds: Callable[[object], object]) -> Callable[[object], 
 
 _encode_text: Final = make_encoder(_other_kinds)
 _decode_text: Final = json.JSONDecoder().raw_decode
+#: A text as JSON.
+_quote: Final[Callable[[str], str]] = json.encoder.encode_basestring
 
 
 def to_bytes(text: str) -> bytes:
@@ -90,6 +88,49 @@ def encode_step(document: StepDocument) -> bytes:
     null for the workflow of a step whose id names it, ":..." for container, block and root. A workflow id inside a
     list says that nothing was left out.
     """
+    # Most steps are plain: theirs is put together from its parts, in a third of the time that the encoder takes for it.
+    return _encode_plain_step(document) or _encode_any_step(document)
+
+
+def _encode_plain_step(document: StepDocument) -> bytes | None:
+    """Return what `_encode_any_step` does; None for a step that has what few have."""
+    (
+        step_id, workflow_id, number, _, object_type, _, statement_id, facet_name, container_id, container_type,
+        block_id, root_id, params, returns, attempt, event_state, error, index, variable, value, created_at_ms,
+        deadline_ms,
+    ) = document  # fmt: skip
+    if not (error is None and index is None and variable is None and value is None and deadline_ms is None):
+        return None
+    # Of a step inside a block. The root, which is one of many, and what was saved by hand go the long way.
+    if not (container_id and block_id and root_id and statement_id) or step_id.partition(":")[0] != workflow_id:
+        return None
+    start = f"{workflow_id}:"
+    if not (container_id.startswith(start) and block_id.startswith(start) and root_id.startswith(start)):
+        return None
+    keep = len(workflow_id)
+    kind = "null" if container_type is None else _quote(container_type)
+    return to_bytes(
+        f'["{VERSIONS}",null,{number},{_quote(object_type)},{_quote(statement_id)},{_quote(facet_name)},'
+        f"{_quote(container_id[keep:])},{kind},{_quote(block_id[keep:])},{_quote(root_id[keep:])},"
+        f"{_encode_values(params)},{_encode_values(returns)},"
+        f"{attempt},{_quote(event_state)},null,null,null,null,{created_at_ms}]"
+    )
+
+
+def _encode_values(values: Mapping[str, Value]) -> str:
+    fields = []
+    for name, value in values.items():
+        kind = type(value)
+        if kind is str:
+            fields.append(f"{_quote(name)}:{_quote(cast(str, value))}")
+        elif kind is int:
+            fields.append(f"{_quote(name)}:{value}")
+        else:
+            return _encode_text(values)
+    return f"{{{','.join(fields)}}}"
+
+
+def _encode_any_step(document: StepDocument) -> bytes:
     step_id, workflow_id = document[0], document[1]
     end = None if document[_DEADLINE_AT] is not None else _DEADLINE_AT
     row: list[object] = [VERSIONS, None, document[2], document[4], *document[6:end]]
@@ -152,12 +193,15 @@ class _WorkflowContent(NamedTuple):
     ended_at_ms: int
 
 
+def versions_of(row: WorkflowRow) -> Versions:
+    """Return the versions under which a workflow was last written."""
+    return Versions(row.workflow_version, row.step_schema_version, row.runtime_version)
+
+
 def encode_workflow(row: WorkflowRow) -> bytes:
     """Return a workflow as stored: all except id, revision, name, status, runnable, creation time and inputs."""
     held = (
-        VERSIONS
-        if (row.workflow_version, row.step_schema_version, row.runtime_version) == _VERSIONS
-        else f"{row.workflow_version} {row.step_schema_version} {row.runtime_version}",
+        VERSIONS if (written := versions_of(row)) == SUPPORTED else written.text,
         row.program,
         row.outputs,
         row.error,
@@ -209,24 +253,3 @@ def decode_workflow(
         step_schema_version=step_schema_version,
         runtime_version=runtime_version,
     )
-
-
-def check_versions(versions: object) -> None:
-    """Refuse what a newer runtime wrote, and what is older than the last major version but one."""
-    if versions == VERSIONS:
-        return
-    found = versions.split(" ") if isinstance(versions, str) else []
-    if len(found) != 3:
-        raise ValueError(f"a document starts with its three versions, not with {versions!r:.60}")
-    for component, actual, expected in zip(
-        ("workflow_version", "step_schema_version", "runtime_version"), found, VERSIONS.split(" "), strict=True
-    ):
-        # The last number of three is a fix that changes no format.
-        theirs, ours = _release(actual), _release(expected)
-        if theirs > ours or theirs[0] < ours[0] - 1:
-            raise VersionMismatchError(expected_version=expected, actual_version=actual, component=component)
-
-
-def _release(version: str) -> tuple[int, int]:
-    major, _, rest = version.partition(".")
-    return int(major), int(rest.partition(".")[0] or 0)

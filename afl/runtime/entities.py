@@ -374,6 +374,8 @@ class ServerDefinition:
     state: str = ServerState.STARTUP
     manager: str = ""
     error: dict[str, object] | None = None
+    #: How often it says that it is alive: one that misses several is taken to be gone.
+    heartbeat_interval_ms: int = 10_000
 
 
 @dataclass

@@ -7,7 +7,8 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Final, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from afl.runtime.documents import VERSIONS, check_versions, decode_value, make_encoder, to_bytes
+from afl.runtime.documents import decode_value, make_encoder, to_bytes
+from afl.runtime.versions import VERSIONS, check_versions
 
 E = TypeVar("E")
 

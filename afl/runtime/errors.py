@@ -121,14 +121,21 @@ class EventError(RuntimeError):
 
 @dataclass(eq=False)
 class VersionMismatchError(RuntimeError):
-    """Something was written under a version that this runtime does not read."""
+    """Something was written under a version that this runtime does not read. `remedy` says what to do."""
 
     expected_version: str
     actual_version: str
     component: str
+    remedy: str = ""
+
+    @property
+    def found(self) -> str:
+        """What has which version."""
+        return f"{self.component} {self.actual_version}"
 
     def __str__(self) -> str:
-        return f"{self.component} has version {self.actual_version}, this runtime reads {self.expected_version}"
+        remedy = f": {self.remedy}" if self.remedy else ""
+        return f"{self.component} has version {self.actual_version}, this runtime reads {self.expected_version}{remedy}"
 
 
 @dataclass(eq=False)
@@ -139,6 +146,18 @@ class WorkflowConflict(RuntimeError):
 
     def __str__(self) -> str:
         return f"changed by another writer since they were read: workflows {', '.join(self.workflow_ids)}"
+
+
+@dataclass(eq=False)
+class WorkflowPurged(RuntimeError):
+    """A workflow was to be started under an id that an earlier one had, of which only a tombstone is left."""
+
+    workflow_id: str
+    name: str
+    status: str
+
+    def __str__(self) -> str:
+        return f"workflow {self.workflow_id} ({self.name}) has ended as {self.status} and was purged: choose another id"
 
 
 @dataclass(eq=False)
@@ -255,6 +274,18 @@ class ForeignStore(RuntimeError):
 
 
 @dataclass(eq=False)
+class DocumentTooLarge(RuntimeError, ValueError):
+    """A step, workflow or record is larger than a store can keep in one piece. Waiting does not mend it."""
+
+    document: str
+    size_bytes: int
+    limit_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.document} takes {self.size_bytes:,} bytes; the store keeps {self.limit_bytes:,} in one piece"
+
+
+@dataclass(eq=False)
 class PositionLost(RuntimeError):
     """A partition's stored position was moved by another owner: drop what was read and join again."""
 
@@ -270,7 +301,12 @@ class PositionLost(RuntimeError):
 
 
 @dataclass(eq=False)
-class IterationLimitReached(RuntimeError):
+class LimitReached(RuntimeError):
+    """The base of what is said where a limit is reached: which, what was found, and what raises it."""
+
+
+@dataclass(eq=False)
+class IterationLimitReached(LimitReached):
     """A call used up its iterations and the workflow could still go on."""
 
     limit: int
@@ -293,7 +329,49 @@ class ScriptsNotAllowed(RuntimeError):
 
 
 @dataclass(eq=False)
-class NestingTooDeep(RuntimeError):
+class StepLimitReached(LimitReached):
+    """A run has made more steps than the limit allows: a recursion or foreach without an end, or a very large one."""
+
+    workflow: str
+    steps: int
+    limit: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.workflow} has {self.steps} steps, max_steps allows {self.limit}: does it call itself without an "
+            "end? Else split it, or raise evaluator.max_workflow_steps, or Evaluator(max_steps=...)"
+        )
+
+
+@dataclass(eq=False)
+class PayloadTooLarge(LimitReached):
+    """What goes to an agent or comes from one takes more bytes than the limit allows."""
+
+    what: str
+    size_bytes: int
+    limit_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} takes {self.size_bytes} bytes, max_payload_bytes allows {self.limit_bytes}: pass a reference "
+            "to the large value, or raise evaluator.max_payload_bytes, or Evaluator(max_payload_bytes=...)"
+        )
+
+
+@dataclass(eq=False)
+class ValueTooDeep(LimitReached):
+    """A value has more lists and maps nested in one another than can be copied, stored and sent."""
+
+    what: str
+    limit: int
+
+    def __str__(self) -> str:
+        limit = f"{self.limit} deep (MAX_VALUE_DEPTH, which no setting raises)"
+        return f"{self.what} nests lists and maps more than {limit}"
+
+
+@dataclass(eq=False)
+class NestingTooDeep(LimitReached):
     """A step stands deeper in nested calls than the limit allows: most often a recursion without an end."""
 
     step_path: str
@@ -301,7 +379,10 @@ class NestingTooDeep(RuntimeError):
 
     def __str__(self) -> str:
         path = _shown_path(self.step_path)
-        return f"{path} is nested deeper than {self.limit} steps: does a facet call itself without an end?"
+        return (
+            f"{path} is nested deeper than {self.limit} steps (MAX_NESTING_DEPTH, which no setting raises): does a "
+            "facet call itself without an end?"
+        )
 
 
 @dataclass(eq=False)

@@ -6,36 +6,38 @@ several can work on one store, because a commit that lost against another writer
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from afl.compiled import CompiledProgram, Node
 from afl.runtime import limits
+from afl.runtime.answering import late_answer, takes_answer
 from afl.runtime.changers import run_iteration
-from afl.runtime.changes import take_changes
+from afl.runtime.changes import Commits
 from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.context import ExecutionContext
 from afl.runtime.dispatch import TaskDispatch
 from afl.runtime.driving import Dispatch
-from afl.runtime.errors import IterationLimitReached, ProgramMismatch, WorkflowConflict
+from afl.runtime.errors import IterationLimitReached, ProgramMismatch, WorkflowConflict, WorkflowPurged
 from afl.runtime.execution import Execution
 from afl.runtime.identity import event_id_of, workflow_of
+from afl.runtime.operation_errors import RunByDeployment, UnknownWorkflow
+from afl.runtime.operations import Action, Kind
 from afl.runtime.persistence import EngineStore, EventDefinition, IterationChanges
 from afl.runtime.programs import program_of
 from afl.runtime.records import StepRecord
+from afl.runtime.results import take_result
+from afl.runtime.run_bounds import RunLimits
 from afl.runtime.scripting import ScriptRunner, ScriptRuns, offer_again
-from afl.runtime.states import STEP_TRANSITIONS, StepState
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.tracing import TelemetryTrace
-from afl.runtime.types import Value, workflow_id_v7
+from afl.runtime.types import Value, copy_values, workflow_id_v7
+from afl.runtime.value_bounds import check_depth
 from afl.runtime.workflows import Workflows
 
 _T = TypeVar("_T")
-
-#: States of a step that has not come to its event yet.
-_BEFORE_EVENT = frozenset(list(STEP_TRANSITIONS)[: list(STEP_TRANSITIONS).index(StepState.EVENT_TRANSMIT)])
 
 
 class ExecutionStatus:
@@ -69,17 +71,12 @@ class PendingEvents(Sequence[EventDefinition]):
     """The unanswered events of a paused workflow, read from the store when somebody looks."""
 
     def __init__(self, store: EngineStore, workflow_id: str) -> None:
-        self._read: Callable[[], list[EventDefinition]] = lambda: [
-            event
-            for step in store.get_steps_by_workflow(workflow_id)
-            if step.state == StepState.EVENT_TRANSMIT
-            if (event := store.get_event(event_id_of(step.id, step.attempt))) is not None
-        ]
+        self._read: Callable[[], Sequence[EventDefinition]] = partial(store.get_waiting_events, workflow_id)
         self._events: list[EventDefinition] | None = None
 
     def _all(self) -> list[EventDefinition]:
         if self._events is None:
-            self._events = self._read()
+            self._events = list(self._read())
         return self._events
 
     @overload
@@ -112,6 +109,8 @@ class Evaluator:
         clock: Clock | None = None,
         hot_steps: int = limits.HOT_WORKFLOW_STEPS,
         max_open_events: int = limits.MAX_OPEN_EVENTS,
+        max_steps: int = limits.MAX_WORKFLOW_STEPS,
+        max_payload_bytes: int = limits.MAX_PAYLOAD_BYTES,
         scripts: ScriptRunner | None = None,
     ) -> None:
         """`scripts` runs the scripts of programs, most often an `afl.scripts.pool.ScriptPool`, which its owner closes.
@@ -122,13 +121,15 @@ class Evaluator:
         self.telemetry = telemetry if telemetry is not None else Telemetry(enabled=False)
         self.max_iterations = max_iterations
         self._clock = clock or SystemClock()
+        self._new_trace = partial(TelemetryTrace, self.telemetry) if self.telemetry.enabled else None
         self._workflows = Workflows(
             persistence,
             dispatch or TaskDispatch(),
-            trace=TelemetryTrace(self.telemetry) if self.telemetry.enabled else None,
+            trace=self._new_trace,
             hot_steps=hot_steps,
             max_open_events=max_open_events,
             runs_scripts=scripts is not None,
+            run_limits=RunLimits(max_steps=max_steps, max_payload_bytes=max_payload_bytes),
         )
 
     def execute(
@@ -145,13 +146,15 @@ class Evaluator:
         `workflow_ast` is the workflow's declaration, or its name in `program_ast`. Without an id one is drawn that
         sorts by time. Never raises: what goes wrong is the result's `error`.
         """
-        workflow_id = workflow_id or workflow_id_v7(self._clock.now_ms())
+        given, workflow_id = workflow_id, workflow_id or workflow_id_v7(self._clock.now_ms())
         try:
+            if given and (stone := self.persistence.tombstone(given)) is not None:
+                raise WorkflowPurged(workflow_id=given, name=stone.name, status=stone.status)
             program, name = program_of(workflow_ast, program_ast)
             plan = self._workflows.plan(program, name)
-            self.telemetry.log_workflow_start(workflow_id, plan.name)
+            check_depth(f"the inputs of {plan.name}", inputs or {})
             execution = self._workflows.start(
-                plan, workflow_id, copy.deepcopy(dict(inputs or {})), self._clock.now_ms(), runner_id=runner_id
+                plan, workflow_id, copy_values(inputs or {}), self._clock.now_ms(), runner_id=runner_id
             )
             try:
                 with ScriptRuns(self._scripts) as runs:
@@ -176,16 +179,26 @@ class Evaluator:
         """Run a workflow on from what the store holds, to its end or its next pause.
 
         The workflow's id is enough: its program is in the store. A program that is given must be that very one.
-        `inputs` and `runner_id` were fixed at the start and are ignored. Never raises.
+        `inputs` and `runner_id` were fixed at the start and are ignored. A workflow that a deployment on topics has
+        started is left to its evaluators, which go on with it by themselves: the result says how it stands. Never
+        raises.
         """
         try:
             with ScriptRuns(self._scripts) as runs:
+                is_told = False
                 while True:
                     execution = self._workflows.load(workflow_id_val)
                     if execution is None:
                         raise ValueError(f"workflow {workflow_id_val} not found")
                     _check_program(execution, workflow_ast, program_ast)
-                    self.telemetry.log_workflow_start(workflow_id_val, execution.plan.name)
+                    if not execution.dispatch.serves(execution):
+                        result = self._result(execution, 0)
+                        self._workflows.keep(execution)
+                        return result
+                    if execution.trace is not None and not is_told:
+                        is_told = True
+                        execution.trace.started(execution, resumed=True)
+                        execution.trace.committed()
                     offer_again(execution)
                     try:
                         return self._run(execution, runs)
@@ -202,8 +215,8 @@ class Evaluator:
         The first answer wins; a repeat does nothing. With `event_id`, nor does an answer to an older attempt. Raises
         ValueError for an unknown step, and for one that has not come to its event.
         """
-        answer = copy.deepcopy(dict(result or {}))
-        self._answer(step_id, lambda execution, step: execution.continue_with(step, answer), event_id)
+        given = dict(result or {})
+        self._answer(step_id, lambda execution, step: take_result(execution, step, given), event_id)
 
     def fail_step(
         self, step_id: str, error_message: str, error_type: str = "RuntimeError", *, event_id: str | None = None
@@ -213,19 +226,62 @@ class Evaluator:
 
     def update_step(self, step_id: str, partial: Mapping[str, Value], *, event_id: str | None = None) -> None:
         """Merge a partial result into a waiting step's returns. Raises ValueError as `continue_step`."""
-        merged = copy.deepcopy(dict(partial))
-        self._answer(step_id, lambda execution, step: execution.update_with(step, merged), event_id)
+        given = dict(partial)
+        self._answer(step_id, lambda execution, step: take_result(execution, step, given, is_partial=True), event_id)
 
     def cancel(self, workflow_id: str, reason: str = "") -> bool:
-        """End a workflow now; False when it has ended already. Raises ValueError for an unknown one."""
+        """End a workflow now, whatever it waits for and whatever limit it is over; False when it has ended already.
+
+        Its events and tasks are canceled, and answers that come later recorded as late. Raises ValueError for an
+        unknown workflow, and RunByDeployment for one that a deployment on topics has started.
+        """
 
         def apply(execution: Execution) -> bool:
             if execution.is_ended:
                 return False
+            if not execution.dispatch.serves(execution):
+                raise RunByDeployment(workflow_id=workflow_id)
             execution.cancel(reason)
             return True
 
-        return self._change(workflow_id, f"workflow {workflow_id} not found", apply)
+        return self._change(workflow_id, f"workflow {workflow_id} not found", apply, to_end=True)
+
+    def retry(self, target: str, reason: str = "") -> list[str]:
+        """Do again what has failed: a failed step, or all that failed inside of it; of a whole workflow by its id, and
+        also of one that was cancelled. `resume` will run it, and what its failure had stopped.
+
+        Returns the ids of the steps that are done again. Raises OperationRefused: for what has not failed, was caught,
+        or is not there.
+        """
+        return self._operate(Kind.RETRY, target, reason)
+
+    def rerun(self, target: str, reason: str = "") -> list[str]:
+        """Run a step again, whatever came of it, and all that depends on it, as a new generation. `resume` will.
+
+        Returns the ids of the rows made for that. Raises OperationRefused for what is not there.
+        """
+        return self._operate(Kind.RERUN, target, reason)
+
+    def reset(self, workflow_id: str, reason: str = "") -> list[str]:
+        """Run a workflow again from its start, with its own inputs and program; also one that was cancelled. `resume`
+        will. Returns the id of the new root. Raises OperationRefused for an unknown one."""
+        return self._operate(Kind.RESET, workflow_id, reason)
+
+    def _operate(self, kind: Kind, target: str, reason: str) -> list[str]:
+        whole = self.persistence.load_workflow(target) is not None
+        workflow_id = target if whole else workflow_of(target)
+        action = Action(kind=kind, step_id=None if whole else target, reason=reason)
+        while True:
+            opened = None if workflow_id is None else self._workflows.open_again(workflow_id, action)
+            if opened is None:
+                raise UnknownWorkflow(workflow_id=target)
+            opened.execution.now_ms = self._clock.now_ms()
+            try:
+                self._commit(opened.execution)
+            except WorkflowConflict:
+                continue
+            self._workflows.keep(opened.execution)
+            return list(opened.steps)
 
     def context(self, workflow_id: str) -> ExecutionContext:
         """A view of a workflow as it is stored now. ValueError for an unknown one, StoreCorrupt without its program."""
@@ -239,7 +295,7 @@ class Evaluator:
             IterationChanges(),
             workflow_id,
             program.workflow(row.name).node,
-            copy.deepcopy(dict(row.inputs)),
+            copy_values(row.inputs),
             program,
             row.runner_id,
         )
@@ -257,27 +313,21 @@ class Evaluator:
         in between they run again.
         """
         iterations, commit, now_ms = 0, self.persistence.commit_batch, self._clock.now_ms
-        telemetry = self.telemetry if self.telemetry.enabled else None
-        batch = execution.effects
+        trace, changes = execution.trace, Commits(execution)
+        warn_at = limits.near(self.max_iterations) or None
         while execution.queue or (execution.scripts and self._await_scripts(execution, runs)):
+            if iterations == warn_at:
+                execution.bounds.warn_of_iterations(execution, iterations, self.max_iterations)
             if iterations == self.max_iterations:
                 self._workflows.keep(execution)
                 error = IterationLimitReached(self.max_iterations)
+                self._tell_failed_call(execution.id, error)
                 return ExecutionResult(False, execution.id, {}, error, iterations, ExecutionStatus.TIMEOUT)
             execution.now_ms = now_ms()
-            made = execution.count
-            if telemetry is not None:
-                telemetry.log_iteration_start(execution.id, iterations)
             run_iteration(execution)
-            changed = len(execution.dirty) + len(execution.documents)
-            batch.now_ms = execution.now_ms
-            take_changes(execution, batch)
-            commit(batch)
-            batch.changes.clear()
-            if batch.tasks or batch.task_ends or batch.outbox or batch.programs or batch.logs:
-                batch.clear()
-            if telemetry is not None:
-                telemetry.log_iteration_end(execution.id, iterations, execution.count - made, changed)
+            commit(changes.next())
+            if trace is not None:
+                trace.committed()
             iterations += 1
         # Before it is kept: from then on another thread may have it.
         result = self._result(execution, iterations + 1)
@@ -294,11 +344,9 @@ class Evaluator:
         return bool(execution.queue)
 
     def _commit(self, execution: Execution) -> None:
-        batch = execution.effects
-        batch.now_ms = execution.now_ms
-        take_changes(execution, batch)
-        self.persistence.commit_batch(batch)
-        batch.clear()
+        self.persistence.commit_batch(Commits(execution).next())
+        if execution.trace is not None:
+            execution.trace.committed()
 
     def _result(self, execution: Execution, iterations: int) -> ExecutionResult:
         if not execution.is_ended:
@@ -308,16 +356,19 @@ class Evaluator:
             )
         error = execution.failure()
         if error is not None:
-            self.telemetry.log_workflow_error(execution.id, error)
             return ExecutionResult(False, execution.id, {}, error, iterations, ExecutionStatus.ERROR)
-        outputs = copy.deepcopy(dict(execution.outputs))
-        self.telemetry.log_workflow_complete(execution.id, outputs)
-        return ExecutionResult(True, execution.id, outputs, None, iterations)
+        return ExecutionResult(True, execution.id, copy_values(execution.outputs), None, iterations)
 
     def _failed(self, workflow_id: str, error: Exception) -> ExecutionResult:
         self._workflows.forget(workflow_id)
-        self.telemetry.log_workflow_error(workflow_id, error)
+        self._tell_failed_call(workflow_id, error)
         return ExecutionResult(False, workflow_id, {}, error, 0, ExecutionStatus.ERROR)
+
+    def _tell_failed_call(self, workflow_id: str, error: Exception) -> None:
+        if self._new_trace is not None:
+            trace = self._new_trace()
+            trace.call_failed(workflow_id, error)
+            trace.committed()
 
     def _answer(self, step_id: str, take: Callable[[Execution, StepRecord], None], event_id: str | None = None) -> None:
         """Let a step that waits for an answer take one; nothing happens to one that does not wait any more."""
@@ -331,7 +382,10 @@ class Evaluator:
                 return False  # It is complete and never waited for anybody.
             if event_id is not None and event_id != event_id_of(step.id, step.attempt):
                 return False  # It has asked anew since.
-            if not _takes_answer(execution, step):
+            if not takes_answer(execution, step):
+                late = late_answer(execution, step)
+                if late is not None:
+                    self.persistence.commit_batch(late)
                 return False
             take(execution, step)
             return True
@@ -341,10 +395,12 @@ class Evaluator:
             raise ValueError(missing)
         self._change(workflow_id, missing, change)
 
-    def _change(self, workflow_id: str, missing: str, apply: Callable[[Execution], bool]) -> bool:
+    def _change(
+        self, workflow_id: str, missing: str, apply: Callable[[Execution], bool], *, to_end: bool = False
+    ) -> bool:
         """Apply a change from outside in a commit of its own, again from the store while others are faster."""
         while True:
-            execution = self._workflows.load(workflow_id)
+            execution = self._workflows.load(workflow_id, to_end=to_end)
             if execution is None:
                 raise ValueError(missing)
             execution.now_ms = self._clock.now_ms()
@@ -356,18 +412,6 @@ class Evaluator:
                 continue
             self._workflows.keep(execution)
             return changed
-
-
-def _takes_answer(execution: Execution, step: StepRecord) -> bool:
-    """Whether an answer changes the step. ValueError when it comes before the step's event, which may be held back."""
-    if execution.is_waiting(step):
-        # In a workflow that was ended meanwhile an answer is late, like one to a step that has gone on.
-        return not execution.is_ended
-    if (step.statement is None and step.mixin is None) or step.state in _BEFORE_EVENT:
-        raise ValueError(f"step {step.id} is at {step.state}, expected {StepState.EVENT_TRANSMIT}")
-    if step.state == StepState.EVENT_TRANSMIT:
-        raise ValueError(f"step {step.id} has not sent its event yet, expected one at {StepState.EVENT_TRANSMIT}")
-    return False
 
 
 def _check_program(

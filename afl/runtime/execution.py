@@ -8,79 +8,29 @@ wait when it is over (notices.py), which fills the queue of the next. Work is pr
 from __future__ import annotations
 
 from bisect import insort
-from collections import deque
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
 
-from afl.runtime import limits
-from afl.runtime.driving import Dispatch, Trace
-from afl.runtime.errors import NestingTooDeep, NoProgress, ScriptsNotAllowed, StepFailure
-from afl.runtime.identity import derived_id, event_id_of, statement_step_id
+from afl.runtime.errors import NoProgress, ScriptsNotAllowed, StepFailure
+from afl.runtime.execution_state import ExecutionState
+from afl.runtime.identity import derived_id, event_id_of
 from afl.runtime.mixins import mixin_step_id
 from afl.runtime.notices import Cause, tell_endings
-from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, RUNNING, Batch, ErrorRecord, StepDocument
-from afl.runtime.places import failure_of, path_of
-from afl.runtime.plan import BlockPlan, MixinPlan, StatementPlan, WorkflowPlan
+from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, RUNNING, ErrorRecord
+from afl.runtime.places import failure_of, path_of, stuck_paths
+from afl.runtime.plan import BlockPlan, MixinPlan, StatementPlan
 from afl.runtime.records import Frame, StepRecord
 from afl.runtime.states import EventState, StepState
+from afl.runtime.step_rows import Place
 from afl.runtime.types import ObjectType, Value
 
-_COMPLETE: str = StepState.STATEMENT_COMPLETE
 _number = attrgetter("number")
 
 
-class Execution:
+class Execution(ExecutionState):
     """One execution of a workflow, live. Not thread-safe: one thread has it at a time."""
 
-    def __init__(self, plan: WorkflowPlan, workflow_id: str, dispatch: Dispatch, trace: Trace | None = None) -> None:
-        self.plan = plan
-        self.id = workflow_id
-        self.dispatch = dispatch
-        self.trace = trace
-        self.now_ms = 0
-        #: The revision in the store that this state continues; 0: nothing is stored yet.
-        self.revision = 0
-        self.execution = 1
-        self.runner_id = ""
-        self.lane = ""
-        self.inputs: Mapping[str, Value] = {}
-        self.iterations = 0
-        self.created_at_ms = 0
-        self.ended_at_ms = 0
-        self.cancelled = False
-        #: The root has completed or failed, or somebody has cancelled the run.
-        self.is_ended = False
-        #: Subscribers have been told that the workflow has ended.
-        self.end_was_told = False
-        #: Steps by id, but for those that bound their attributes and were complete: nothing will ever happen to them,
-        #: so the rows that the store keeps of them are all that is left (their block's frame has them).
-        self.steps: dict[str, StepRecord] = {}
-        #: How many steps were made, those included.
-        self.count = 0
-        self.root: StepRecord
-        #: Steps that something happened to, for the next iteration.
-        self.queue: list[StepRecord] = []
-        #: Steps made in this iteration, still to run in it.
-        self.made: deque[StepRecord] = deque()
-        self.ended: list[StepRecord] = []
-        #: Steps of this iteration that are complete already, with the block and statement that they are of.
-        self.settled: list[tuple[StepRecord, StatementPlan, StepDocument]] = []
-        #: What the next commit writes: steps changed since the last one, and settled ones.
-        self.dirty: list[StepRecord] = []
-        self.documents: list[StepDocument] = []
-        #: Unanswered events, and steps that wait for one of them to be answered before theirs is sent.
-        self.open_events = 0
-        self.held: deque[StepRecord] = deque()
-        self.max_open_events = limits.MAX_OPEN_EVENTS
-        #: Steps whose scripts are to run or running, by id, and those among them that nobody has been told of yet.
-        #: Whoever drives this execution runs them (scripting.py), where `runs_scripts` says that it does.
-        self.runs_scripts = False
-        self.scripts: dict[str, StepRecord] = {}
-        self.new_scripts: list[StepRecord] = []
-        #: A step has failed and was caught: what failed blocks have yielded is left out from here on.
-        self.has_caught = False
-        #: Outbox records, tasks and log entries that the steps of this unit of work have made.
-        self.effects = Batch()
+    __slots__ = ()
 
     # --- making steps ------------------------------------------------------------------------------------------
 
@@ -106,7 +56,7 @@ class Execution:
 
     def make_statement(self, block: StepRecord, frame: Frame, plan: StatementPlan) -> StepRecord:
         """Create the step of a statement or yield of a running block."""
-        step = self._make(statement_step_id(self.id, frame, plan), plan.object_type)
+        step = self._make(frame.place.step_id(plan.key), plan.object_type)
         step.statement = plan
         step.facet = plan.callee
         step.block = block
@@ -117,61 +67,12 @@ class Execution:
             frame.missing -= 1
         if self.trace is not None:
             self.trace.created(self, step)
-            for index in plan.waits:
-                dependency = frame.env[index]
-                assert dependency is not None
-                self.trace.resolved(self, step, dependency.id)
+            self.trace.bound(self, step, frame, plan)
         return step
-
-    def settle_statement(self, block: StepRecord, frame: Frame, plan: StatementPlan) -> None:
-        """Create the step of a statement whose only work is to bind its attributes, and complete it at once.
-
-        The same as making it and driving it through its table, for the many steps that have nothing else to do: nobody
-        could see the states in between.
-        """
-        assert plan.bind is not None
-        try:
-            params, returns = plan.bind(frame)
-        except Exception:  # noqa: BLE001 - the step is made after all, and fails where every step does
-            self.make_statement(block, frame, plan)
-            return
-        count = self.count
-        document: StepDocument = tuple.__new__(
-            StepDocument,
-            (
-                statement_step_id(self.id, frame, plan),
-                self.id,
-                count,
-                self.revision + 1,
-                plan.object_type,
-                _COMPLETE,
-                plan.id,
-                plan.facet_name,
-                frame.owner.id,
-                None,
-                block.id,
-                self.root.id,
-                params,
-                returns,
-                0,
-                "",
-                None,
-                None,
-                None,
-                None,
-                self.now_ms,
-                None,
-            ),
-        )
-        self.count = count + 1
-        frame.live += 1
-        frame.missing -= 1
-        self.documents.append(document)
-        self.settled.append((block, plan, document))
 
     def make_block(self, owner: StepRecord, plan: BlockPlan) -> StepRecord:
         """Create the step of one of the owner's blocks."""
-        self._check_depth(owner)
+        self.bounds.check_block(self, owner)
         block = self._make(
             derived_id(self.id, owner.id, plan.name), ObjectType.AND_MATCH if plan.cases else ObjectType.AND_THEN
         )
@@ -183,7 +84,7 @@ class Execution:
 
     def make_mixin(self, owner: StepRecord, plan: MixinPlan) -> StepRecord:
         """Create the step of one of the mixins of the owner's signature."""
-        self._check_depth(owner)
+        self.bounds.check_block(self, owner)
         mixin = self._make(mixin_step_id(self.id, owner.id, plan), ObjectType.FACET)
         mixin.mixin = plan
         mixin.facet = plan.facet
@@ -209,13 +110,6 @@ class Execution:
             self.trace.created(self, part)
         return part
 
-    def _check_depth(self, owner: StepRecord) -> None:
-        depth, step = 0, owner
-        while step.container is not None:
-            depth, step = depth + 1, step.container
-            if depth > limits.MAX_NESTING_DEPTH:
-                raise NestingTooDeep(step_path=self.path_of(owner), limit=limits.MAX_NESTING_DEPTH)
-
     def open_frame(self, block: StepRecord) -> Frame:
         """Set up a block's running state; its statements' waits for steps outside it are registered there."""
         assert block.plan is not None
@@ -223,9 +117,18 @@ class Execution:
         owner = block.container
         parent = owner.block.frame if block.plan.is_statement_body and owner.block is not None else None
         frame = block.frame = Frame(block, owner, parent, block.plan)
+        frame.place = Place(self.id, self.root.id, owner.id, block.id, len(block.plan.statements))
         if self.plan.facet.reads_steps:
             frame.lookup = self
         return frame
+
+    def step_at(self, place: str) -> StepRecord:
+        """The step whose id, but for its generation, is this."""
+        return self.steps[place]
+
+    def is_superseded(self, step_id: str) -> bool:
+        """Whether the step has asked for something, and is run again since under another id."""
+        return False
 
     def step_as_value(self, step_id: object) -> StepRecord | None:
         """The step of that id, None for one that no program text uses as a value."""
@@ -248,6 +151,10 @@ class Execution:
 
     def complete(self, step: StepRecord) -> None:
         """A step has reached its end; it never changes again."""
+        if step is self.root:
+            self.bounds.check_outputs(self)
+            self.is_ended = True
+            self.ended_at_ms = self.now_ms
         statement = step.statement
         if statement is not None and statement.is_yield and statement.yield_depth is not None:
             frame = step.block.frame  # type: ignore[union-attr]  # a yield stands in a running block
@@ -260,9 +167,6 @@ class Execution:
         # What was caught is over: a complete step has no error.
         step.caught = None
         self.ended.append(step)
-        if step is self.root:
-            self.is_ended = True
-            self.ended_at_ms = self.now_ms
 
     def fail(self, step: StepRecord, error: BaseException) -> None:
         """A step has failed: its catch runs, once, or else that is its end.
@@ -290,12 +194,12 @@ class Execution:
         self.wake(step)
 
     def _end_in_error(self, step: StepRecord, record: ErrorRecord) -> None:
+        origin, step.state = step.state, StepState.STATEMENT_ERROR
         step.error = record
-        step.state = StepState.STATEMENT_ERROR
         self.touch(step)
         self.ended.append(step)
         if self.trace is not None:
-            self.trace.failed(self, step)
+            self.trace.failed(self, step, origin)
         if step is self.root:
             self.is_ended = True
             self.ended_at_ms = self.now_ms
@@ -335,6 +239,7 @@ class Execution:
         if calling is not None and calling.timeout_ms is not None:
             step.deadline_ms = self.now_ms + calling.timeout_ms
         try:
+            self.bounds.check_payload(self, step)
             self.dispatch.dispatch(self, step, event_id, self.effects)
         except Exception:
             # The place that this event does not take goes to the next.
@@ -385,6 +290,11 @@ class Execution:
         self.queue.clear()
         self.held.clear()
         self.scripts.clear()
+        if self.open_events:
+            for step in self.steps.values():
+                if self.is_waiting(step):
+                    step.event_state = EventState.CANCELED
+                    self.touch(step)
         self._end_in_error(self.root, ErrorRecord(error_type, message, self.root.id, self.plan.name))
 
     def _event_closed(self, step: StepRecord) -> None:
@@ -408,20 +318,9 @@ class Execution:
     def fail_if_stuck(self) -> None:
         """A run that nothing can move on, and no answer either, has failed; it names the steps that wait."""
         if not (self.queue or self.open_events or self.is_ended or self.held or self.scripts):
-            stuck = NoProgress(tuple(self._stuck()))
+            stuck = NoProgress(tuple(stuck_paths(self.unfinished(), self.plan.name)))
             self._end_in_error(self.root, self._cause(self.root, type(stuck).__name__, str(stuck)))
             tell_endings(self)
-
-    def _stuck(self) -> Iterator[str]:
-        """Paths of the statements that have not ended, those that could not even start among them."""
-        for step in self.unfinished():
-            if step.statement is not None:
-                yield self.path_of(step)
-            elif step.frame is not None and step.plan is not None and step.blocks is None:
-                around = self.path_of(step)
-                for statement in step.plan.statements:
-                    if step.frame.env[statement.index] is None:
-                        yield f"{around}.{statement.name}"
 
     # --- reading ----------------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ def walk_members(value: object, names: Sequence[str], reference_text: str) -> Va
                 raise ReferenceError(reference_text, f"member '{name}' not found")
             value = value[name]
         elif value is None:
-            raise ReferenceError(reference_text, "null has no members")
+            raise ReferenceError(reference_text, f"cannot access '{name}' of null")
         else:
             raise ReferenceError(reference_text, f"cannot access '{name}': {type_name(value)} has no members")
     return cast(Value, value)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar, cast
 
-from afl.runtime.errors import EvaluationError
+from afl.runtime.errors import EvaluationError, ValueTooDeep
 from afl.runtime.expression_nodes import Node, entries_of, expression_text, kind_of, part, parts, path_of
-from afl.runtime.limits import MAX_EXPRESSION_DEPTH
+from afl.runtime.limits import MAX_EXPRESSION_DEPTH, MAX_VALUE_DEPTH
 from afl.runtime.operators import (
     BARE_ARITHMETIC,
     BARE_EQUALITY,
@@ -22,11 +22,13 @@ from afl.runtime.operators import (
 )
 from afl.runtime.rendering import type_name
 from afl.runtime.types import Value
+from afl.runtime.value_bounds import is_too_deep
 
 F = TypeVar("F")
 
 #: Integers that cannot be too long; beyond, the operator itself looks.
 _FAST = 1 << 64
+_LEAST_FAST = -_FAST
 F_contra = TypeVar("F_contra", contravariant=True)
 
 _SCALARS: Final[frozenset[type]] = frozenset({bool, int, float, str, type(None)})
@@ -103,9 +105,11 @@ class _Compiler(Generic[F]):
 
     def compile(self, node: object) -> _Code[F]:
         """Compile a node, a literal value or a bare list."""
-        if isinstance(node, list | tuple):
+        if type(node) is dict:
+            pass  # Nearly always: looking whether it is any other mapping costs as much as the rest of this.
+        elif isinstance(node, list | tuple):
             return self._array(node)
-        if not isinstance(node, Mapping):
+        elif not isinstance(node, Mapping):
             return _constant(cast(Value, node))
         kind = kind_of(node)
         if self._depth >= MAX_EXPRESSION_DEPTH:
@@ -134,7 +138,9 @@ class _Compiler(Generic[F]):
             template = [code.value for code in codes]
             return _Code(lambda _: template[:])
         runs = [code.run for code in codes]
-        return _Code(lambda frame: [run(frame) for run in runs])
+        if not any(map(_may_hold_more, elements)):
+            return _Code(lambda frame: [run(frame) for run in runs])
+        return _Code(lambda frame: _not_too_deep([run(frame) for run in runs], elements))
 
     def map(self, node: Node) -> _Code[F]:
         codes = {key: self.compile(value) for key, value in entries_of(node)}
@@ -142,7 +148,9 @@ class _Compiler(Generic[F]):
             template = {key: code.value for key, code in codes.items()}
             return _Code(lambda _: template.copy())
         runs = [(key, code.run) for key, code in codes.items()]
-        return _Code(lambda frame: {key: run(frame) for key, run in runs})
+        if not any(_may_hold_more(value) for _, value in entries_of(node)):
+            return _Code(lambda frame: {key: run(frame) for key, run in runs})
+        return _Code(lambda frame: _not_too_deep({key: run(frame) for key, run in runs}, node))
 
     def concatenation(self, node: Node) -> _Code[F]:
         def written(value: Value) -> str:
@@ -222,15 +230,15 @@ class _Compiler(Generic[F]):
 
     def _folded(self, run: Callable[[F], Value], *operands: _Code[F]) -> _Code[F]:
         """Return a constant where all operands are: unless evaluating fails, which is for the run to find out."""
-        if all(operand.constant for operand in operands):
-            try:
-                # No operand looks at the frame, so there need not be one.
-                value = run(cast(F, None))
-            except EvaluationError:
+        for operand in operands:
+            if not operand.constant:
                 return _Code(run)
-            if type(value) in _SCALARS:
-                return _constant(value)
-        return _Code(run)
+        try:
+            # No operand looks at the frame, so there need not be one.
+            value = run(cast(F, None))
+        except EvaluationError:
+            return _Code(run)
+        return _constant(value) if type(value) in _SCALARS else _Code(run)
 
 
 def _integer_first(fast: Operation, slow: Operation, left: _Code[F], right: _Code[F]) -> Callable[[F], Value]:
@@ -241,7 +249,7 @@ def _integer_first(fast: Operation, slow: Operation, left: _Code[F], right: _Cod
 
         def run_with_literal(frame: F) -> Value:
             x = first(frame)
-            if type(x) is int and -_FAST < (result := fast(x, literal)) < _FAST:  # type: ignore[operator]  # integers
+            if type(x) is int and _LEAST_FAST < (result := fast(x, literal)) < _FAST:  # type: ignore[operator]  # integers
                 return result
             return slow(x, literal)
 
@@ -249,7 +257,7 @@ def _integer_first(fast: Operation, slow: Operation, left: _Code[F], right: _Cod
 
     def run(frame: F) -> Value:
         x, y = first(frame), second(frame)
-        if type(x) is int and type(y) is int and -_FAST < (result := fast(x, y)) < _FAST:  # type: ignore[operator]
+        if type(x) is int and type(y) is int and _LEAST_FAST < (result := fast(x, y)) < _FAST:  # type: ignore[operator]
             return result
         return slow(x, y)
 
@@ -312,6 +320,21 @@ _COMPILERS: Final[Mapping[str, Callable[[_Compiler[Any], Node], _Code[Any]]]] = 
     "MapLiteral": _Compiler.map,
     "IndexExpr": _Compiler.index,
 }
+
+#: Expressions whose value may be a list or a map.
+_HOLDING_KINDS: Final = frozenset({"StepRef", "InputRef", "IndexExpr", "ArrayLiteral", "MapLiteral"})
+
+
+def _may_hold_more(node: object) -> bool:
+    return isinstance(node, list) or (isinstance(node, Mapping) and node.get("type") in _HOLDING_KINDS)
+
+
+def _not_too_deep(value: Value, node: object) -> Value:
+    """The value of a literal, the one way in which a program nests values ever deeper. Raises ValueTooDeep."""
+    if is_too_deep(value):
+        raise ValueTooDeep(expression_text(node), MAX_VALUE_DEPTH)
+    return value
+
 
 _LITERAL_KINDS: Final[Mapping[str, Callable[[Any], Value]]] = {"String": str, "Int": int, "Double": float}
 

@@ -28,6 +28,8 @@ _PRECEDENCE: Final[Mapping[str, int]] = {
     "/": 6,
     "%": 6,
 }
+#: A name for it: `list | tuple` in a check makes a type each time.
+_LISTS: Final = (list, tuple)
 _COMPARISON: Final = 3
 _CONCAT: Final = 4
 _UNARY: Final = 7
@@ -55,16 +57,16 @@ def part(node: Node, key: str) -> object:
 def parts(node: Node, key: str) -> Sequence[object]:
     """Return the list that a node holds under a key, empty where it is left out. EvaluationError for anything else."""
     found = node.get(key)
+    if isinstance(found, _LISTS):
+        return found
     if found is None:
         return ()
-    if isinstance(found, list | tuple):
-        return found
     raise EvaluationError(str(node.get("type")), f"expression node whose {key!r} is no list")
 
 
 def path_of(node: Node) -> tuple[str, ...]:
     """Return the path of a reference."""
-    return tuple(str(name) for name in parts(node, "path"))
+    return tuple(map(str, parts(node, "path")))
 
 
 def entries_of(node: Node) -> list[tuple[str, object]]:

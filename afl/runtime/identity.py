@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from afl.runtime.plan import StatementPlan
-    from afl.runtime.records import Frame
+from typing import Final, NamedTuple
 
 #: Bytes of the digest in a step's id. 96 bits: a workflow of ten million steps has a clash once in 10^15 runs.
 DIGEST_BYTES = 12
+#: The colon before it, and its hex digits.
+_DIGEST_CHARS = 1 + 2 * DIGEST_BYTES
 
 
 def derived_id(workflow_id: str, parent_id: str, key: str) -> str:
-    """A step's id: its workflow's, and a digest of its place (the parent's id, and the key under it)."""
-    return f"{workflow_id}:{blake2b(f'{parent_id}/{key}'.encode(), digest_size=DIGEST_BYTES).hexdigest()}"
+    """A step's id: its workflow's, and a digest of its place (the parent's, and the key under it)."""
+    parent = parent_id[: len(workflow_id) + _DIGEST_CHARS]
+    return f"{workflow_id}:{blake2b(f'{parent}/{key}'.encode(), digest_size=DIGEST_BYTES).hexdigest()}"
 
 
-def statement_step_id(workflow_id: str, frame: Frame, plan: StatementPlan) -> str:
-    """The derived id of a statement's step: `derived_id` of its block's id and its name, which all statements of the
-    block go on from, so that what they share is digested once."""
-    shared = frame.digest
-    if shared is None:
-        shared = frame.digest = blake2b(f"{frame.step.id}/".encode(), digest_size=DIGEST_BYTES)
-    digest = shared.copy()
-    digest.update(plan.key)
-    return f"{workflow_id}:{digest.hexdigest()}"
+def place_of(step_id: str) -> str:
+    """What a step's id says of its place: all of it, but for the mark of a later generation (generations.py)."""
+    return step_id[: step_id.rfind(":") + _DIGEST_CHARS]
 
 
 def workflow_of(step_id: str) -> str | None:
@@ -47,3 +40,34 @@ def split_event_id(event_id: str) -> tuple[str, int] | None:
     if not mark or not attempt.isascii() or not attempt.isdecimal() or len(attempt) > 18:
         return None
     return step_id, int(attempt)
+
+
+#: Made again from nothing, and going on with what is inside of the generation before.
+AGAIN: Final = "a"
+CONTINUED: Final = "c"
+
+
+class Generation(NamedTuple):
+    """Which generation a step is of, and whether it was made from nothing."""
+
+    number: int
+    is_fresh: bool
+
+
+_FIRST: Final = Generation(1, True)
+
+
+def generation_of(step_id: str) -> Generation:
+    """The generation that a step's id tells."""
+    mark = step_id[len(place_of(step_id)) :]
+    return _FIRST if not mark else Generation(int(mark[1:], 16), mark[0] == AGAIN)
+
+
+def made_again(step_id: str, generation: int) -> str:
+    """The id of the step of the same place that is made from nothing in a generation."""
+    return f"{place_of(step_id)}{AGAIN}{generation:x}"
+
+
+def continued(step_id: str, generation: int) -> str:
+    """The id of the step of the same place that goes on, in a generation, with what is inside of this one."""
+    return f"{place_of(step_id)}{CONTINUED}{generation:x}"

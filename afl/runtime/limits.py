@@ -8,6 +8,20 @@ from typing import Final
 #: only programs that run away; it is far above what any finite workflow of a few 100,000 steps needs.
 MAX_ITERATIONS: Final = 1_000_000
 
+#: Steps of one workflow, blocks and yields counted in. At 1 KB a step it takes 1 GB then: what makes more has run away,
+#: or is better split into several.
+MAX_WORKFLOW_STEPS: Final = 1_000_000
+
+#: An event's payload, or an answer's result with all that was told before it, as JSON. Both are stored in one document
+#: with each other, and MongoDB's are 16 MB at most.
+MAX_PAYLOAD_BYTES: Final = 4 * 1024 * 1024
+
+#: Lists and maps nested in one another in one value. Those who copy, encode and read values recurse.
+MAX_VALUE_DEPTH: Final = 100
+
+#: What a `Timeout` may give, in milliseconds: a hundred years. Moments beyond it have no date.
+MAX_TIMEOUT_MS: Final = 100 * 365 * 24 * 3_600_000
+
 #: Steps nested in one another, blocks counted in. Ends unconditional recursion within milliseconds; no program written
 #: by hand comes near it.
 MAX_NESTING_DEPTH: Final = 250
@@ -19,10 +33,14 @@ MAX_INTEGER_BITS: Final = 4_096
 #: compiling), and the interpreter's own limit of 1,000 frames must stay out of reach.
 MAX_EXPRESSION_DEPTH: Final = 200
 
-#: Children that a foreach creates at once. At some 2 µs a step a slice takes about 10 ms: no longer do others wait.
-FOREACH_SLICE: Final = 5_000
+#: A foreach of no more elements than this creates its children at once, in one iteration.
+FOREACH_WHOLE: Final = 5_000
 
-#: Steps of all workflows that stay in memory between calls. A compact step takes about 1 KB: some 200 MB at most.
+#: Children that a larger foreach creates in an iteration. With events to make and rows to write a child costs some
+#: 50 µs: a slice takes about 50 ms, which is no longer than others should wait.
+FOREACH_SLICE: Final = 1_000
+
+#: Steps of all workflows that stay in memory between calls. A step takes 550 to 750 bytes: some 150 MB at most.
 HOT_WORKFLOW_STEPS: Final = 200_000
 
 #: Unanswered events of one workflow. More than agents work on at once; the rest is created as answers come in.
@@ -34,3 +52,8 @@ TASK_LEASE_MS: Final = 9_000
 
 #: The same for `poll_once`, which renews nothing: as long as a handler may take there.
 POLL_ONCE_LEASE_MS: Final = 300_000
+
+
+def near(limit: int) -> int:
+    """From where on a run is warned that it comes near to a limit."""
+    return limit * 4 // 5

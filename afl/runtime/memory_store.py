@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from itertools import islice
@@ -11,14 +11,18 @@ from operator import itemgetter
 from typing import TypeVar, cast
 
 from afl.runtime.clock import Clock, SystemClock
+from afl.runtime.documents import versions_of
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.errors import PositionLost, WorkflowConflict
+from afl.runtime.memory_steps import KeptSteps
 from afl.runtime.memory_tasks import MemoryTasks
+from afl.runtime.memory_upkeep import MemoryUpkeep
 from afl.runtime.persistence import (
     Batch,
     EventDefinition,
     ParkedRecord,
     Position,
+    RunningChange,
     StepDocument,
     StoredOutboxRecord,
     WorkflowChange,
@@ -27,6 +31,7 @@ from afl.runtime.persistence import (
 from afl.runtime.public_store import ENTITY_TABLES, KeptStep, PublicRows, PublicStore
 from afl.runtime.store_checks import check_changes
 from afl.runtime.types import Value, copy_value
+from afl.runtime.versions import SUPPORTED, check_versions
 from afl.runtime.views import StepNotes
 
 E = TypeVar("E")
@@ -34,7 +39,7 @@ E = TypeVar("E")
 _by_number = itemgetter(StepDocument._fields.index("number"))
 
 
-class MemoryStore(PublicStore):
+class MemoryStore(MemoryUpkeep, PublicStore):
     """
     Keeps everything in dictionaries under one lock.
 
@@ -51,9 +56,10 @@ class MemoryStore(PublicStore):
         self._forget()
 
     def _forget(self) -> None:
-        self._workflows: dict[str, WorkflowRow] = {}
-        #: Workflow id to its steps by id, in order of creation.
-        self._steps: dict[str, dict[str, StepDocument]] = {}
+        #: Rows of workflows, or the changes that rows are made of when somebody reads them.
+        self._workflows: dict[str, WorkflowRow | RunningChange] = {}
+        #: Workflow id to its steps.
+        self._steps: dict[str, KeptSteps] = {}
         self._notes: dict[str, StepNotes] = {}
         self._runnable: dict[str, None] = {}
         self._outbox: dict[int, StoredOutboxRecord] = {}
@@ -68,28 +74,29 @@ class MemoryStore(PublicStore):
 
     def commit_batch(self, batch: Batch) -> int:
         """Write all of the batch and return the sequence number of its first outbox record; see `Store`."""
-        changes = batch.changes
         # Most batches are one iteration's steps and nothing else: this is the engine's hot path.
-        has_more = not batch.has_changes_only
-        with self._lock:
-            lost = self._stale(changes)
-            if has_more:
-                self._refuse_more(batch, lost)
-            elif lost:
-                raise WorkflowConflict(workflow_ids=tuple(lost))
-            for row, _, documents in changes:
-                workflow_id = row.id
-                self._workflows[workflow_id] = row
-                if row.runnable:
+        changes, has_more = batch.changes, not batch.has_changes_only
+        # A `with` of this lock costs twice as much.
+        self._lock.acquire()
+        try:
+            if has_more or len(changes) != 1:
+                self._refuse(batch)
+            elif not self._follows(changes[0]):
+                raise WorkflowConflict(workflow_ids=(changes[0].workflow_id,))
+            for change in changes:
+                workflow_id = change.workflow_id
+                self._workflows[workflow_id] = change if isinstance(change, RunningChange) else change.workflow
+                if change.runnable:
                     self._runnable[workflow_id] = None
                 else:
                     self._runnable.pop(workflow_id, None)
                 steps = self._steps.get(workflow_id)
                 if steps is None:
-                    steps = self._steps[workflow_id] = {}
-                for document in documents:
-                    steps[document.id] = document
+                    steps = self._steps[workflow_id] = KeptSteps()
+                steps.write(change.rows)
             return self._write_more(batch) if has_more else 0
+        finally:
+            self._lock.release()
 
     def _write_more(self, batch: Batch) -> int:
         """Write what a batch has besides workflows and steps."""
@@ -119,26 +126,20 @@ class MemoryStore(PublicStore):
         self._outbox_sequence += len(batch.outbox)
         return first_sequence
 
-    def _stale(self, changes: Sequence[WorkflowChange]) -> list[str]:
-        """The workflows that another writer has changed since. ValueError for changes that lead nowhere."""
-        workflows = self._workflows
-        lost = []
-        for row, expected, _ in changes:
-            workflow_id = row.id
-            stored = workflows.get(workflow_id)
-            if (0 if stored is None else stored.revision) != expected:
-                lost.append(workflow_id)
-            if row.revision != expected + 1:
-                check_changes(changes)
-        if len(changes) > 1:
-            check_changes(changes)
-        return lost
+    def _follows(self, change: WorkflowChange) -> bool:
+        """Whether no other writer has changed the workflow since. ValueError for a change that leads nowhere."""
+        expected = change.expected_revision
+        if change.revision != expected + 1:
+            check_changes((change,))
+        stored = self._workflows.get(change.workflow_id)
+        return (0 if stored is None else stored.revision) == expected
 
-    def _refuse_more(self, batch: Batch, lost: list[str]) -> None:
+    def _refuse(self, batch: Batch) -> None:
         """Refuse the batch for stale workflows or confirms, lost positions, or a second running task of a step."""
-        workflows = self._workflows
+        check_changes(batch.changes)
+        lost = [change.workflow_id for change in batch.changes if not self._follows(change)]
         for workflow_id, revision in batch.confirms.items():
-            stored = workflows.get(workflow_id)
+            stored = self._workflows.get(workflow_id)
             if (0 if stored is None else stored.revision) != revision:
                 lost.append(workflow_id)
         if lost:
@@ -166,30 +167,37 @@ class MemoryStore(PublicStore):
     def load_workflow(self, workflow_id: str) -> WorkflowRow | None:
         """Return the workflow's row."""
         with self._lock:
-            row = self._workflows.get(workflow_id)
-        return None if row is None else _own_copy(row)
+            kept = self._workflows.get(workflow_id)
+        if kept is None:
+            return None
+        row = _row_of(kept)
+        if (written := versions_of(row)) != SUPPORTED:
+            check_versions(written.text)
+        return _own_copy(row)
 
-    def load_steps(self, workflow_id: str, *, newer_than: int = 0) -> list[StepDocument]:
-        """Return the workflow's steps in order of creation; with `newer_than`, those of later revisions only."""
+    def load_steps(self, workflow_id: str, *, newer_than: int = 0, state: str | None = None) -> list[StepDocument]:
+        """Return the workflow's steps in order of creation; see `Store`."""
         with self._lock:
-            steps = list(self._steps.get(workflow_id, {}).values())
+            steps = list(self._by_id(workflow_id).values())
         if newer_than:
             steps = [document for document in steps if document.revision > newer_than]
+        if state is not None:
+            steps = [document for document in steps if document.state == state]
         steps.sort(key=_by_number)
         return steps
 
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
         """Return the current revision of each; unknown ones are left out."""
         with self._lock:
-            rows = self._workflows
-            return {workflow_id: rows[workflow_id].revision for workflow_id in workflow_ids if workflow_id in rows}
+            kept = self._workflows
+            return {workflow_id: kept[workflow_id].revision for workflow_id in workflow_ids if workflow_id in kept}
 
     def list_workflows(
         self, *, status: str | None = None, name: str | None = None, limit: int = 100
     ) -> list[WorkflowRow]:
         """Return workflows, newest first."""
         with self._lock:
-            rows = list(self._workflows.values())
+            rows = [_row_of(kept) for kept in self._workflows.values()]
         found = [row for row in rows if (status is None or row.status == status) and (name is None or row.name == name)]
         found.sort(key=lambda row: (row.created_at_ms, row.id), reverse=True)
         return [_own_copy(row) for row in found[:limit]]
@@ -197,7 +205,7 @@ class MemoryStore(PublicStore):
     def runnable_workflows(self, *, limit: int = 1_000) -> list[str]:
         """Return the ids of workflows that have more to do now, oldest first."""
         with self._lock:
-            rows = [self._workflows[workflow_id] for workflow_id in self._runnable]
+            rows = [_row_of(self._workflows[workflow_id]) for workflow_id in self._runnable]
         rows.sort(key=lambda row: (row.created_at_ms, row.id))
         return [row.id for row in rows[:limit]]
 
@@ -277,10 +285,11 @@ class MemoryStore(PublicStore):
 
     def _find_step(self, step_id: str) -> KeptStep | None:
         with self._lock:
-            document = self._steps.get(step_id.partition(":")[0], {}).get(step_id)
+            document = self._by_id(step_id.partition(":")[0]).get(step_id)
             if document is None:
                 # Only steps that the engine did not make lack their workflow's id in theirs.
-                document = next((steps[step_id] for steps in self._steps.values() if step_id in steps), None)
+                kept = (steps.by_id() for steps in self._steps.values())
+                document = next((steps[step_id] for steps in kept if step_id in steps), None)
             return None if document is None else KeptStep(document, self._notes.get(step_id))
 
     def _steps_of(self, workflow_id: str) -> list[KeptStep]:
@@ -290,7 +299,7 @@ class MemoryStore(PublicStore):
 
     def _any_step_of(self, workflow_id: str) -> KeptStep | None:
         with self._lock:
-            document = next(iter(self._steps.get(workflow_id, {}).values()), None)
+            document = next(iter(self._by_id(workflow_id).values()), None)
             return None if document is None else KeptStep(document, self._notes.get(document.id))
 
     def _steps_near(self, related_id: str) -> Iterator[KeptStep]:
@@ -313,8 +322,12 @@ class MemoryStore(PublicStore):
                 if state is None or document.state == state:
                     yield KeptStep(document, self._notes.get(document.id))
 
+    def _by_id(self, workflow_id: str) -> Mapping[str, StepDocument]:
+        steps = self._steps.get(workflow_id)
+        return {} if steps is None else steps.by_id()
+
     def _next_number(self, workflow_id: str) -> int:
-        return len(self._steps.get(workflow_id, {}))
+        return len(self._by_id(workflow_id))
 
     def _waiting_keys(self, key: bytes | None = None) -> set[bytes]:
         with self._lock:
@@ -330,7 +343,7 @@ class MemoryStore(PublicStore):
                 self._runnable.pop(row.id, None)
         for kept in rows.steps.values():
             document = kept.document
-            self._steps.setdefault(document.workflow_id, {})[document.id] = document
+            self._steps.setdefault(document.workflow_id, KeptSteps()).write((document,))
             if kept.notes is not None:
                 self._notes[document.id] = kept.notes
         for task in rows.tasks:
@@ -379,6 +392,10 @@ class MemoryStore(PublicStore):
     def _expired_tasks(self, now_ms: int) -> list[TaskDefinition]:
         with self._lock:
             return self._task_queue.expired(now_ms)
+
+
+def _row_of(kept: WorkflowRow | RunningChange) -> WorkflowRow:
+    return kept.workflow if isinstance(kept, RunningChange) else kept
 
 
 def _own_copy(row: WorkflowRow) -> WorkflowRow:

@@ -77,6 +77,21 @@ class MemoryTasks:
         self._entries.pop(ended.uuid, None)
         self.by_id[ended.uuid] = ended
 
+    def remove(self, task_ids: Iterable[str]) -> int:
+        """Forget tasks; return how many there were."""
+        count = 0
+        for task_id in task_ids:
+            task = self.by_id.pop(task_id, None)
+            if task is None:
+                continue
+            count += 1
+            if self._running.get(task.step_id) == task_id:
+                del self._running[task.step_id]
+            self._leased.discard(task_id)
+            self._entries.pop(task_id, None)
+            self._arrivals.pop(task_id, None)
+        return count
+
     def expired(self, now_ms: int) -> list[TaskDefinition]:
         """Copies of the running tasks whose lease has run out."""
         leased = [self.by_id[task_id] for task_id in self._leased]

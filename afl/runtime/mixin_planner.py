@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from afl.compiled import Node, line_of
+from afl.compiled import Node, ProgramError, line_of
 from afl.runtime.expression import compile_expression
 from afl.runtime.fills import Fill, compile_fill
+from afl.runtime.limits import MAX_TIMEOUT_MS
 from afl.runtime.plan import Expression, FacetPlan, MixinPlan
 from afl.runtime.records import Frame
 from afl.runtime.references import StatementReferences
@@ -92,13 +93,21 @@ def _map_of(entries: Sequence[tuple[str, Expression]]) -> Expression:
     return make
 
 
-def time_limit_ms(mixins: Iterable[Node]) -> int | None:
+def time_limit_ms(mixins: Iterable[Node], where: str) -> int | None:
     """The time that `Timeout(hours, minutes, seconds, ms)` gives, None without one. Only literals count: without any
-    there is no limit."""
+    there is no limit. Raises ProgramError for more than MAX_TIMEOUT_MS."""
     limits = [node for node in mixins if str(node["target"]).rpartition(".")[2] == TIMEOUT]
     durations_ms = [_duration_ms(arg) for node in limits for arg in node.get("args") or ()]
     known_ms = [duration_ms for duration_ms in durations_ms if duration_ms is not None]
-    return sum(known_ms) if known_ms else None
+    if not known_ms:
+        return None
+    total_ms = sum(known_ms)
+    if total_ms > MAX_TIMEOUT_MS:
+        raise ProgramError(
+            f"{where}: Timeout gives {total_ms} ms, more than {MAX_TIMEOUT_MS} ms, which are a hundred years "
+            "(MAX_TIMEOUT_MS, which no setting raises)"
+        )
+    return total_ms
 
 
 def _duration_ms(arg: Mapping[str, object]) -> int | None:

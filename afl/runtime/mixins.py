@@ -37,7 +37,7 @@ def with_mixin_attributes(execution: Execution, step: StepRecord) -> dict[str, V
     assert step.facet is not None
     params = dict(step.params)
     for plan in step.facet.mixins:
-        mixin = execution.steps[mixin_step_id(execution.id, step.id, plan)]
+        mixin = execution.step_at(mixin_step_id(execution.id, step.id, plan))
         given = params.get(plan.alias)
         params[plan.alias] = {**mixin.params, **mixin.returns, **(given if isinstance(given, dict) else {})}
     return params

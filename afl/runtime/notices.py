@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from afl.runtime.persistence import ErrorRecord, StepDocument
+from afl.runtime.persistence import ErrorRecord
 from afl.runtime.plan import BlockPlan, OuterWait, StatementPlan
-from afl.runtime.records import Frame, StepRecord, sibling_frame
+from afl.runtime.records import Frame, StepRecord, awaited_frame
 from afl.runtime.states import StepState
 
 if TYPE_CHECKING:
@@ -27,15 +27,10 @@ def watch(block: StepRecord, frame: Frame, wait: OuterWait, statement: int | Non
 
     Raises Cause when it failed or can no longer run.
     """
-    outer, index = frame, wait.index
-    for _ in range(wait.depth):
-        assert outer.parent is not None
-        outer = outer.parent
-    if wait.sibling is not None:
-        outer = sibling_frame(outer, wait.sibling)
+    outer, index = awaited_frame(frame, wait), wait.index
     step = outer.env[index]
     # A settled step is put into the frame when it is told, so that one which is there has been seen.
-    if step is not None and (isinstance(step, StepDocument) or step.told):
+    if step is not None and step.told:
         if step.error is not None:
             raise Cause(step.error)
         return False
@@ -56,12 +51,9 @@ def watch_for_yields(block: StepRecord, frame: Frame, plan: BlockPlan) -> None:
 
 def tell_endings(execution: Execution) -> None:
     """Tell what has ended to those who wait for it; whoever can go on now is in the queue of the next."""
-    settled, execution.settled = execution.settled, []
-    # Before those that failed: who waits for one of these has not waited in vain.
-    for block, statement, document in settled:
-        frame: Frame = block.frame  # type: ignore[assignment]  # a block that made a step runs
-        frame.env[statement.index] = document
-        _tell_block(execution, block, frame, statement, None)
+    if execution.settled:
+        # Before those that failed: who waits for one of these has not waited in vain.
+        _tell_settled(execution)
     if not execution.ended:
         return
     ended, execution.ended = execution.ended, []
@@ -71,8 +63,8 @@ def tell_endings(execution: Execution) -> None:
         if step.error is not None:
             something_failed = True
         if step.statement is not None:
-            block = step.block  # type: ignore[assignment]  # a statement stands in a block
-            frame = block.frame  # type: ignore[assignment]
+            block: StepRecord = step.block  # type: ignore[assignment]  # a statement stands in a block
+            frame: Frame = block.frame  # type: ignore[assignment]
             _tell_block(execution, block, frame, step.statement, step.error)
         else:
             _tell_owner(execution, step)
@@ -137,6 +129,28 @@ def _tell_block(
         can_go_on = bool(frame.ready) or not (frame.live or frame.missing or block.blocks_open)
     if can_go_on:
         execution.wake(block)
+
+
+def _tell_settled(execution: Execution) -> None:
+    """The same for the statements that were complete when they were made: they were never among the live ones."""
+    settled, execution.settled = execution.settled, []
+    for block, frame, steps in settled:
+        env, waiting, ready = frame.env, frame.waiting, frame.ready
+        for step in steps:
+            statement = step.statement
+            env[statement.index] = step
+            for waiter in statement.wakes:
+                left = waiting[waiter] = waiting[waiter] - 1
+                if not left:
+                    ready.append(waiter)
+            if frame.watchers is not None:
+                _tell_watchers(execution, frame, statement.index)
+        frame.missing -= len(steps)
+        can_go_on = ready or not (frame.missing or frame.live or block.blocks_open)
+        if can_go_on and not block.queued and block.failed is None:
+            block.queued = True
+            execution.queue.append(block)
+        execution.documents += steps
 
 
 def _tell_watchers(execution: Execution, frame: Frame, index: int) -> None:

@@ -12,7 +12,7 @@ Rules for every adapter
     when another writer was first.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -26,92 +26,19 @@ from afl.runtime.entities import (
     TaskDefinition,
 )
 from afl.runtime.step import StepDefinition
+from afl.runtime.step_rows import ErrorRecord as ErrorRecord
+from afl.runtime.step_rows import StepDocument as StepDocument
 from afl.runtime.types import Value
-
-#: Workflow statuses as stored. PAUSED: at a fixed point, unanswered events are out. RUNNING: more to do (runnable).
-RUNNING, PAUSED, COMPLETED, ERROR, CANCELLED = "RUNNING", "PAUSED", "COMPLETED", "ERROR", "CANCELLED"
-ENDED_STATUSES = frozenset({COMPLETED, ERROR, CANCELLED})
-
-
-_NO_VALUES: Mapping[str, Value] = {}
-
-
-class ErrorRecord(NamedTuple):
-    """Why a step or a run failed: the first cause, kept as it was told (the agent's class name and text)."""
-
-    type: str
-    message: str
-    step_id: str = ""
-    #: Where the failing step stands, e.g. `shop.Checkout.payment`.
-    path: str = ""
-    facet: str = ""
-    #: Source line of the failing statement, 0 when the program was compiled without locations.
-    line: int = 0
-
-
-class StepDocument(NamedTuple):
-    """One step as stored: an immutable snapshot. Ids of other steps tie the tree together."""
-
-    id: str
-    workflow_id: str
-    #: Order of creation inside the workflow, from 0.
-    number: int
-    #: The workflow's revision that wrote this document.
-    revision: int
-    object_type: str
-    state: str
-    statement_id: str | None
-    facet_name: str
-    container_id: str | None
-    container_type: str | None
-    block_id: str | None
-    root_id: str | None
-    params: Mapping[str, Value]
-    returns: Mapping[str, Value]
-    #: How many events this step has sent; the current attempt. 0 for steps that sent none.
-    attempt: int = 0
-    #: An EventState constant once there is an event, else "".
-    event_state: str = ""
-    error: ErrorRecord | None = None
-    foreach_index: int | None = None
-    foreach_var: str | None = None
-    foreach_value: Value = None
-    #: When the step was created, ms since the epoch.
-    created_at_ms: int = 0
-    #: Absolute deadline of the current event, ms since the epoch; None: waits for as long as it takes.
-    deadline_ms: int | None = None
-
-
-class WorkflowRow(NamedTuple):
-    """One execution of a workflow."""
-
-    id: str
-    #: Bumped by each commit; 1 after the first.
-    revision: int
-    #: Fingerprint of the pinned program.
-    program: str
-    #: Qualified name of the workflow.
-    name: str
-    status: str
-    #: More can run now: whoever owns the workflow must evaluate it without waiting for an answer.
-    runnable: bool = False
-    inputs: Mapping[str, Value] = _NO_VALUES
-    outputs: Mapping[str, Value] | None = None
-    error: ErrorRecord | None = None
-    #: Number of this execution under its workflow id, from 1.
-    execution: int = 1
-    runner_id: str = ""
-    #: Outbox lane that the workflow's own records go to.
-    lane: str = ""
-    #: How many steps were made so far.
-    steps: int = 0
-    iterations: int = 0
-    created_at_ms: int = 0
-    updated_at_ms: int = 0
-    ended_at_ms: int = 0
-    workflow_version: str = "1.0"
-    step_schema_version: str = "1.0"
-    runtime_version: str = "0.1.0"
+from afl.runtime.upkeep import Upkeep
+from afl.runtime.workflow_rows import CANCELLED as CANCELLED
+from afl.runtime.workflow_rows import COMPLETED as COMPLETED
+from afl.runtime.workflow_rows import ENDED_STATUSES as ENDED_STATUSES
+from afl.runtime.workflow_rows import ERROR as ERROR
+from afl.runtime.workflow_rows import PAUSED as PAUSED
+from afl.runtime.workflow_rows import RUNNING as RUNNING
+from afl.runtime.workflow_rows import RunningChange as RunningChange
+from afl.runtime.workflow_rows import WorkflowChange as WorkflowChange
+from afl.runtime.workflow_rows import WorkflowRow as WorkflowRow
 
 
 class OutboxRecord(NamedTuple):
@@ -189,15 +116,6 @@ class TaskEnd(NamedTuple):
     message: str = ""
 
 
-class WorkflowChange(NamedTuple):
-    """What one workflow becomes: its row (revision = `expected_revision` + 1) and the steps made or changed."""
-
-    workflow: WorkflowRow
-    #: The revision that this was computed from; 0: the workflow is new.
-    expected_revision: int
-    steps: Sequence[StepDocument] = ()
-
-
 @dataclass(slots=True, kw_only=True)
 class Batch:
     """Everything that one commit writes."""
@@ -240,13 +158,13 @@ class Batch:
             or self.programs
         )
 
-    def clear(self) -> None:
-        """Empty it for the next commit; what it held is the store's now."""
-        self.changes.clear()
-        if not self.has_changes_only:
-            self.confirms, self.programs = {}, {}
-            self.outbox, self.tasks, self.task_ends, self.logs = [], [], [], []
-            self.published, self.positions, self.parked, self.unparked = [], [], [], []
+
+class ChangesOnly(Batch):
+    """A batch that is never given anything but changes: a commit that repeats for every iteration asks no more."""
+
+    __slots__ = ()
+
+    has_changes_only = True
 
 
 class Store(Protocol):
@@ -263,8 +181,11 @@ class Store(Protocol):
 
     def load_workflow(self, workflow_id: str) -> WorkflowRow | None: ...
 
-    def load_steps(self, workflow_id: str, *, newer_than: int = 0) -> list[StepDocument]:
-        """The workflow's steps in order of creation; with `newer_than`, those written by later revisions only."""
+    def load_steps(self, workflow_id: str, *, newer_than: int = 0, state: str | None = None) -> list[StepDocument]:
+        """The workflow's steps in order of creation.
+
+        With `newer_than` those that later revisions wrote only, with `state` those in that state only.
+        """
 
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
         """The current revision of each; unknown ones are left out."""
@@ -435,10 +356,17 @@ class TaskStore(Protocol):
     def end_task(self, task_id: str, owner: str, state: str, error: dict[str, object] | None = None) -> bool:
         """Move a task that runs for this owner to its end state; False when it does not."""
 
+    def give_task_back(self, task_id: str, owner: str) -> bool:
+        """Let others claim a task that runs for this owner; False when it does not."""
+
     def get_server(self, server_id: str) -> ServerDefinition | None: ...
     def save_server(self, server: ServerDefinition) -> None: ...
     def update_server_ping(self, server_id: str, ping_ms: int) -> None: ...
+    def get_all_servers(self) -> Sequence[ServerDefinition]: ...
 
 
-class EngineStore(Store, PersistenceAPI, TaskStore, Protocol):
+class EngineStore(Store, PersistenceAPI, TaskStore, Upkeep, Protocol):
     """A store with all its faces, as every adapter is."""
+
+    def get_waiting_events(self, workflow_id: str) -> Sequence[EventDefinition]:
+        """The events of a workflow's steps that have no answer yet, in order of the steps' creation."""

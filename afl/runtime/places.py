@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import ErrorRecord
 from afl.runtime.records import StepRecord
@@ -37,3 +39,15 @@ def failure_of(error: ErrorRecord) -> StepFailure:
         message=error.message,
         line=error.line or None,
     )
+
+
+def stuck_paths(unfinished: Iterable[StepRecord], workflow_name: str) -> Iterator[str]:
+    """Paths of the statements that have not ended, those that could not even start among them."""
+    for step in unfinished:
+        if step.statement is not None:
+            yield path_of(step, workflow_name)
+        elif step.frame is not None and step.plan is not None and step.blocks is None:
+            around = path_of(step, workflow_name)
+            for statement in step.plan.statements:
+                if step.frame.env[statement.index] is None:
+                    yield f"{around}.{statement.name}"

@@ -76,6 +76,8 @@ class Planner:
         #: Declarations with a script in them, in the order in which they were reached.
         self._scripted: dict[str, None] = {}
         self._takes_unknown_facets = not program.names.has_any(_FACETS)
+        #: What calls have been found to mean, by the declaration that they stand in: most callees are called often.
+        self._called: dict[tuple[str, str], FacetPlan | None] = {}
 
     def facet(self, declaration: Declaration) -> FacetPlan:
         """The plan of a declaration; its insides follow in `finish`."""
@@ -156,7 +158,7 @@ class Planner:
         mixins, steps = declaration.mixins, plan.reads_steps
         plan.configured = plan_configured(mixins, where, reads_steps=steps)
         plan.mixins = plan_mixins(mixins, where, lambda name: self._mixin(declaration, name), reads_steps=steps)
-        plan.timeout_ms = time_limit_ms(mixins)
+        plan.timeout_ms = time_limit_ms(mixins, where)
         plan.defaults = compile_defaults(declaration.params, where, reads_steps=steps)
         plan.fills = fills_of((), plan.configured, plan.defaults)
         returns = compile_defaults(declaration.returns, where, reads_steps=steps)
@@ -259,7 +261,10 @@ class Planner:
         name = str(node["name"])
         call = node["call"]
         target = str(call["target"])
-        callee = self._callee(declaration, target, f"{where}.{name}")
+        called = (declaration.qualified_name, target)
+        if called not in self._called:
+            self._called[called] = self._callee(declaration, target, f"{where}.{name}")
+        callee = self._called[called]
         object_type = ObjectType.VARIABLE_ASSIGNMENT
         if callee is not None and callee.is_schema:
             object_type = ObjectType.SCHEMA_INSTANTIATION
@@ -289,7 +294,7 @@ class Planner:
         if node["call"].get("mixins"):
             if plan.callee is not None and plan.callee.is_schema:
                 raise ProgramError(f"{where}: {plan.facet_name} is a schema and takes no mixins")
-            plan.timeout_ms = time_limit_ms(node["call"]["mixins"])
+            plan.timeout_ms = time_limit_ms(node["call"]["mixins"], where)
         if self._program.implicits:
             self._note_implicit(declaration, plan)
         plan.waits = references.local_waits()

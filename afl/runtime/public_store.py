@@ -15,11 +15,14 @@ from afl.runtime.entities import (
     ServerDefinition,
     TaskDefinition,
 )
-from afl.runtime.identity import split_event_id
+from afl.runtime.identity import generation_of, split_event_id
 from afl.runtime.persistence import EventDefinition, IterationChanges, StepDocument, WorkflowRow
 from afl.runtime.public_tasks import PublicTasks
-from afl.runtime.states import EventState
+from afl.runtime.public_upkeep import PublicUpkeep
+from afl.runtime.run_views import UNDER_WAY, view_run
+from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
+from afl.runtime.tombstones import Tombstone
 from afl.runtime.views import StepNotes, document_of, view_event, view_step
 
 E = TypeVar("E")
@@ -43,6 +46,7 @@ ENTITY_TABLES: Final[dict[type, EntityTable]] = {
     LockDefinition: EntityTable("locks", key="key"),
     HandlerRegistration: EntityTable("handler_registrations", key="facet_name"),
     EventDefinition: EntityTable("events", key="id", columns=("workflow_id",)),
+    Tombstone: EntityTable("tombstones", key="workflow_id", columns=("state", "purged_at_ms")),
 }
 
 #: Name of the rule, and in SQL of the index, that a step has at most one running task.
@@ -72,7 +76,7 @@ class PublicRows:
     tasks: list[TaskDefinition] = field(default_factory=list)
 
 
-class PublicStore(PublicTasks):
+class PublicStore(PublicUpkeep, PublicTasks):
     """
     Implements `PersistenceAPI` over row primitives.
 
@@ -84,6 +88,9 @@ class PublicStore(PublicTasks):
 
     @abstractmethod
     def load_workflow(self, workflow_id: str) -> WorkflowRow | None: ...
+
+    @abstractmethod
+    def load_steps(self, workflow_id: str, *, newer_than: int = 0, state: str | None = None) -> list[StepDocument]: ...
 
     @abstractmethod
     def _find_step(self, step_id: str) -> KeptStep | None: ...
@@ -143,7 +150,11 @@ class PublicStore(PublicTasks):
         return [step for step in self.get_steps_by_container(step_id) if step.is_block]
 
     def get_workflow_root(self, workflow_id: str) -> StepDefinition | None:
-        """Return the step without container and root."""
+        """Return the step without container and root; of a run that was run again, the one that counts now."""
+        row = self.load_workflow(workflow_id)
+        if row is not None and row.execution > 1:
+            roots = [kept for kept in self._steps_of(workflow_id) if _is_root(kept.document)]
+            return max(roots, key=lambda kept: generation_of(kept.document.id).number).view() if roots else None
         # Every step of a run names its root: one of them leads there, however many there are.
         sample = self._any_step_of(workflow_id)
         if sample is None:
@@ -235,6 +246,19 @@ class PublicStore(PublicTasks):
             document, dispatched=created and self._has_lane(document) and not self._waiting_keys(document.id.encode())
         )
 
+    def get_waiting_events(self, workflow_id: str) -> list[EventDefinition]:
+        """Return the events of a workflow's steps that have no answer yet, in order of the steps' creation."""
+        documents = [
+            document
+            for document in self.load_steps(workflow_id, state=StepState.EVENT_TRANSMIT)
+            if document.event_state and not EventState.is_terminal(document.event_state)
+        ]
+        waiting = self._waiting_keys() if documents and self._has_lane(documents[0]) else None
+        return [
+            view_event(document, dispatched=waiting is not None and document.id.encode() not in waiting)
+            for document in documents
+        ]
+
     def get_all_events(self) -> list[EventDefinition]:
         """Return every event: those of the engine's steps, then those saved on their own."""
         waiting = self._waiting_keys()
@@ -285,8 +309,9 @@ class PublicStore(PublicTasks):
     # Runners, logs, servers, registrations.
 
     def get_runner(self, runner_id: str) -> RunnerDefinition | None:
-        """Return the runner of that id."""
-        return self._get(RunnerDefinition, runner_id)
+        """Return the runner of that id; how its workflow ended is the engine's word."""
+        run = self._get(RunnerDefinition, runner_id)
+        return None if run is None else self._seen_run(run)
 
     def save_runner(self, runner: RunnerDefinition) -> None:
         """Insert or replace a runner."""
@@ -294,7 +319,16 @@ class PublicStore(PublicTasks):
 
     def get_runners_by_state(self, state: str) -> list[RunnerDefinition]:
         """Return the runners in a state."""
-        return self._select(RunnerDefinition, state=state)
+        stored = (run for under_way in dict.fromkeys((state, *UNDER_WAY)) for run in self._runs_stored_as(under_way))
+        return [run for run in stored if run.state == state]
+
+    def _runs_stored_as(self, state: str) -> list[RunnerDefinition]:
+        return [self._seen_run(run) for run in self._select(RunnerDefinition, state=state)]
+
+    def _seen_run(self, run: RunnerDefinition) -> RunnerDefinition:
+        if run.state not in UNDER_WAY:
+            return run
+        return view_run(run, self.load_workflow(run.workflow_id) or self._get(Tombstone, run.workflow_id))
 
     def save_log(self, log: LogDefinition) -> None:
         """Insert or replace a log entry."""

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from afl.runtime.clock import Clock
 from afl.runtime.entities import LockDefinition, LockMetaData, TaskDefinition, TaskState
+from afl.runtime.errors import ConcurrencyError
 from afl.runtime.persistence import TaskEnd
 
 E = TypeVar("E")
@@ -123,6 +124,16 @@ class PublicTasks(ABC):
                 self._put(replace(task, state=TaskState.PENDING, owner="", lease_expires=0, updated=now_ms))
         return [task.uuid for task in expired]
 
+    def give_task_back(self, task_id: str, owner: str) -> bool:
+        """Let others claim a task that runs for this owner; False when it does not: it may be another's by now."""
+        with self._exclusive():
+            task = self._get(TaskDefinition, task_id)
+            if task is None or task.state != TaskState.RUNNING or task.owner != owner:
+                return False
+            now_ms = self._clock.now_ms()
+            self._put(replace(task, state=TaskState.PENDING, owner="", lease_expires=0, updated=now_ms))
+        return True
+
     def end_task(self, task_id: str, owner: str, state: str, error: dict[str, object] | None = None) -> bool:
         """Move a task that runs for this owner to its end state; False when it does not."""
         with self._exclusive():
@@ -135,11 +146,19 @@ class PublicTasks(ABC):
     # Locks.
 
     def acquire_lock(self, key: str, duration_ms: int, meta: LockMetaData | None = None) -> bool:
-        """Take a lock for a time; False when somebody holds it, as the owner of a task's lease does."""
+        """Take a lock for a time; False when somebody holds it, as the owner of a task's lease does.
+
+        The lock of a task that waits is a claim of it, in the name of `meta.handler`.
+        """
         with self._exclusive():
             if self._live_lock(key) is not None:
                 return False
             now_ms = self._clock.now_ms()
+            task = self._get(TaskDefinition, key.removeprefix(TASK_LOCK)) if key.startswith(TASK_LOCK) else None
+            if task is not None and task.state in _OPEN:
+                owner = (meta.handler if meta is not None else None) or ""
+                is_free = task.state == TaskState.PENDING or bool(task.lease_expires)
+                return is_free and self._take(task, owner, now_ms, now_ms + duration_ms)
             self._put(LockDefinition(key=key, acquired_at=now_ms, expires_at=now_ms + duration_ms, meta=meta))
             return True
 
@@ -184,6 +203,15 @@ class PublicTasks(ABC):
         task = self._leased(key)
         lock = self._get(LockDefinition, key) if task is None else _lease_of(task)
         return lock if lock is not None and lock.expires_at > self._clock.now_ms() else None
+
+    def _take(self, task: TaskDefinition, owner: str, now_ms: int, lease_expires: int) -> bool:
+        """Claim a task as it was read, inside `_exclusive`; False when another one of its step is running."""
+        claimed = replace(task, state=TaskState.RUNNING, owner=owner, lease_expires=lease_expires, updated=now_ms)
+        try:
+            self._put(claimed)
+        except ConcurrencyError:
+            return False
+        return True
 
     def _leased(self, key: str) -> TaskDefinition | None:
         """The running task whose lease this lock is a view of."""

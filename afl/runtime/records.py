@@ -7,15 +7,15 @@ Attribute maps are replaced, never changed in place: a committed snapshot may sh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from afl.runtime.states import StepState
 from afl.runtime.types import Value
 
 if TYPE_CHECKING:
-    from afl.runtime.persistence import ErrorRecord, StepDocument
-    from afl.runtime.plan import BlockPlan, FacetPlan, MixinPlan, StatementPlan
+    from afl.runtime.persistence import ErrorRecord
+    from afl.runtime.plan import BlockPlan, FacetPlan, MixinPlan, OuterWait, StatementPlan
+    from afl.runtime.step_rows import Place, SettledStep
     from afl.runtime.step_values import StepLookup
 
 _NOTHING: Mapping[str, Value] = {}
@@ -129,17 +129,26 @@ def sibling_frame(frame: Frame, index: int) -> Frame:
     return sibling
 
 
+def awaited_frame(frame: Frame, wait: OuterWait) -> Frame:
+    """The frame, out from a block's own, that holds the step which the wait is for."""
+    outer = frame
+    for _ in range(wait.depth):
+        assert outer.parent is not None
+        outer = outer.parent
+    return outer if wait.sibling is None else sibling_frame(outer, wait.sibling)
+
+
 class Frame:
     """A running block: the steps of its statements so far, and what the rest still waits for."""
 
     __slots__ = (
-        "digest",
         "env",
         "live",
         "lookup",
         "missing",
         "owner",
         "parent",
+        "place",
         "ready",
         "step",
         "value",
@@ -159,10 +168,10 @@ class Frame:
         self.lookup: StepLookup
         #: The loop variable's value in a foreach instance.
         self.value: Value = step.foreach_value
-        #: The digest of the block's id, which the ids of its statements go on from; made when first needed.
-        self.digest: blake2b | None = None
+        #: What the rows of its statements' steps have in common; whoever opens the frame sets it.
+        self.place: Place
         #: One place a statement: its step, once created.
-        self.env: list[StepRecord | StepDocument | None] = [None] * len(plan.statements)
+        self.env: list[StepRecord | SettledStep | None] = [None] * len(plan.statements)
         #: One count a statement: how many steps it still waits for.
         self.waiting: list[int] = list(plan.wait_counts)
         #: Statements whose last dependency has completed, to be created when the block runs next.

@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeVar
 from afl.compiled import ProgramError
 from afl.runtime.errors import ReferenceError
 from afl.runtime.expression import walk_members
-from afl.runtime.persistence import StepDocument
 from afl.runtime.plan import Default, Expression, FacetPlan, OuterWait, StatementPlan
 from afl.runtime.records import Frame, StepRecord, sibling_frame
+from afl.runtime.step_rows import SettledStep
 from afl.runtime.step_values import lookup_of, reference_to, walk_through_steps
 from afl.runtime.types import Value
 
@@ -124,13 +124,13 @@ class StatementReferences:
                     if index == self._own_index:
                         raise ProgramError(f"{self._where}: step {name} cannot refer to itself")
                     self._local[index] = None
-                    return _Found(statement, _step_at(0, index), partial(_local_attribute, index))
+                    return _Found(statement, partial(_step_at, 0, index), partial(_local_attribute, index))
                 if inner is not None and inner.index == index:
                     # The step whose body this is: its event's result is in, it does not have to be complete.
                     read = _failed_attribute if catches else _owner_attribute
-                    return _Found(statement, _owner_at(depth - 1), partial(read, depth - 1))
+                    return _Found(statement, partial(_owner_at, depth - 1), partial(read, depth - 1))
                 self._outer[(depth, index, None)] = None
-                return _Found(statement, _step_at(depth, index), partial(_outer_attribute, depth, index))
+                return _Found(statement, partial(_step_at, depth, index), partial(_outer_attribute, depth, index))
             if context.statement is None or context.parent is None:
                 return self._find_in_siblings(context, depth, name)
             inner, catches = context.statement, context.is_catch
@@ -143,15 +143,15 @@ class StatementReferences:
             if statement is not None:
                 self._outer[(depth, statement.index, sibling)] = None
                 at = (depth, sibling, statement.index)
-                return _Found(statement, _sibling_at(*at), partial(_sibling_attribute, *at))
+                return _Found(statement, partial(_sibling_at, *at), partial(_sibling_attribute, *at))
         return None
 
 
 class _Found(NamedTuple):
-    """A step that a reference names: what reads it as a whole, and what makes readers of its attributes."""
+    """A step that a reference names: what makes a reader of it as a whole, and readers of its attributes."""
 
     statement: StatementPlan
-    step: Callable[[Frame], StepRecord | StepDocument]
+    step: Callable[[], Callable[[Frame], StepRecord | SettledStep]]
     attribute: Callable[[str, str], Expression]
 
 
@@ -259,7 +259,7 @@ def _after_attributes(around: list[int], name: str, outermost: Expression) -> Ex
     return read
 
 
-def _attribute(step: StepRecord | StepDocument, attribute: str, text: str) -> Value:
+def _attribute(step: StepRecord | SettledStep, attribute: str, text: str) -> Value:
     if attribute in step.returns:
         return step.returns[attribute]
     try:
@@ -271,7 +271,7 @@ def _attribute(step: StepRecord | StepDocument, attribute: str, text: str) -> Va
 
 def _local_attribute(index: int, attribute: str, text: str) -> Expression:
     def read(frame: Frame) -> Value:
-        step: StepRecord | StepDocument = frame.env[index]  # type: ignore[assignment]  # complete, or not asked for
+        step: StepRecord | SettledStep = frame.env[index]  # type: ignore[assignment]  # complete, or not asked for
         returns = step.returns
         if attribute in returns:
             return returns[attribute]
@@ -285,15 +285,15 @@ def _local_attribute(index: int, attribute: str, text: str) -> Expression:
 
 def _step_value(found: _Found) -> Expression:
     """The step itself as a value: what stands for it, or the object that a schema step has made."""
-    statement, step = found.statement, found.step
+    statement, step = found.statement, found.step()
     if statement.callee is not None and statement.callee.is_schema:
         return lambda frame: step(frame).returns  # type: ignore[return-value]  # attributes are made as dicts
     statement.is_value = True
     return lambda frame: reference_to(step(frame), statement.facet_name)
 
 
-def _step_at(depth: int, index: int) -> Callable[[Frame], StepRecord | StepDocument]:
-    def find(frame: Frame) -> StepRecord | StepDocument:
+def _step_at(depth: int, index: int) -> Callable[[Frame], StepRecord | SettledStep]:
+    def find(frame: Frame) -> StepRecord | SettledStep:
         step = _frame_at(frame, depth).env[index]
         assert step is not None
         return step
@@ -305,8 +305,8 @@ def _owner_at(depth: int) -> Callable[[Frame], StepRecord]:
     return lambda frame: _frame_at(frame, depth).owner
 
 
-def _sibling_at(depth: int, sibling: int, index: int) -> Callable[[Frame], StepRecord | StepDocument]:
-    def find(frame: Frame) -> StepRecord | StepDocument:
+def _sibling_at(depth: int, sibling: int, index: int) -> Callable[[Frame], StepRecord | SettledStep]:
+    def find(frame: Frame) -> StepRecord | SettledStep:
         step = sibling_frame(_frame_at(frame, depth), sibling).env[index]
         assert step is not None
         return step

@@ -16,12 +16,12 @@ from afl.runtime.entities import HandlerRegistration
 from afl.runtime.errors import RuntimeError as EngineError
 from afl.runtime.errors import StoreUnavailable
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler_loader import DEFAULT_ENTRYPOINT, ModuleLoader, register_module
 from afl.runtime.handler_routes import HandlerRoutes
 from afl.runtime.persistence import EngineStore
 from afl.runtime.polling_server import PollingServer
 from afl.runtime.task_work import HandlerMissing, RetryPolicy, TaskHandler
 from afl.runtime.tool_registry import Handler, short_name
+from afl_handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, register_module
 
 _log = logging.getLogger(__name__)
 
@@ -154,15 +154,18 @@ class RegistryRunner(PollingServer):
 
     def find(self, facet_name: str) -> TaskHandler:
         """The facet's handler, by what is registered now. Raises HandlerMissing and HandlerNotLoaded."""
-        registered = self._persistence.get_handler_registration
-        registration = registered(facet_name) or registered(short_name(facet_name))
-        if registration is None:
-            route = self._routes.find(facet_name)
-            if route is None:
-                # Taken away since it was read: from here on it is not claimed any more.
-                self._refresh_registry()
-                raise HandlerMissing(f"No handler registration for event task '{facet_name}'")
-            return route.handler()
+        for name in dict.fromkeys((facet_name, short_name(facet_name))):
+            registration = self._persistence.get_handler_registration(name)
+            if registration is not None:
+                return self._registered(facet_name, registration)
+            route = self._routes.named(name)
+            if route is not None:
+                return route.handler()
+        # Taken away since it was read: from here on it is not claimed any more.
+        self._refresh_registry()
+        raise HandlerMissing(f"No handler registration for event task '{facet_name}'")
+
+    def _registered(self, facet_name: str, registration: HandlerRegistration) -> TaskHandler:
         try:
             function = self._loader.function(registration.module_uri, registration.entrypoint, registration.checksum)
         except Exception as error:
@@ -180,7 +183,8 @@ class RegistryRunner(PollingServer):
         return not topics or any(fnmatch(name, topic) for topic in topics)
 
     def _maybe_refresh_registry(self) -> None:
-        if _current_time_ms() - self._last_refresh < self._config.registry_refresh_interval_ms:
+        # A clock that was set back must not keep it from being read for as long.
+        if 0 <= _current_time_ms() - self._last_refresh < self._config.registry_refresh_interval_ms:
             return
         try:
             self._refresh_registry()

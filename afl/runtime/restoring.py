@@ -8,12 +8,14 @@ from afl.runtime import limits
 from afl.runtime.driving import Dispatch, Trace
 from afl.runtime.errors import StoreCorrupt
 from afl.runtime.execution import Execution
+from afl.runtime.generations import LaterExecution, current_of
 from afl.runtime.mixins import mixin_of
 from afl.runtime.notices import Cause, watch, watch_for_yields
 from afl.runtime.persistence import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
 from afl.runtime.plan import BlockPlan, StatementPlan, WorkflowPlan
 from afl.runtime.records import Frame, StepRecord
-from afl.runtime.states import StepState
+from afl.runtime.states import EventState, StepState
+from afl.runtime.step_rows import SettledStep
 from afl.runtime.types import ObjectType
 
 #: States in which a step waits for others, who wake it.
@@ -48,24 +50,23 @@ def restore(
 
     Raises StoreCorrupt when the rows do not fit the pinned program.
     """
-    execution = Execution(plan, row.id, dispatch, trace)
+    if row.execution == 1:
+        execution = Execution(plan, row.id, dispatch, trace)
+    else:
+        documents, attempts = current_of(documents)
+        execution = LaterExecution(plan, row.id, dispatch, trace, execution=row.execution, attempts=attempts)
     execution.max_open_events = max_open_events
     execution.runs_scripts = runs_scripts
-    execution.revision = row.revision
-    execution.execution = row.execution
-    execution.runner_id = row.runner_id
-    execution.lane = row.lane
-    execution.inputs = row.inputs
-    execution.iterations = row.iterations
-    execution.created_at_ms = row.created_at_ms
-    execution.ended_at_ms = row.ended_at_ms
-    execution.cancelled = row.status == CANCELLED
-    execution.is_ended = execution.end_was_told = row.status in ENDED_STATUSES
+    take_row(execution, row)
     statements: dict[int, dict[str, StatementPlan]] = {}
     for document in documents:
         _add(execution, document, statements)
     if not documents:
         raise StoreCorrupt(path=f"workflow {row.id}", reason="it has no steps")
+    if isinstance(execution, LaterExecution):
+        # Steps of older generations were made, too.
+        execution.count = row.steps
+        execution.find_by_place()
     for step in execution.steps.values():
         if step.told:
             _tell_again(execution, step)
@@ -77,6 +78,19 @@ def restore(
                 break
             execution.release_held()
     return execution
+
+
+def take_row(execution: Execution, row: WorkflowRow) -> None:
+    """Let an execution be what its workflow's row says."""
+    execution.revision = row.revision
+    execution.runner_id = row.runner_id
+    execution.lane = row.lane
+    execution.inputs = row.inputs
+    execution.iterations = row.iterations
+    execution.created_at_ms = row.created_at_ms
+    execution.ended_at_ms = row.ended_at_ms
+    execution.cancelled = row.status == CANCELLED
+    execution.is_ended = execution.end_was_told = row.status in ENDED_STATUSES
 
 
 def _add(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> None:
@@ -129,12 +143,14 @@ def _add(execution: Execution, document: StepDocument, statements: dict[int, dic
         _place_mixin(step, document)
     else:
         _place(execution, step, document, statements)
-    if step.state == StepState.EVENT_TRANSMIT and step.event_state:
+    if execution.is_waiting(step) and step.event_state != EventState.CANCELED:
         execution.open_events += 1
 
 
 def _settle(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> bool:
     """A step that did nothing but bind, and is complete, stays a row in its block's frame; whether it was one."""
+    if execution.execution != 1:
+        return False  # Such a row has the id of the generation that works now: this one may be of another.
     if document.state != StepState.STATEMENT_COMPLETE or document.block_id is None:
         return False
     if document.object_type not in (ObjectType.VARIABLE_ASSIGNMENT, ObjectType.SCHEMA_INSTANTIATION):
@@ -142,7 +158,15 @@ def _settle(execution: Execution, document: StepDocument, statements: dict[int, 
     frame, statement = _find_statement(execution, document, statements)
     if not statement.plain:
         return False
-    frame.env[statement.index] = document
+    frame.env[statement.index] = SettledStep(
+        frame.place,
+        statement,
+        document.number,
+        document.revision,
+        document.params,
+        document.returns,
+        document.created_at_ms,
+    )
     frame.missing -= 1
     for index in statement.wakes:
         frame.waiting[index] -= 1

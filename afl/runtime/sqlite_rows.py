@@ -21,6 +21,7 @@ from afl.runtime.persistence import (
 )
 from afl.runtime.public_store import KeptStep
 from afl.runtime.sqlite_connections import key_of, text_of
+from afl.runtime.versions import check_versions
 from afl.runtime.views import StepNotes
 
 #: The key that sorts a workflow's steps by their creation.
@@ -55,15 +56,18 @@ UPSERT_PUBLIC_STEP: Final = (
 )
 _SELECT_STEPS_OF: Final = """
 SELECT s.id, s.revision, s.state, s.document, {notes} FROM step s {join}
-WHERE s.id >= ?1 AND s.id < ?2 AND s.revision > ?3
+WHERE s.id >= ?1 AND s.id < ?2 AND s.revision > ?3 {more}
 UNION ALL
 SELECT s.id, s.revision, s.state, s.document, p.notes FROM public_step p CROSS JOIN step s ON s.id = p.id
-WHERE p.workflow_id = ?4 AND s.revision > ?3 AND NOT (p.id >= ?1 AND p.id < ?2)
+WHERE p.workflow_id = ?4 AND s.revision > ?3 AND NOT (p.id >= ?1 AND p.id < ?2) {more}
 """
-#: The steps of a workflow: its range of keys, and those whose ids lie elsewhere. Parameters from `steps_of`.
-SELECT_DOCUMENTS_OF: Final = _SELECT_STEPS_OF.format(notes="NULL", join="")
-#: The same with the notes of the public face.
-SELECT_STEPS_OF: Final = _SELECT_STEPS_OF.format(notes="p.notes", join="LEFT JOIN public_step p ON p.id = s.id")
+#: The steps of a workflow: its range of keys, and those whose ids lie elsewhere. Parameters from `steps_of`, and a
+#: state or null.
+SELECT_DOCUMENTS_OF: Final = _SELECT_STEPS_OF.format(notes="NULL", join="", more="AND (?5 IS NULL OR s.state = ?5)")
+#: The same with the notes of the public face, in every state.
+SELECT_STEPS_OF: Final = _SELECT_STEPS_OF.format(
+    notes="p.notes", join="LEFT JOIN public_step p ON p.id = s.id", more=""
+)
 
 SELECT_OUTBOX: Final = """
 SELECT sequence, created_at_ms, lane, topic, key, value, headers FROM outbox
@@ -106,6 +110,19 @@ SELECT name FROM pending WHERE name IS NOT NULL
 SELECT_RUNNING_TASKS: Final = "SELECT document FROM tasks INDEXED BY tasks_running WHERE state = 'running'"
 
 
+INSERT_PROGRAM: Final = "INSERT OR IGNORE INTO program(fingerprint, content, versions) VALUES (?, ?, ?)"
+SELECT_PROGRAM: Final = "SELECT content, versions FROM program WHERE fingerprint = ?"
+
+
+def program_content(row: Row) -> bytes:
+    """Return the program of a row of SELECT_PROGRAM. VersionMismatchError for one that a newer release wrote."""
+    content, versions = row
+    # Rows of the format before tell no versions: their release was the first.
+    if versions is not None:
+        check_versions(versions)
+    return cast(bytes, content)
+
+
 class ChangeRows:
     """The rows of a batch's workflows and steps, all encoded."""
 
@@ -125,10 +142,11 @@ class ChangeRows:
             # Inputs stay the same for the whole of an execution, and may be large: the first one writes them once.
             if change.expected_revision == 0 or row.execution > 1:
                 self.inputs.append((key_of(row.id), encode_value(row.inputs)))
-            self.steps += map(step_row, change.steps)
+            steps = change.steps
+            self.steps += map(step_row, steps)
             start = f"{row.id}:"
             self.elsewhere += [
-                public_step_row(document, None) for document in change.steps if not document.id.startswith(start)
+                public_step_row(document, None) for document in steps if not document.id.startswith(start)
             ]
 
 

@@ -9,14 +9,16 @@ import time
 from pathlib import Path
 from typing import Final
 
-from afl.runtime.documents import VERSIONS
 from afl.runtime.errors import ForeignStore, StoreCorrupt, StoreUnavailable
 from afl.runtime.public_store import ENTITY_TABLES, RUNNING_TASK_INDEX, EntityTable
+from afl.runtime.versions import VERSIONS, check_maker
 
 #: Marks the file as ours, in its header. Never change it.
 APPLICATION_ID: Final = 0x41464C53  # "AFLS"
-#: Version of the tables below, in the file's header. Raise it with every change; the version before is still read.
-FORMAT: Final = 2
+#: Version of the tables below, in the file's header. Raise it with every change; those before are brought to it.
+FORMAT: Final = 3
+#: The oldest format that is brought to this one when a store is opened.
+OLDEST_FORMAT: Final = 1
 
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
@@ -55,10 +57,11 @@ CREATE TABLE parked(
 CREATE INDEX parked_step ON parked(step_id);
 CREATE INDEX parked_workflow ON parked(workflow_id);
 CREATE INDEX parked_expiry ON parked(expires_at_ms);
-CREATE TABLE program(fingerprint PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE program(fingerprint PRIMARY KEY, content BLOB NOT NULL, versions TEXT) WITHOUT ROWID;
 CREATE UNIQUE INDEX {running} ON tasks(step_id) WHERE state = 'running' AND step_id <> '';
 CREATE INDEX tasks_pending ON tasks(task_list_name, name, created, sequence) WHERE state = 'pending';
 CREATE INDEX logs_runner ON logs(runner_id);
+CREATE INDEX tombstones_age ON tombstones(state, purged_at_ms);
 """
 
 _INDEX_OF_RUNNING_TASKS: Final = (
@@ -76,6 +79,16 @@ _FROM_FORMAT_1: Final = (
     "INSERT INTO position SELECT cluster_id, topic, partition, '', next_offset FROM position_1",
     "DROP TABLE position_1",
 )
+
+#: From format 2, which had no tombstones, and programs without versions.
+_FROM_FORMAT_2: Final = (
+    "ALTER TABLE program ADD COLUMN versions TEXT",
+    "CREATE TABLE tombstones("
+    "sequence INTEGER PRIMARY KEY, key UNIQUE NOT NULL, state, purged_at_ms, document BLOB NOT NULL)",
+    "CREATE INDEX tombstones_age ON tombstones(state, purged_at_ms)",
+)
+#: What brings a store from each format to the next one.
+_MIGRATIONS: Final = {1: _FROM_FORMAT_1, 2: _FROM_FORMAT_2}
 
 
 def _entity_table(table: EntityTable) -> str:
@@ -97,10 +110,11 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
     The file's own header is read first, so that SQLite never touches a file that is somebody else's. A new store is
     made in one transaction, header included, before the file is switched to a write-ahead log: a crash leaves either
     an empty file or a store, and of two processes that make it at the same time the second finds it made. A store of
-    the format before is brought to this one, in one transaction too.
+    an older format is brought to this one, in one transaction too.
 
     Raises StoreUnavailable (directory missing or closed to writing, no such file), StoreCorrupt (not a SQLite file,
-    or damaged), ForeignStore (another program's file, another prefix's, or another format's).
+    or damaged), ForeignStore (another program's file, another prefix's, or another format's), VersionMismatchError (a
+    newer release has made it).
     """
     header = _read_header(path)
     if header:
@@ -178,11 +192,12 @@ def _check_header(path: Path, header: bytes) -> None:
 
 
 def _check_format(path: Path, found: int) -> None:
-    if not FORMAT - 1 <= found <= FORMAT:
+    if not OLDEST_FORMAT <= found <= FORMAT:
+        remedy = "upgrade this process" if found > FORMAT else "open it with an older release first"
         raise ForeignStore(
             path=str(path),
             found=f"a workflow store of format {found}",
-            expected=f"format {FORMAT - 1} or {FORMAT}",
+            expected=f"format {OLDEST_FORMAT} to {FORMAT}: {remedy}",
         )
 
 
@@ -207,7 +222,7 @@ def _check_identity(path: Path, connection: sqlite3.Connection, prefix: str) -> 
     # Once more from inside: a newer format may still stand in the write-ahead log only.
     _check_format(path, connection.execute("PRAGMA user_version").fetchone()[0])
     try:
-        row = connection.execute("SELECT prefix FROM store").fetchone()
+        row = connection.execute("SELECT prefix, versions FROM store").fetchone()
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
             raise
@@ -218,6 +233,10 @@ def _check_identity(path: Path, connection: sqlite3.Connection, prefix: str) -> 
         raise ForeignStore(
             path=str(path), found=f"the store of topic prefix {row[0]!r}", expected=f"that of prefix {prefix!r}"
         )
+    try:
+        check_maker(row[1], str(path))
+    except ValueError as error:
+        raise StoreCorrupt(path=str(path), reason=str(error)) from error
 
 
 def _migrate(path: Path, connection: sqlite3.Connection) -> None:
@@ -229,10 +248,10 @@ def _migrate(path: Path, connection: sqlite3.Connection) -> None:
         # Another process may have been faster.
         (found,) = connection.execute("PRAGMA user_version").fetchone()
         _check_format(path, found)
-        if found < FORMAT:
-            for statement in _FROM_FORMAT_1:
+        for older in range(found, FORMAT):
+            for statement in _MIGRATIONS[older]:
                 connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

@@ -26,12 +26,14 @@ from afl.runtime.public_store import ENTITY_TABLES, RUNNING_TASK_INDEX, KeptStep
 from afl.runtime.public_tasks import ended_task
 from afl.runtime.sqlite_connections import Connections, key_of, text_of
 from afl.runtime.sqlite_rows import (
+    INSERT_PROGRAM,
     INSERT_WORKFLOW,
     SELECT_DOCUMENTS_OF,
     SELECT_OLDEST_PENDING,
     SELECT_OUTBOX,
     SELECT_PARKED,
     SELECT_PENDING_NAMES,
+    SELECT_PROGRAM,
     SELECT_RUNNING_TASKS,
     SELECT_STEP,
     SELECT_STEPS_OF,
@@ -52,19 +54,22 @@ from afl.runtime.sqlite_rows import (
     outbox_row,
     parked_record,
     parked_row,
+    program_content,
     public_step_row,
     step_row,
     steps_of,
     workflow_update,
 )
 from afl.runtime.sqlite_schema import open_store_file
+from afl.runtime.sqlite_upkeep import SqliteUpkeep
 from afl.runtime.store_checks import check_changes
+from afl.runtime.versions import VERSIONS
 from afl.runtime.views import StepNotes
 
 E = TypeVar("E")
 
 
-class SqliteStore(PublicStore):
+class SqliteStore(SqliteUpkeep, PublicStore):
     """
     A store in one file.
 
@@ -131,7 +136,7 @@ class SqliteStore(PublicStore):
             for log in batch.logs:
                 self._write_entity(db, log)
             for fingerprint, program in batch.programs.items():
-                db.execute("INSERT OR IGNORE INTO program VALUES (?, ?)", (fingerprint, program))
+                db.execute(INSERT_PROGRAM, (fingerprint, program, VERSIONS))
             first_sequence = append_outbox(db, outbox)
             self._probe("store.written")
         self._probe("store.committed")
@@ -180,15 +185,14 @@ class SqliteStore(PublicStore):
         rows = self._file.rows(f"{SELECT_WORKFLOW} WHERE id = ?", (key_of(workflow_id),))
         return self._workflow(rows[0]) if rows else None
 
-    def load_steps(self, workflow_id: str, *, newer_than: int = 0) -> list[StepDocument]:
-        """Return the workflow's steps in order of creation; with `newer_than`, those of later revisions only."""
+    def load_steps(self, workflow_id: str, *, newer_than: int = 0, state: str | None = None) -> list[StepDocument]:
+        """Return the workflow's steps in order of creation; see `Store`."""
         documents = []
         step_id: str | bytes = ""
         try:
-            for step_id, revision, state, content, _ in self._file.rows(
-                SELECT_DOCUMENTS_OF, steps_of(workflow_id, newer_than or -1)
-            ):
-                document = decode_step(text_of(step_id), revision, text_of(state), content)
+            wanted = (*steps_of(workflow_id, newer_than or -1), None if state is None else key_of(state))
+            for step_id, revision, its_state, content, _ in self._file.rows(SELECT_DOCUMENTS_OF, wanted):
+                document = decode_step(text_of(step_id), revision, text_of(its_state), content)
                 if document.workflow_id == workflow_id:
                     documents.append(document)
         except DAMAGE as error:
@@ -229,8 +233,11 @@ class SqliteStore(PublicStore):
 
     def load_program(self, fingerprint: str) -> bytes | None:
         """Return a compiled program."""
-        rows = self._file.rows("SELECT content FROM program WHERE fingerprint = ?", (key_of(fingerprint),))
-        return cast(bytes, rows[0][0]) if rows else None
+        rows = self._file.rows(SELECT_PROGRAM, (key_of(fingerprint),))
+        try:
+            return program_content(rows[0]) if rows else None
+        except ValueError as error:
+            raise StoreCorrupt(path=str(self._path), reason=f"program {fingerprint}: {error}") from error
 
     def outbox(
         self, *, lane: str | None = None, older_than_ms: int | None = None, after: int = 0, limit: int = 1_000

@@ -75,11 +75,13 @@ class EventState:
     PROCESSING: Final = "event.Processing"
     COMPLETED: Final = "event.Completed"
     ERROR: Final = "event.Error"
+    #: Nobody waits for the answer any more: its workflow was ended, or its step is run again.
+    CANCELED: Final = "event.Canceled"
 
     @classmethod
     def is_terminal(cls, state: str) -> bool:
-        """Say whether an event in this state has been answered."""
-        return state in (cls.COMPLETED, cls.ERROR)
+        """Say whether nothing will happen to an event in this state."""
+        return state in (cls.COMPLETED, cls.ERROR, cls.CANCELED)
 
 
 #: Calls of facets and workflows, and the root step of a run.

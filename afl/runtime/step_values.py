@@ -15,8 +15,8 @@ from afl.runtime.identity import workflow_of
 from afl.runtime.types import Value
 
 if TYPE_CHECKING:
-    from afl.runtime.persistence import StepDocument
     from afl.runtime.records import StepRecord
+    from afl.runtime.step_rows import SettledStep
 
 #: Marks a map as a reference to a step. Agents see it, and stores keep it: never change it.
 MARK = "_facet_ref"
@@ -39,7 +39,7 @@ class LinkedParams(dict[str, Value]):
         self.lookup = lookup
 
 
-def reference_to(step: StepRecord | StepDocument, facet_name: str) -> Value:
+def reference_to(step: StepRecord | SettledStep, facet_name: str) -> Value:
     """The value that stands for a step."""
     return {MARK: True, "step_id": step.id, "workflow_id": workflow_of(step.id), "facet_name": facet_name}
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-#: Takes the payload (and the `TaskContext`, when it has a second parameter); returns a dict, None, or an awaitable.
-Handler: TypeAlias = Callable[..., Any]
+from afl_handlers.calling import Handler, short_name
+
+__all__ = ["DefaultHandler", "Handler", "ToolRegistry", "short_name"]
+
 #: Takes the facet's name and the payload.
 DefaultHandler: TypeAlias = Callable[[str, dict[str, Any]], Any]
-
-
-def short_name(facet_name: str) -> str:
-    """The part of a facet's name after its namespace."""
-    return facet_name.rpartition(".")[2]
 
 
 class ToolRegistry:

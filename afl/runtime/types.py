@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from secrets import randbits
-from typing import Final, NewType, TypeAlias
+from typing import Final, NewType, TypeAlias, cast
 
 StepId = NewType("StepId", str)
 BlockId = NewType("BlockId", str)
@@ -144,6 +144,11 @@ def copy_value(value: object) -> object:
     if kind is dict:
         return {key: copy_value(entry) for key, entry in value.items()}  # type: ignore[attr-defined]  # a dict, as said
     return copy.deepcopy(value)
+
+
+def copy_values(values: Mapping[str, Value]) -> dict[str, Value]:
+    """Return a map that shares no list and no map with this one."""
+    return {name: cast(Value, copy_value(value)) for name, value in values.items()}
 
 
 @dataclass

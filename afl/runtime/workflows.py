@@ -8,19 +8,23 @@ time: `take` removes it from the hot ones until `keep` brings it back.
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from afl.compiled import CompiledProgram, ProgramError
+from afl.compiled import CompiledProgram, ProgramError, ProgramVersionError
 from afl.runtime import limits
 from afl.runtime.binding import bind_inputs
 from afl.runtime.driving import Dispatch, Trace
-from afl.runtime.errors import ScriptsNotAllowed, StoreCorrupt
+from afl.runtime.ending import only_to_end
+from afl.runtime.errors import ScriptsNotAllowed, StoreCorrupt, VersionMismatchError
 from afl.runtime.execution import Execution
-from afl.runtime.persistence import Store
+from afl.runtime.operations import Action, Opened, open_again
+from afl.runtime.persistence import StepDocument, Store, WorkflowRow
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.planner import plan_workflow
 from afl.runtime.restoring import restore
+from afl.runtime.run_bounds import RunBounds, RunLimits
 from afl.runtime.types import Value
 from afl.runtime.values import check_inputs
 
@@ -36,19 +40,22 @@ class Workflows:
         store: Store,
         dispatch: Dispatch,
         *,
-        trace: Trace | None = None,
+        trace: Callable[[], Trace] | None = None,
         prepare: Callable[[WorkflowPlan], None] | None = None,
         hot_steps: int = limits.HOT_WORKFLOW_STEPS,
         max_open_events: int = limits.MAX_OPEN_EVENTS,
         runs_scripts: bool = False,
+        run_limits: RunLimits | None = None,
     ) -> None:
         self._store = store
         self._dispatch = dispatch
-        self._trace = trace
+        #: Makes what watches one execution; None where nobody looks.
+        self._new_trace = trace
         #: Called with each plan before it is first used: what its events need is made ready, or this raises.
         self._prepare = prepare
-        self._hot_steps = hot_steps
+        self._hot_steps, self._most_weight = hot_steps, max(1, hot_steps // 2)
         self._max_open_events = max_open_events
+        self.run_limits = run_limits or RunLimits()
         #: Whether whoever drives the executions runs their scripts.
         self.runs_scripts = runs_scripts
         self._lock = threading.Lock()
@@ -74,18 +81,29 @@ class Workflows:
         return plan
 
     def start(
-        self, plan: WorkflowPlan, workflow_id: str, inputs: Mapping[str, Value], now_ms: int, *, runner_id: str = ""
+        self,
+        plan: WorkflowPlan,
+        workflow_id: str,
+        inputs: Mapping[str, Value],
+        now_ms: int,
+        *,
+        runner_id: str = "",
+        traceparent: str | None = None,
     ) -> Execution:
         """A new execution, not in the store yet. Raises InputError, ScriptsNotAllowed when it can come to a script and
         none is run here, and what its defaults raise."""
         if plan.scripted and not self.runs_scripts:
             raise ScriptsNotAllowed(declaration=plan.scripted[0])
         check_inputs(plan.facet, plan.schemas, inputs)
-        execution = Execution(plan, workflow_id, self._dispatch, self._trace)
+        execution = Execution(plan, workflow_id, self._dispatch, self._trace())
         execution.runner_id = runner_id
         execution.max_open_events = self._max_open_events
+        execution.bounds = RunBounds(self.run_limits)
         execution.runs_scripts = self.runs_scripts
-        execution.start(inputs, bind_inputs(plan.facet, inputs), now_ms)
+        params = bind_inputs(plan.facet, inputs)
+        if execution.trace is not None:
+            execution.trace.started(execution, traceparent=traceparent)
+        execution.start(inputs, params, now_ms)
         return execution
 
     def take(self, workflow_id: str) -> Execution | None:
@@ -93,40 +111,76 @@ class Workflows:
         with self._lock:
             execution = self._hot.pop(workflow_id, None)
             if execution is not None:
-                self._steps -= execution.count
+                self._steps -= self._weight(execution)
             return execution
 
-    def load(self, workflow_id: str) -> Execution | None:
-        """The workflow as the store has it now, from memory when that is the same; None when there is none."""
+    def hot_revision(self, workflow_id: str) -> int | None:
+        """The revision of a workflow as memory has it; None when it is not hot."""
+        with self._lock:
+            execution = self._hot.get(workflow_id)
+            return None if execution is None else execution.revision
+
+    def load(self, workflow_id: str, *, to_end: bool = False) -> Execution | None:
+        """The workflow as the store has it now, from memory when that is the same; None when there is none.
+
+        Raises as `read`, but `to_end`: then what cannot be read is returned as far as it takes to cancel it.
+        """
         hot = self.take(workflow_id)
         if hot is not None and self._store.revisions((workflow_id,)).get(workflow_id) == hot.revision:
             return hot
-        return self.read(workflow_id)
+        try:
+            return self.read(workflow_id)
+        except (StoreCorrupt, ProgramError):
+            stored = self._stored(workflow_id) if to_end else None
+            execution = None if stored is None else only_to_end(*stored, self._dispatch)
+            if execution is None:
+                raise
+            return execution
 
     def read(self, workflow_id: str) -> Execution | None:
         """The workflow as the store has it. Raises StoreCorrupt when its program is missing or does not fit."""
+        stored = self._stored(workflow_id)
+        return None if stored is None else self._restore(*stored)
+
+    def open_again(self, workflow_id: str, action: Action) -> Opened | None:
+        """The workflow as an operator's action leaves it, not committed yet; None when there is none. Raises what
+        `read` raises, and OperationRefused."""
+        self.take(workflow_id)
+        stored = self._stored(workflow_id)
+        return None if stored is None else open_again(*stored, action, self._restore)
+
+    def _stored(self, workflow_id: str) -> tuple[WorkflowRow, Sequence[StepDocument]] | None:
+        again = 0
         while True:
             row = self._store.load_workflow(workflow_id)
             if row is None:
                 return None
             documents = self._store.load_steps(workflow_id)
-            if any(document.revision > row.revision for document in documents):
-                # Another writer committed between the two reads.
-                continue
-            plan = self._stored_plan(row.program, row.name)
-            return restore(
-                plan,
-                row,
-                documents,
-                self._dispatch,
-                self._trace,
-                self._max_open_events,
-                runs_scripts=self.runs_scripts,
-            )
+            if all(document.revision <= row.revision for document in documents):
+                return row, documents
+            # Another writer committed between the two reads, or is at it, where a commit becomes visible in parts.
+            time.sleep(min(again, 50) / 1_000)
+            again += 1
+
+    def _restore(self, row: WorkflowRow, documents: Sequence[StepDocument]) -> Execution:
+        execution = restore(
+            self._stored_plan(row.program, row.name),
+            row,
+            documents,
+            self._dispatch,
+            self._trace(),
+            self._max_open_events,
+            runs_scripts=self.runs_scripts,
+        )
+        execution.bounds = RunBounds(self.run_limits, execution.count)
+        return execution
+
+    def _trace(self) -> Trace | None:
+        return None if self._new_trace is None else self._new_trace()
 
     def keep(self, execution: Execution) -> None:
         """Keep a committed workflow hot, unless it has ended."""
-        if execution.is_ended or execution.count > self._hot_steps:
+        if execution.is_ended or not self._hot_steps:
             return
         with self._lock:
             other = self._hot.get(execution.id)
@@ -134,13 +188,18 @@ class Workflows:
                 # Another thread read it from the store meanwhile; whichever is newer is worth keeping.
                 if other.revision >= execution.revision:
                     return
-                self._steps -= other.count
+                self._steps -= self._weight(other)
             self._hot[execution.id] = execution
             self._hot.move_to_end(execution.id)
-            self._steps += execution.count
+            self._steps += self._weight(execution)
             while self._steps > self._hot_steps:
                 _, oldest = self._hot.popitem(last=False)
-                self._steps -= oldest.count
+                self._steps -= self._weight(oldest)
+
+    def _weight(self, execution: Execution) -> int:
+        """How many steps a workflow counts as: half of the bound at most, or a large one would be read back for each
+        batch of its answers, and thrown out by the first small one beside it. Working on it takes its memory anyway."""
+        return min(execution.count, self._most_weight)
 
     def forget(self, workflow_id: str) -> None:
         """Throw a workflow out of memory: its commit failed, or another writer was first."""
@@ -164,7 +223,15 @@ class Workflows:
         text = self._store.load_program(fingerprint)
         if text is None:
             raise StoreCorrupt(path=f"workflow {name}", reason=f"its program {fingerprint} is not in the store")
-        program = CompiledProgram.from_text(text)
+        try:
+            program = CompiledProgram.from_text(text)
+        except ProgramVersionError as error:
+            raise VersionMismatchError(
+                expected_version=error.supported,
+                actual_version=error.found,
+                component=f"program {fingerprint}: schemaVersion",
+                remedy=error.remedy,
+            ) from error
         if program.fingerprint != fingerprint:
             raise ProgramError(f"program {fingerprint} in the store has the fingerprint {program.fingerprint}")
         return program

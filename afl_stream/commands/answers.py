@@ -61,7 +61,7 @@ def cancel(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:
     with open_transport(config) as transport, Client(config, transport) as client:
         client.require_topics()
         with store_here(config, transport) as store:
-            row = None if store is None else store.load_workflow(workflow_id)
+            row = None if store is None else store.load_workflow(workflow_id) or store.tombstone(workflow_id)
         # One that the store does not know may have been asked for, and not have been started yet.
         if row is not None and row.status in ENDED_STATUSES and row.status != CANCELLED:
             raise CommandRefused(f"workflow {workflow_id} has ended: it is {row.status}, there is nothing to cancel")
@@ -74,6 +74,8 @@ def _waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDo
     workflow_id = workflow_of(step_id)
     row = store.load_workflow(workflow_id)
     if row is None:
+        if (tombstone := store.tombstone(workflow_id)) is not None:
+            raise CommandRefused(f"workflow {workflow_id} has ended as {tombstone.status}, and was purged")
         raise NotFound("run", workflow_id, "afl-stream status lists them")
     steps = {step.id: step for step in store.load_steps(workflow_id)}
     step = steps.get(step_id)
@@ -82,6 +84,8 @@ def _waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDo
         raise NotFound("step", step_id, f"afl-stream status {workflow_id} lists those of its run", near)
     if row.status in ENDED_STATUSES:
         raise CommandRefused(f"workflow {workflow_id} has ended: it is {row.status}; its steps take no answer")
+    if step.event_state == EventState.CANCELED:
+        raise CommandRefused(f"step {step_id} ({step.facet_name}) was run again since, under another id")
     if EventState.is_terminal(step.event_state):
         raise CommandRefused(f"step {step_id} ({step.facet_name}) has its answer already; the first one counts")
     if step.state != StepState.EVENT_TRANSMIT or not step.event_state:

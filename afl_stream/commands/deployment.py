@@ -92,14 +92,16 @@ def deploy(invocation: Invocation, files: Sequence[str]) -> ExitCode:
         except TopicMissing as error:
             why = f"{error.needed_for} needs it; create it with: {remedy}"
             raise NotFound("topic", error.topic, why) from error
-        topics = {facet.qualified_name: client.topology.facet(facet.qualified_name) for facet in program.event_facets()}
+        facets = [facet.qualified_name for facet in program.event_facets()]
+        topics = {facet: client.topology.facet(facet) for facet in facets if client.topology.carries(facet)}
     workflows = [workflow.qualified_name for workflow in program.workflows()]
     if terminal.as_json:
         terminal.document({"program": program.fingerprint, "workflows": workflows, "topics": topics})
         return ExitCode.OK
     terminal.line(f"deployed {program.fingerprint[:12]}: {', '.join(workflows) or 'no workflow'}")
-    for facet, topic in topics.items():
-        terminal.line(f"  events of {facet} go to {topic}")
+    for facet in facets:
+        where = f"go to {topics[facet]}" if facet in topics else "are tasks in the store"
+        terminal.line(f"  events of {facet} {where}")
     if workflows:
         terminal.remark(f"start one with: {invocation.command_line('start', workflows[0])}")
     return ExitCode.OK

@@ -18,6 +18,7 @@ from afl.runtime.errors import (
 )
 from afl.runtime.errors import ReferenceError as UnresolvedReference
 from afl.scripts.errors import ScriptsNotIsolated, ScriptWorkerUnavailable
+from afl_handlers.modules import HandlerModuleError
 from afl_stream.client import NotInTime
 from afl_stream.commands.invocation import Invocation, NothingThere
 from afl_stream.commands.refusals import CommandRefused, NotFound
@@ -33,7 +34,8 @@ from afl_stream.errors import (
 )
 from afl_stream.exit_codes import ExitCode
 from afl_stream.positions import RecordsLost
-from afl_stream.runs import AlreadyStarted, ServiceEnded
+from afl_stream.registry_agent import RegistryUnavailable
+from afl_stream.runs import AlreadyPurged, AlreadyStarted, ServiceEnded
 from afl_stream.transport import TransportError, UnknownTopic
 
 _log = logging.getLogger(__name__)
@@ -47,13 +49,14 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     # Not there, or not to be reached.
     ((NotFound, NothingThere, UnknownProgram, UnknownName, UnknownWorkflow, StepNotFoundError), ExitCode.UNAVAILABLE),
     ((TopicMissing, TopicTooSmall, TooFewPartitions, PartitionsDiffer), ExitCode.UNAVAILABLE),
-    ((SchemaUnavailable, SchemaUnknown, TransportError), ExitCode.UNAVAILABLE),
+    ((SchemaUnavailable, SchemaUnknown, TransportError, RegistryUnavailable), ExitCode.UNAVAILABLE),
     ((ScriptsNotIsolated, ScriptWorkerUnavailable), ExitCode.UNAVAILABLE),
     ((StoreCorrupt, StoreUnavailable, ForeignStore, VersionMismatchError, RecordsLost), ExitCode.UNAVAILABLE),
     # Wrong as it was given.
-    ((CommandRefused, AlreadyStarted, InputError, CompileError, SourceUnreadable), ExitCode.BAD_INPUT),
+    ((CommandRefused, AlreadyPurged, AlreadyStarted, InputError, CompileError, SourceUnreadable), ExitCode.BAD_INPUT),
     ((AmbiguousName, ProgramError, UnknownFacet, UnresolvedReference), ExitCode.BAD_INPUT),
-    # The rest of ours: settings, handler modules, ids and values.
+    # The rest of ours: handler modules, settings, ids and values.
+    (HandlerModuleError, ExitCode.BAD_INPUT),
     (StreamError, ExitCode.BAD_INPUT),
     (AFLError, ExitCode.BAD_INPUT),
     (KeyboardInterrupt, ExitCode.INTERRUPTED),

@@ -165,5 +165,7 @@ def store_here(config: StreamConfig, transport: Transport) -> Iterator[EngineSto
 
 def _where_the_store_is(config: StreamConfig) -> str:
     if config.is_kafka:
-        return "runs are kept in the store of the evaluators: ask on their machine, or name the file (store.path)"
+        return (
+            "runs are kept in the store of the evaluators: ask on their machine, or name it (store.path or store.url)"
+        )
     return "no evaluator has run here yet: afl-stream evaluator --until-idle"

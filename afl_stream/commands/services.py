@@ -5,16 +5,22 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
+from afl.runtime.clock import SystemClock
+from afl.runtime.persistence import EngineStore
+from afl.runtime.presence import Presence, present
 from afl_stream.agent import Agent, AgentConfig
 from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
 from afl_stream.commands.idleness import Idleness
 from afl_stream.commands.interrupts import draining
 from afl_stream.commands.invocation import Invocation, open_store, open_transport
 from afl_stream.exit_codes import ExitCode
+from afl_stream.registry_agent import RegistryAgent
 from afl_stream.service import EvaluatorService, tune_collector
+from afl_stream.stored_handlers import StoredHandlers
 
 _READ_TIMEOUT_S = 0.1
 
@@ -23,7 +29,13 @@ def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
     """Run an evaluator."""
     config, terminal = invocation.settings(), invocation.terminal()
     stop = threading.Event()
-    with open_transport(config) as transport, open_store(config, create=True) as store, draining(stop.set):
+    with (
+        open_transport(config) as transport,
+        open_store(config, create=True) as store,
+        draining(stop.set),
+        # Its handlers are the agents', whom the broker sees.
+        present(_server("afl-evaluator", config.evaluator_group, store)),
+    ):
         tune_collector()
         service = EvaluatorService(config, transport, store)
         terminal.remark(f"evaluator of group {config.evaluator_group}; {_until(until_idle)}")
@@ -44,19 +56,41 @@ def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
     return ExitCode.OK
 
 
+def _server(service_name: str, group: str, store: EngineStore) -> Presence:
+    """A service that has a store, in the list of servers."""
+    return Presence(store, SystemClock(), service_name=service_name, server_group=group, server_name="")
+
+
 def run_agent(
-    invocation: Invocation, *, handlers: Sequence[str], facets: Sequence[str], group: str | None, until_idle: bool
+    invocation: Invocation,
+    *,
+    handlers: Sequence[str],
+    facets: Sequence[str],
+    patterns: Sequence[str] | None,
+    refresh_s: float,
+    group: str | None,
+    until_idle: bool,
 ) -> ExitCode:
-    """Run an agent."""
+    """Run an agent: of these modules, and with `patterns` (none: of all facets) of what is registered in the store."""
     config, terminal = invocation.settings(), invocation.terminal()
-    with open_transport(config) as transport:
-        agent = Agent(AgentConfig(stream=config, group=group, facets=tuple(facets)), transport)
+    settings = AgentConfig(stream=config, group=group, facets=tuple(facets))
+    with ExitStack() as opened:
+        transport = opened.enter_context(open_transport(config))
+        if patterns is None:
+            agent = Agent(settings, transport)
+        else:
+            store = opened.enter_context(open_store(config, create=True))
+            registry = StoredHandlers(store)
+            agent = RegistryAgent(registry, settings, transport, topics=patterns, refresh_interval_s=refresh_s)
+            server = _server("afl-agent", group or f"{config.prefix}agent", store)
+            opened.enter_context(present(server, agent.registered_names))
         for argument in handlers:
             agent.load_handlers(argument)
         tune_collector()
         stop = threading.Event()
         with draining(stop.set if until_idle else agent.stop):
-            terminal.remark(f"agent for {', '.join(agent.registered_names())}; {_until(until_idle)}")
+            agent.start()
+            terminal.remark(f"agent for {', '.join(agent.registered_names()) or 'nothing yet'}; {_until(until_idle)}")
             code = _run_until_idle(agent, stop, Idleness(config)) if until_idle else agent.run()
         counts = agent.counts
     if terminal.as_json:

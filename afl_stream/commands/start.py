@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 
 from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, ErrorRecord, WorkflowRow
 from afl.runtime.types import workflow_id_v7
@@ -63,8 +62,7 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
         _, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
-        same = partial(check_same_start, name=name, fingerprint=program.fingerprint, inputs=inputs)
-        _check_id(config, transport, options.workflow_id, same)
+        _check_id(config, transport, options.workflow_id, name, program.fingerprint, inputs)
         workflow_id = client.start(name, inputs, workflow_id=options.workflow_id, program=program.fingerprint)
     if terminal.as_json:
         document = {"workflow_id": workflow_id, "workflow": name, "program": program.fingerprint}
@@ -110,8 +108,7 @@ def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
         plan, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
-        same = partial(check_same_start, name=name, fingerprint=program.fingerprint, inputs=inputs)
-        _check_id(config, transport, options.workflow_id, same)
+        _check_id(config, transport, options.workflow_id, name, program.fingerprint, inputs)
         # A run whose id was chosen may be there already, and be over.
         with closing(client.milestones(workflow_id, from_beginning=options.workflow_id is not None)) as milestones:
             client.start(name, inputs, workflow_id=workflow_id, program=program.fingerprint)
@@ -181,12 +178,18 @@ def _row_of(milestone: Lifecycle, started_at_ms: int) -> WorkflowRow:
 
 
 def _check_id(
-    config: StreamConfig, transport: Transport, workflow_id: str | None, check: Callable[[WorkflowRow | None], None]
+    config: StreamConfig,
+    transport: Transport,
+    workflow_id: str | None,
+    name: str,
+    fingerprint: str,
+    inputs: Mapping[str, object],
 ) -> None:
-    """Have the run of an id that was chosen looked at, where the store is on this machine."""
+    """Look at the run of an id that was chosen, where the store is on this machine."""
     if workflow_id is not None:
         with store_here(config, transport) as store:
-            check(None if store is None else store.load_workflow(workflow_id))
+            if store is not None:
+                check_same_start(store, workflow_id, name, fingerprint, inputs)
 
 
 def _told_by_the_store(config: StreamConfig, transport: Transport, ending: Ending) -> Ending:

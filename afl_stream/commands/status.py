@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from afl.compiled import CompiledProgram, ProgramError
 from afl.errors import AFLError
+from afl.runtime.generations import current_steps
 from afl.runtime.persistence import EngineStore, StepDocument, WorkflowRow
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.planner import plan_workflow
 from afl.runtime.states import StepState
+from afl.runtime.tombstones import Tombstone
 from afl_stream.commands.invocation import Invocation, open_store
 from afl_stream.commands.refusals import NotFound
 from afl_stream.commands.reports import error_document, show_result, show_waiting
@@ -67,12 +70,15 @@ def _show_run(
     row = store.load_workflow(workflow_id)
     if row is None:
         known = [other.id for other in store.list_workflows(limit=1_000)]
+        if (tombstone := store.tombstone(workflow_id)) is not None:
+            _show_purged(terminal, tombstone)
+            return
         near = [other for other in known if workflow_id and other.startswith(workflow_id)]
         if len(near) != 1:
             raise NotFound("run", workflow_id, "afl-stream status lists them", near[:3])
         row = store.load_workflow(near[0])
         assert row is not None
-    documents = store.load_steps(row.id)
+    documents = current_steps(store.load_steps(row.id), row.execution)
     plan = _plan_of(store, row)
     names = statement_names(plan)
     root = step_tree(documents, names)
@@ -84,7 +90,8 @@ def _show_run(
     now_ms = time.time_ns() // 1_000_000
     took = duration_text((row.ended_at_ms or now_ms) - row.created_at_ms)
     terminal.line(f"{row.name}  {row.id}")
-    terminal.line(f"{_status_text(row)}, started {time_text(row.created_at_ms)}, {took}, {row.steps:,} steps")
+    again = f", run again {row.execution - 1:,} times" if row.execution > 1 else ""
+    terminal.line(f"{_status_text(row)}, started {time_text(row.created_at_ms)}, {took}, {row.steps:,} steps{again}")
     if row.inputs:
         terminal.values("inputs", row.inputs.items())
     show_result(terminal, row)
@@ -93,6 +100,16 @@ def _show_run(
     waiting = waiting_steps(store, row.id)
     if waiting:
         show_waiting(invocation, terminal, waiting, plan)
+
+
+def _show_purged(terminal: Terminal, tombstone: Tombstone) -> None:
+    if terminal.as_json:
+        terminal.document({**asdict(tombstone), "purged": True})
+        return
+    ended, purged = time_text(tombstone.ended_at_ms), time_text(tombstone.purged_at_ms)
+    terminal.line(f"{tombstone.name}  {tombstone.workflow_id}")
+    terminal.line(f"{tombstone.status}, started {time_text(tombstone.created_at_ms)}, ended {ended}, purged {purged}")
+    terminal.line("its steps, inputs and outputs are gone; its id is not used again")
 
 
 def _show_tree(terminal: Terminal, root: TreeNode, *, all_steps: bool) -> None:
@@ -145,6 +162,7 @@ def _row_document(row: WorkflowRow) -> dict[str, object]:
         "workflow": row.name,
         "status": row.status,
         "runnable": row.runnable,
+        "execution": row.execution,
         "steps_made": row.steps,
         "program": row.program,
         "inputs": dict(row.inputs),

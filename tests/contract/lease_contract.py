@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from afl.runtime.clock import ManualClock
-from afl.runtime.entities import TaskState
+from afl.runtime.entities import LockMetaData, TaskState
 from afl.runtime.persistence import Batch, TaskEnd
 from tests.contract.store_rows import WholeStore, in_threads, task
 
@@ -75,6 +75,18 @@ class LeaseContract:
 
         assert store.renew_leases(["t", "ended", "unknown"], "two", 5_000) == ["t", "ended", "unknown"]
         assert store.renew_leases(["t", "ended"], "one", 5_000) == ["ended"]
+
+    def test_only_the_owner_gives_a_task_back(self, store: WholeStore) -> None:
+        store.save_task(task("t", step_id="w:a"))
+        store.claim_task(["shop.Pay"], owner="one", lease_ms=5_000)
+
+        assert not store.give_task_back("t", "two")
+        assert not store.give_task_back("unknown", "one")
+        assert stored(store) == (TaskState.RUNNING, "one")
+        assert store.give_task_back("t", "one")
+        assert stored(store) == (TaskState.PENDING, "")
+        assert not store.give_task_back("t", "one")
+        assert store.claim_task(["shop.Pay"], owner="two", lease_ms=5_000) is not None
 
     def test_only_the_owner_ends_a_task(self, store: WholeStore) -> None:
         store.save_task(task("t", step_id="w:a"))
@@ -153,6 +165,32 @@ class LeaseContract:
         assert store.requeue_expired_tasks() == []
         assert store.release_lock("runner:task:t")
         assert stored(store) == (TaskState.PENDING, "")
+
+    def test_the_lock_of_a_waiting_task_is_a_claim_of_it(self, store: WholeStore, clock: ManualClock) -> None:
+        store.save_task(task("t", step_id="w:a"))
+        store.save_task(task("other", step_id="w:a", name="shop.Ship"))
+
+        assert store.acquire_lock("runner:task:t", 5_000, LockMetaData(handler="one"))
+
+        assert stored(store) == (TaskState.RUNNING, "one")
+        assert store.claim_task(["shop.Pay"]) is None
+        # One task of a step runs at a time.
+        assert not store.acquire_lock("runner:task:other", 5_000)
+        assert stored(store, "other") == (TaskState.PENDING, "")
+        assert store.renew_leases(["t"], "one", 5_000) == []
+        clock.advance(5_000)
+        assert store.check_lock("runner:task:t") is None
+        assert store.acquire_lock("runner:task:t", 5_000, LockMetaData(handler="heir"))
+        assert stored(store) == (TaskState.RUNNING, "heir")
+        assert store.release_lock("runner:task:t")
+        assert stored(store) == (TaskState.PENDING, "")
+
+    def test_a_task_that_somebody_has_for_ever_cannot_be_locked(self, store: WholeStore) -> None:
+        store.save_task(task("t", step_id="w:a"))
+        store.claim_task(["shop.Pay"])
+
+        assert not store.acquire_lock("runner:task:t", 5_000)
+        assert store.check_lock("runner:task:t") is None
 
     def test_of_many_who_take_over_one_gets_the_task(self, store: WholeStore, clock: ManualClock) -> None:
         for number in range(20):

@@ -272,6 +272,28 @@ class PublicFaceContract(LeaseContract):
         store.commit_batch(Batch(changes=[change(row._replace(revision=2), answered)]))
         assert event_state(store, "w:a#1") == EventState.COMPLETED
 
+    def test_the_waiting_events_of_a_workflow_are_those_without_an_answer(self, store: WholeStore) -> None:
+        asked = step_document("w:a")._replace(state=StepState.EVENT_TRANSMIT)
+        waiting = asked._replace(event_state=EventState.CREATED, attempt=1)
+        told = waiting._replace(id="w:b", number=1, event_state=EventState.PROCESSING, attempt=2)
+        held_back = asked._replace(id="w:c", number=2)
+        cancelled = waiting._replace(id="w:d", number=3, event_state=EventState.CANCELED)
+        answered = step_document("w:e", number=4)._replace(event_state=EventState.COMPLETED, attempt=1)
+        record = OutboxRecord("control/0", "afl.events.shop.Pay", b"w:a", b"event")
+        row = workflow_row("w", lane="control/0")
+        rows = change(row, told, waiting, held_back, cancelled, answered)
+        sequence = store.commit_batch(Batch(changes=[rows], outbox=[record]))
+        start(store, "other", waiting._replace(id="other:a", workflow_id="other"))
+
+        events = store.get_waiting_events("w")
+        store.commit_batch(Batch(published=[(sequence, sequence)]))
+
+        assert [event.id for event in events] == ["w:a#1", "w:b#2"]
+        assert [event.state for event in events] == [EventState.CREATED, EventState.PROCESSING]
+        assert store.get_waiting_events("w") == [store.get_event("w:a#1"), store.get_event("w:b#2")]
+        assert store.get_waiting_events("w")[0].state == EventState.DISPATCHED
+        assert store.get_waiting_events("unknown") == []
+
     def test_saving_an_engine_event_changes_its_steps_event_state(self, store: WholeStore) -> None:
         waiting = step_document("w:a")._replace(event_state=EventState.CREATED, attempt=1)
         start(store, "w", waiting)

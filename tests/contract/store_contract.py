@@ -133,6 +133,17 @@ class StoreContract:
         assert [(step.id, step.state) for step in store.load_steps("w", newer_than=1)] == [("w:b", "done")]
         assert store.load_steps("w", newer_than=2) == []
 
+    def test_the_steps_of_a_state_are_found_without_the_others(self, store: WholeStore) -> None:
+        steps = [
+            step_document(step_id, number=number, state=state)._replace(workflow_id="w")
+            for number, (step_id, state) in enumerate([("w:z", "waits"), ("w:b", "done"), ("odd", "waits")])
+        ]
+        start(store, "w", *steps)
+
+        assert [step.id for step in store.load_steps("w", state="waits")] == ["w:z", "odd"]
+        assert [step.id for step in store.load_steps("w", state="done")] == ["w:b"]
+        assert store.load_steps("w", state="gone") == []
+
     def test_steps_whose_ids_do_not_name_their_workflow_are_found_by_it(self, store: WholeStore) -> None:
         odd = step_document("odd")._replace(workflow_id="w", number=1)
         start(store, "w", step_document("w:a"), odd)

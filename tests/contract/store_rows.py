@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from afl.runtime.entities import (
@@ -34,16 +34,18 @@ from afl.runtime.persistence import (
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType, Value, WorkflowId
+from afl.runtime.upkeep import Upkeep
 
 CONTROL_0 = Position("cluster", "afl.control", 0)
 
 
-class WholeStore(Store, PersistenceAPI, TaskStore, Protocol):
+class WholeStore(Store, PersistenceAPI, TaskStore, Upkeep, Protocol):
     """Both faces of a store, and the methods that pollers, runners and tests use besides."""
 
     def get_all_steps(self) -> list[StepDefinition]: ...
     def step_count(self) -> int: ...
     def get_all_events(self) -> list[EventDefinition]: ...
+    def get_waiting_events(self, workflow_id: str) -> Sequence[EventDefinition]: ...
     def event_count(self) -> int: ...
     def get_task(self, task_id: str) -> TaskDefinition | None: ...
     def get_server(self, server_id: str) -> ServerDefinition | None: ...

@@ -23,7 +23,7 @@ from afl.runtime.errors import (
     WorkflowConflict,
 )
 from afl.runtime.persistence import Batch, PositionMove
-from afl.runtime.sqlite_schema import APPLICATION_ID, FORMAT
+from afl.runtime.sqlite_schema import APPLICATION_ID, FORMAT, OLDEST_FORMAT
 from afl.runtime.sqlite_store import SqliteStore
 from tests.contract.public_face_contract import PublicFaceContract
 from tests.contract.store_contract import DurableContract, StoreContract
@@ -337,7 +337,7 @@ def store_of_another_prefix(path: Path) -> None:
     [
         (header_with(0, 0), "SQLite database of another program", f"{APPLICATION_ID:#010x}"),
         (header_with(0x0F055111, 4), "SQLite database of another program (application id 0x0f055111)", "store"),
-        (header_with(APPLICATION_ID, FORMAT + 1), f"format {FORMAT + 1}", f"format {FORMAT - 1} or {FORMAT}"),
+        (header_with(APPLICATION_ID, FORMAT + 1), f"format {FORMAT + 1}", f"{OLDEST_FORMAT} to {FORMAT}: upgrade"),
         (store_of_another_prefix, "'tenant.'", "'afl.'"),
     ],
 )
@@ -371,6 +371,8 @@ def store_of_format_1(path: Path) -> None:
     start(store, "w", step_document("w:a"))
     store.close()
     with sqlite3.connect(path) as file:
+        file.execute("DROP TABLE tombstones")
+        file.execute("ALTER TABLE program DROP COLUMN versions")
         file.execute("DROP TABLE position")
         file.execute(POSITIONS_OF_FORMAT_1)
         file.execute("INSERT INTO position VALUES (?, ?, ?, ?)", (*CONTROL_0[:3], 5))

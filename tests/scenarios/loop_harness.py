@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from afl_stream.codec import Codec
 from afl_stream.config import (
     AgentSettings,
     AnswerSettings,
+    DispatchSettings,
     EmbeddedSettings,
     EvaluatorSettings,
     StreamConfig,
@@ -46,6 +48,11 @@ START_MS = 1_700_000_000_000
 MAX_ROUNDS = 400
 
 Handler = Callable[[dict[str, Any], HandlerContext], dict[str, Any]]
+
+#: Opens a deployment's store once more, for a party with these faults.
+StoreOpener = Callable[["Deployment", Faults], EngineStore]
+#: Asked by each new deployment where its store is; None: in a file of its folder, or in memory where it has none.
+store_elsewhere: ContextVar[Callable[[], StoreOpener] | None] = ContextVar("store_elsewhere", default=None)
 
 
 def program_of(source: str) -> CompiledProgram:
@@ -166,6 +173,7 @@ class Deployment:
         max_event_bytes: int = 900_000,
         telemetry: Telemetry | None = None,
         scripts: ScriptRunner | None = None,
+        dispatch: DispatchSettings | None = None,
     ) -> None:
         """`scripts` runs the scripts of every evaluator; without it none is run unless `evaluator` allows it."""
         self.telemetry = telemetry
@@ -178,10 +186,14 @@ class Deployment:
             evaluator=replace(evaluator, allow_scripts=True) if scripts is not None else evaluator,
             agent=AgentSettings(max_concurrent=4, max_crashes=50),
             answers=answers or AnswerSettings(),
+            dispatch=dispatch or DispatchSettings(),
         )
         self._directory = directory
         self.clock = ManualClock(START_MS)
-        self._memory = MemoryStore(prefix=self.config.prefix, clock=self.clock) if directory is None else None
+        elsewhere = store_elsewhere.get()
+        self._opener = None if elsewhere is None else elsewhere()
+        in_memory = directory is None and self._opener is None
+        self._memory = MemoryStore(prefix=self.config.prefix, clock=self.clock) if in_memory else None
         self.topology = Topology(self.config)
         self.programs = [program_of(source) for source in sources]
         self._open()
@@ -208,12 +220,16 @@ class Deployment:
         """Another connection to the store, as another process has it."""
         if self._memory is not None:
             return self._memory
-        store = SqliteStore(
-            self.config.store_path,
-            prefix=self.config.prefix,
-            clock=self.clock,
-            probe=faults.probe,
-        )
+        store: EngineStore
+        if self._opener is not None:
+            store = self._opener(self, faults)
+        else:
+            store = SqliteStore(
+                self.config.store_path,
+                prefix=self.config.prefix,
+                clock=self.clock,
+                probe=faults.probe,
+            )
         self._stores.append(store)
         return store
 

@@ -8,8 +8,9 @@ from afl.compiled import CompiledProgram, Node
 from afl.runtime.clock import ManualClock
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.otel_sink import OpenTelemetrySink
 from afl.runtime.persistence import StepDocument, WorkflowRow
-from afl.runtime.telemetry import Telemetry
+from afl.runtime.telemetry import Telemetry, TelemetryEvent, TelemetrySink
 from afl_stream.config import EvaluatorSettings
 from afl_stream.messages import FailureReason, StepContinue, StepFailed
 from tests.scenarios.loop_harness import START_MS, Deployment
@@ -89,3 +90,19 @@ def test_telemetry_changes_nothing_that_is_stored() -> None:
         tree = in_namespace(branching_program(seed))
 
         assert play(tree, seed, Telemetry()) == play(tree, seed), f"seed {seed}"
+
+
+class Raises(TelemetrySink):
+    """Takes nothing."""
+
+    def emit(self, event: TelemetryEvent) -> None:
+        raise OSError("the disk is full")
+
+
+@pytest.mark.parametrize("sink", [None, Raises(), OpenTelemetrySink()], ids=["in memory", "raises", "opentelemetry"])
+def test_the_loop_stores_the_same_whatever_watches_it(sink: TelemetrySink | None) -> None:
+    deployment = Deployment(None, telemetry=Telemetry(sink=sink))
+    deployment.evaluator()
+    deployment.settle()
+    for seed in _SEEDS[::4]:
+        assert_the_loop_agrees(deployment, in_namespace(branching_program(seed)), seed)

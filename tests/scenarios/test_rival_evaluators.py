@@ -239,7 +239,7 @@ def test_two_evaluators_in_threads_of_their_own_share_workflows_and_finish_them(
     finish_in_threads(Deployment(tmp_path, FLEET, control_partitions=4))
 
 
-def finish_in_threads(deployment: Deployment, deadline_s: float = 15.0) -> None:
+def finish_in_threads(deployment: Deployment, deadline_s: float = 60.0) -> None:
     """Two evaluators, each in a thread and with a store connection of its own, share workflows and finish them."""
     stop = threading.Event()
     failures: list[BaseException] = []

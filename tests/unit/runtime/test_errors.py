@@ -40,6 +40,14 @@ SPOKEN: list[tuple[errors.RuntimeError, str]] = [
         errors.VersionMismatchError(expected_version="1.0", actual_version="9.0", component="step schema"),
         "step schema has version 9.0, this runtime reads 1.0",
     ),
+    (
+        errors.WorkflowPurged("w1", name="shop.Checkout", status="COMPLETED"),
+        "workflow w1 (shop.Checkout) has ended as COMPLETED and was purged: choose another id",
+    ),
+    (
+        errors.VersionMismatchError("1.0", "9.0", "step_schema_version", remedy="upgrade this process"),
+        "step_schema_version has version 9.0, this runtime reads 1.0: upgrade this process",
+    ),
     (WorkflowConflict(("w1", "w2")), "changed by another writer since they were read: workflows w1, w2"),
     (UnknownWorkflow("Chekout", ("shop.Checkout",)), "no workflow is called Chekout; did you mean shop.Checkout?"),
     (errors.UnknownFacet("Pya"), "no facet or schema is called Pya"),
@@ -63,6 +71,10 @@ SPOKEN: list[tuple[errors.RuntimeError, str]] = [
         "Checkout: input amount is a String, expected Double",
     ),
     (errors.StoreCorrupt("run.db", "page 3 is short"), "store run.db is damaged: page 3 is short"),
+    (
+        errors.DocumentTooLarge("step w:a", size_bytes=17_000_000, limit_bytes=16_777_216),
+        "step w:a takes 17,000,000 bytes; the store keeps 16,777,216 in one piece",
+    ),
     (errors.StoreMissing("run.db", "there is none"), "store run.db can't be used: there is none"),
     (errors.StoreUnavailable("run.db", "the disk is full"), "store run.db can't be used: the disk is full"),
     (
@@ -74,7 +86,23 @@ SPOKEN: list[tuple[errors.RuntimeError, str]] = [
     (IterationLimitReached(1000), "not finished after 1000 iterations (max_iterations)"),
     (
         errors.NestingTooDeep("Loop.again", 250),
-        "Loop.again is nested deeper than 250 steps: does a facet call itself without an end?",
+        "Loop.again is nested deeper than 250 steps (MAX_NESTING_DEPTH, which no setting raises): does a facet call "
+        "itself without an end?",
+    ),
+    (
+        errors.StepLimitReached("shop.Checkout", steps=1_001, limit=1_000),
+        "shop.Checkout has 1001 steps, max_steps allows 1000: does it call itself without an end? Else split it, or "
+        "raise evaluator.max_workflow_steps, or Evaluator(max_steps=...)",
+    ),
+    (
+        errors.PayloadTooLarge("the payload of shop.Pay", size_bytes=5_000, limit_bytes=4_000),
+        "the payload of shop.Pay takes 5000 bytes, max_payload_bytes allows 4000: pass a reference to the large "
+        "value, or raise evaluator.max_payload_bytes, or Evaluator(max_payload_bytes=...)",
+    ),
+    (
+        errors.ValueTooDeep("r in the result of shop.Pay", limit=100),
+        "r in the result of shop.Pay nests lists and maps more than 100 deep (MAX_VALUE_DEPTH, which no setting "
+        "raises)",
     ),
     (NoProgress(("Checkout.a",)), "no step can go on and none waits for an event; stuck: Checkout.a"),
     (
@@ -97,7 +125,7 @@ def test_an_error_says_what_was_found_and_what_would_be_right(error: errors.Runt
 def test_of_a_very_deep_path_the_two_ends_are_shown() -> None:
     text = str(errors.NestingTooDeep("W.first." + "r." * 500 + "last", 250))
 
-    assert len(text) < 300
+    assert len(text) < 320
     assert text.startswith("W.first.r.")
     assert "r.last is nested deeper than 250 steps" in text
 
@@ -107,7 +135,7 @@ def test_every_error_is_in_the_list_above() -> None:
         value for value in vars(errors).values() if isinstance(value, type) and value.__module__ == errors.__name__
     }
 
-    assert kinds - {errors.RuntimeError, InputError} == {type(error) for error, _ in SPOKEN}
+    assert kinds - {errors.RuntimeError, InputError, errors.LimitReached} == {type(error) for error, _ in SPOKEN}
 
 
 @pytest.mark.parametrize(("error", "text"), SPOKEN)

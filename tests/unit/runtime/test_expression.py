@@ -163,7 +163,7 @@ def test_members_are_found_in_maps() -> None:
     ("value", "message"),
     [
         ({}, "member 'b' not found"),
-        (None, "null has no members"),
+        (None, "cannot access 'b' of null"),
         ([1], "cannot access 'b': Array has no members"),
         ("text", "cannot access 'b': String has no members"),
         (5, "cannot access 'b': Long has no members"),
@@ -236,7 +236,7 @@ class TestExpressionEvaluator:
             (given("b"), "Input 'b' not found"),
             (step("s"), "at least step.attribute"),
             (step("s", "out"), "No value: 's.out'"),
-            (given("none", "x"), "Null has no members"),
+            (given("none", "x"), "Cannot access 'x' of null"),
             (given("text", "x"), "Cannot access 'x'"),
         ],
     )

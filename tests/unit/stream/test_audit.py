@@ -187,11 +187,11 @@ def test_a_restart_goes_on_where_the_audit_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("passes", [0, 1])
-@pytest.mark.parametrize("step", ["polled", "written", "synced", "committed"])
+@pytest.mark.parametrize("step", ["audit.polled", "audit.written", "audit.synced", "audit.committed"])
 def test_a_crash_at_any_step_leaves_each_line_once(tmp_path: Path, step: str, passes: int) -> None:
     deployment, path, faults = Deployment(), tmp_path / "audit.jsonl", Faults()
     deployment.publish(*(event(step=n) for n in range(1, 5)))
-    faults.fail_at(f"audit.{step}", passes=passes)
+    faults.fail_at(step, passes=passes)
     bench = AuditBench(deployment, path, faults, batch_records=2)
     with pytest.raises(Crash):
         bench.catch_up()
@@ -202,14 +202,14 @@ def test_a_crash_at_any_step_leaves_each_line_once(tmp_path: Path, step: str, pa
     assert [line["offset"] for line in lines_of(path)] == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("step", ["polled", "written", "synced", "committed"])
+@pytest.mark.parametrize("step", ["audit.polled", "audit.written", "audit.synced", "audit.committed"])
 def test_an_audit_that_lost_its_partitions_at_any_step_and_got_them_back_writes_each_line_once(
     tmp_path: Path, step: str
 ) -> None:
     deployment, path, halfway = Deployment(), tmp_path / "audit.jsonl", Interruptions()
     deployment.publish(*(event(step=n) for n in range(1, 5)))
     bench = AuditBench(deployment, path, halfway, batch_records=2)
-    halfway.happens_at(f"audit.{step}", lambda: deployment.broker.expire(bench.own_consumer()))
+    halfway.happens_at(step, lambda: deployment.broker.expire(bench.own_consumer()))
 
     for _ in range(12):
         bench.audit.turn(0)

@@ -7,9 +7,9 @@ from threading import Event
 
 import pytest
 
-from afl_stream.agent_handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut, is_async, takes_context
+from afl_handlers.calling import Handler, is_async, takes_context
+from afl_stream.agent_handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut
 from afl_stream.embedded import Crash
-from afl_stream.handler_modules import Handler
 from afl_stream.handler_pool import Call, HandlerPool, Lot
 from tests.eventually import eventually
 

@@ -29,6 +29,7 @@ from afl_stream.messages import (
 )
 from afl_stream.resources import schema_text
 from afl_stream.schema_source import InMemorySchemaLog, SchemasTopicSource
+from afl_stream.versions import HEADERS
 
 VALUES: dict[str, object] = {
     "null": None,
@@ -280,13 +281,41 @@ def test_an_event_of_a_newer_step_schema_pauses(codec: Codec) -> None:
         step_schema_version="2.0",
     )
 
-    with pytest.raises(NewerFormat, match=r"format 2\.0"):
+    with pytest.raises(NewerFormat, match=r"step_schema_version 2\.0"):
         codec.decode(codec.encode(newer))
 
 
 def test_a_header_of_a_newer_step_schema_pauses_before_anything_is_read(codec: Codec) -> None:
     with pytest.raises(NewerFormat):
         codec.decode(b"\xc3\x01", [("afl_step_schema_version", b"2.1")])
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_each_of_the_three_versions_in_the_headers_pauses_when_it_is_newer(codec: Codec, header: str) -> None:
+    value = codec.encode(StepContinue(step_id="w:ab"))
+
+    with pytest.raises(NewerFormat, match=rf"{HEADERS[header]} 7\.0.*upgrade"):
+        codec.decode(value, [(header, b"7.0")])
+    assert codec.decode(value, [(header, b"0.9")]) == StepContinue(step_id="w:ab")
+
+
+@pytest.mark.parametrize("component", HEADERS.values())
+def test_each_of_the_three_versions_in_an_event_pauses_when_it_is_newer(codec: Codec, component: str) -> None:
+    event = Event(
+        id="w:ab#1",
+        workflow_id="w",
+        execution_id="e",
+        step_id="w:ab",
+        event_type="shop.Pay",
+        state="event.Created",
+        payload={},
+        attempt=1,
+        created_at=1,
+        **{component: "7.0"},  # type: ignore[arg-type]  # by name
+    )
+
+    with pytest.raises(NewerFormat, match=rf"{component} 7\.0.*upgrade"):
+        codec.decode(codec.encode(event))
 
 
 def test_a_newer_minor_version_is_read(codec: Codec) -> None:

@@ -520,3 +520,21 @@ def test_a_damaged_store_ends_the_server_in_error() -> None:
     assert server.state == "error"
     assert server.error is not None
     assert server.error["type"] == "StoreCorrupt"
+
+
+def test_a_signal_handler_may_stop_it_whatever_its_own_thread_is_at() -> None:
+    class Interrupted(AgentPoller):
+        """Its own thread is interrupted in the middle of a turn, holding what `stop` needs."""
+
+        def registered_names(self) -> list[str]:
+            with self._loop._wake._cond:  # type: ignore[attr-defined]  # what Event.wait holds too
+                self.stop()
+            return super().registered_names()
+
+    shop = Workshop()
+    poller = Interrupted(shop.store, shop.evaluator)
+    thread = threading.Thread(target=poller.start, daemon=True)
+    thread.start()
+    thread.join(30)
+
+    assert not thread.is_alive()

@@ -158,7 +158,7 @@ def test_a_task_that_was_claimed_for_a_registration_that_went_fails_saying_which
 @pytest.mark.parametrize(
     ("uri", "entrypoint", "said"),
     [
-        ("no.such.module", "handle", "No module named 'no'"),
+        ("no.such.module", "handle", "there is no module no"),
         ("file:///no/such/file.py", "handle", "there is no file /no/such/file.py"),
         ("{module}", "missing", "has no 'missing'"),
         ("{module}", "not_callable", "not callable"),
@@ -244,3 +244,27 @@ def test_a_dotted_module_is_loaded_by_name_and_anew_by_checksum(
     assert receipt(shop, runner, "c") == "one"
     for name in ("sdk_dotted", "sdk_dotted.pays"):
         del sys.modules[name]
+
+
+def test_a_handler_of_the_process_is_found_by_its_full_name_before_a_registered_short_one(
+    shop: Workshop, module: Path
+) -> None:
+    runner = runner_of(shop)
+    runner.register_handler("Pay", module.as_uri())
+    runner.register("shop.Pay", lambda payload: {"receipt": "the process's own"})
+    assert receipt(shop, runner, "a") == "the process's own"
+
+    runner.register_handler("shop.Pay", module.as_uri())
+    assert receipt(shop, runner, "b") == "shop.Pay None"
+
+
+def test_without_a_time_limit_a_handler_takes_as_long_as_it_takes(shop: Workshop, module: Path) -> None:
+    module.write_text(
+        "import threading\ndef handle(payload):\n    threading.Event().wait(0.2)\n    return {'parcel': 'p'}\n"
+    )
+    runner = runner_of(shop)
+    runner.register("shop.Pay", lambda payload: {"receipt": "0"}, timeout_ms=0)
+    runner.register_handler("Ship", module.as_uri(), timeout_ms=0)
+    shop.start("Chain", order="17")
+    with started(shop, runner):
+        eventually(lambda: shop.status() == "COMPLETED")

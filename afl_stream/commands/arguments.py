@@ -1,0 +1,110 @@
+"""Options and arguments that several commands of `afl-stream` take, and what every command is wrapped in."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from afl_stream.commands.invocation import Invocation
+from afl_stream.exit_codes import ExitCode
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def common(command: F) -> F:
+    """Give a command the common options, as one Invocation, and turn what it raises into a message and a code."""
+
+    @click.option("--config", "config_file", metavar="FILE", help="Settings; by default ./afl-stream.toml, if there.")
+    @click.option("--bootstrap", metavar="HOST:PORT", help="A Kafka broker; without one the embedded log is used.")
+    @click.option("--prefix", metavar="TEXT", help="Start of every topic and group name.")
+    @click.option("--data-dir", metavar="DIR", help="Where the embedded log and the store are.")
+    @click.option("--json", "as_json", is_flag=True, help="JSON on standard output.")
+    @click.option("-v", "--verbose", "verbosity", count=True, help="Log to standard error; -vv more.")
+    @functools.wraps(command)
+    def wrapped(
+        config_file: str | None,
+        bootstrap: str | None,
+        prefix: str | None,
+        data_dir: str | None,
+        as_json: bool,
+        verbosity: int,
+        **options: Any,
+    ) -> int:
+        invocation = Invocation(
+            config_file=config_file,
+            bootstrap=bootstrap,
+            prefix=prefix,
+            data_dir=data_dir,
+            as_json=as_json,
+            verbosity=verbosity,
+            allow_scripts=options.pop("allow_scripts", False),
+        )
+        invocation.set_up_logging()
+        try:
+            return int(command(invocation, **options))
+        except BrokenPipeError:
+            return end_without_reader()
+        except (click.ClickException, click.Abort):
+            raise
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place of the main thread
+            from afl_stream.commands.failures import report
+
+            return report(error, invocation)
+
+    return wrapped  # type: ignore[return-value]  # click's decorators keep what they are given
+
+
+def files_argument(required: bool) -> Callable[[F], F]:
+    """The AFL files of a command."""
+    return click.argument("files", nargs=-1, required=required, metavar="FILE.afl...")
+
+
+handlers_option = click.option(
+    "--handlers",
+    multiple=True,
+    metavar="MODULE",
+    help="Handlers: a module or .py file, MODULE:function=ns.Facet for one of them. Several times for several.",
+)
+facets_option = click.option(
+    "--facet", "facets", multiple=True, metavar="NAME", help="Facet of a handler module that names none itself."
+)
+inputs_option = click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An input: text for a String, JSON for anything else. Several times for several.",
+)
+inputs_document_option = click.option(
+    "--inputs", "inputs_document", metavar="JSON", help="All inputs as an object; @FILE reads a file, - standard input."
+)
+workflow_id_option = click.option(
+    "--id", "workflow_id", metavar="ID", help="The run's id; the same id twice starts it once."
+)
+timeout_option = click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="SECONDS", help="Longest wait for the run's end."
+)
+until_idle_option = click.option(
+    "--until-idle",
+    is_flag=True,
+    help="End when there is nothing left to do: on Kafka, when nothing has come for a second.",
+)
+allow_scripts_option = click.option("--allow-scripts", is_flag=True, help="Run the scripts of programs, shut in.")
+
+
+def end_without_reader() -> ExitCode:
+    """Whoever read the output has had enough. Nothing is left to flush, or Python would complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.INTERRUPTED
+
+
+def find_modules_here() -> None:
+    """Let `--handlers shop.handlers` mean the module of the current directory, as `python -m` would."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
