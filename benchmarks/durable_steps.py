@@ -78,16 +78,29 @@ class Rival:
 @contextmanager
 def rival(folder: Path) -> Iterator[Rival]:
     """DBOS, launched on a file in `folder`. ImportError when it is not installed."""
+    import dbos
     import sqlalchemy
-    from dbos import DBOS
 
-    @sqlalchemy.event.listens_for(sqlalchemy.Engine, "connect")
+    # Checked the same whether the packages and their types are installed or not.
+    transact: Any = dbos.DBOS
+    events: Any = sqlalchemy.event
+
     def durable(connection: Any, _: object) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
 
+    def add_one(value: int) -> int:
+        return value + 1
+
+    def add_up(steps: int) -> int:
+        value = -1
+        for _ in range(steps):
+            value = step(value + 1)
+        return value
+
+    events.listen(sqlalchemy.Engine, "connect", durable)
     logging.getLogger("dbos").setLevel(logging.ERROR)
-    DBOS(
+    transact(
         config={
             "name": "benchmark",
             "system_database_url": f"sqlite:///{folder / 'dbos.sqlite'}",
@@ -95,23 +108,14 @@ def rival(folder: Path) -> Iterator[Rival]:
         }
     )
 
-    @DBOS.step()
-    def add_one(value: int) -> int:
-        return value + 1
-
-    @DBOS.workflow()
-    def add_up(steps: int) -> int:
-        value = -1
-        for _ in range(steps):
-            value = add_one(value + 1)
-        return value
-
-    DBOS.launch()
+    step: Any = transact.step()(add_one)
+    workflow: Any = transact.workflow()(add_up)
+    transact.launch()
     try:
-        yield Rival(add_up)
+        yield Rival(workflow)
     finally:
-        DBOS.destroy()
-        sqlalchemy.event.remove(sqlalchemy.Engine, "connect", durable)
+        transact.destroy()
+        events.remove(sqlalchemy.Engine, "connect", durable)
 
 
 def main(arguments: Sequence[str], out: TextIO) -> None:

@@ -379,6 +379,9 @@ class Evaluator:
             if step is None:
                 if self.persistence.get_step(step_id) is None:
                     raise ValueError(missing)
+                if self.persistence.load_steps(execution.id, newer_than=execution.revision):
+                    # It is of a commit that is just becoming visible: read again.
+                    raise WorkflowConflict(workflow_ids=(execution.id,))
                 return False  # It is complete and never waited for anybody.
             if event_id is not None and event_id != event_id_of(step.id, step.attempt):
                 return False  # It has asked anew since.

@@ -133,7 +133,7 @@ class DocumentCommits:
       1. learn the number of the last commit; one that is not applied yet is waited for, or finished,
       2. compare the revisions and positions that the commit relies on,
       3. write the commit document, if the last number is still the same,
-      4. apply it, the workflows last,
+      4. apply it, the workflows after their steps, and tasks after them,
       5. take the document away.
 
     A crash before 3 is done leaves nothing (of a large commit some parts, which a later large one drops). From there

@@ -169,8 +169,11 @@ class Writes:
         check_sizes(written)
         check_sizes(self.compared)
         if compared_last:
+            # A task is claimed as soon as it is there: its step must be there before, in a workflow whose row is new.
             # A workflow that goes was compared before: written once more, it would come back.
-            return [*written, *self.endings, *(self.removals or reversed(self.compared))]
+            tasks = [operation for operation in written if operation.collection == TASKS]
+            rest = [operation for operation in written if operation.collection != TASKS]
+            return [*rest, *self.endings, *(self.removals or reversed(self.compared)), *tasks]
         return [*self.compared, *written, *self.removals]
 
     def _change(self, row: WorkflowRow, expected: int) -> None:

@@ -29,6 +29,7 @@ from afl.runtime.errors import (
 )
 from afl.runtime.mongo_documents import COLLECTION_OF
 from afl.runtime.mongo_store import MongoStore
+from afl.runtime.mongo_writes import Writes
 from afl.runtime.persistence import Batch, PositionMove
 from tests.contract.public_face_contract import PublicFaceContract
 from tests.contract.store_contract import DurableContract, StoreContract
@@ -283,6 +284,15 @@ def test_who_only_reads_finishes_a_commit_that_was_left_half_applied(standalone_
     assert [step.revision for step in reader.load_steps("w")] == [2]
     interrupted.close()
     reader.close()
+
+
+def test_a_commit_document_shows_steps_before_their_workflow_and_tasks_last() -> None:
+    # Whoever claims a task answers its step at once, and must find it.
+    batch = Batch(changes=[change(workflow_row("w"), step_document("w:a"))], tasks=[task("w:a#1", step_id="w:a")])
+
+    operations = Writes.of_batch(replace(batch, outbox=[outbox_record("a")])).operations(1, compared_last=True)
+
+    assert [operation.collection for operation in operations] == ["steps", "outbox", "workflows", "tasks"]
 
 
 def test_a_task_that_was_claimed_before_its_commit_was_finished_stays_claimed(
