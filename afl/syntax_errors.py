@@ -8,7 +8,7 @@ from afl.diagnostics import Diagnostic, Severity
 from afl.errors import ParseError
 from afl.grammar.lexer import RAW_BODY, Lexer, Token
 from afl.grammar.table import END, ParseTable
-from afl.syntax_help import SYNTAX_HELP
+from afl.syntax_help import SYNTAX_HELP, WORD_HELP
 
 #: How to call a terminal that is not written as such in a program.
 _WORDS = {
@@ -52,9 +52,16 @@ class SyntaxExplainer:
         wanted = {terminal for terminal in table.actions[states[-1]] if _accepts(table, states, terminal)}
         message = f"syntax: found {_found(token)}, wanted {_list_wanted(table, wanted)}"
         _advance(table, states, token.type)
-        failure = states[-1], token.type
+        return _error(message, token, source_id, self._hint(states[-1], tokens, number))
+
+    def _hint(self, state: int, tokens: list[Token], number: int) -> str | None:
+        token = tokens[number]
         before = tokens[number - 1].type if number else ""
-        return _error(message, token, source_id, self._help.get((*failure, before)) or self._help.get((*failure, "")))
+        return (
+            WORD_HELP.get(token.text)
+            or self._help.get((state, token.type, before))
+            or self._help.get((state, token.type, ""))
+        )
 
     @cached_property
     def _help(self) -> dict[tuple[int, str, str], str]:

@@ -84,7 +84,9 @@ def _workflow_log() -> Iterator[None]:
         yield
     finally:
         log.removeHandler(handler)
-        log.level, log.propagate = before
+        # By setLevel: what loggers remember of levels is forgotten with it.
+        log.setLevel(before[0])
+        log.propagate = before[1]
 
 
 def _tell(run: LocalRun) -> int:

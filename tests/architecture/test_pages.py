@@ -25,14 +25,13 @@ from tests.architecture.walkthroughs import Command, File, Shown, walkthrough
 _DOCS = ROOT / "docs"
 _WALKTHROUGHS = [
     ROOT / "README.md",
-    # Two dozen processes: more than the usual limit on a busy machine.
-    pytest.param(_DOCS / "agents.md", marks=pytest.mark.timeout(300)),
+    # Dozens of processes one after another: too slow for `make test`, and on a busy machine for the usual limit.
+    pytest.param(_DOCS / "agents.md", marks=[pytest.mark.long, pytest.mark.timeout(400)]),
     *sorted(page for page in (_DOCS / "language").glob("*.md") if "```sh\n" in page.read_text()),
     _DOCS / "language-tools.md",
     pytest.param(_DOCS / "operations.md", marks=pytest.mark.timeout(300)),
     _DOCS / "runners.md",
     _DOCS / "scripts.md",
-    # Thirty processes one after another: too slow for `make test`, and on a busy machine for the usual limit.
     pytest.param(_DOCS / "running.md", marks=[pytest.mark.long, pytest.mark.timeout(400)]),
 ]
 _JSON = re.compile(r"^```json\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -25,10 +25,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             KINDS[kind](options.seed)
         return 0
     # What programs do wrong is their business here, and fills the screen.
-    logging.getLogger("afl").setLevel(logging.ERROR)
+    log = logging.getLogger("afl")
+    before = log.level
+    log.setLevel(logging.ERROR)
     first = int(time.time()) if options.first is None else options.first
-    defects = sum(_run(kind, first, options.count) for kind in kinds)
-    return 1 if defects else 0
+    try:
+        return 1 if sum(_run(kind, first, options.count) for kind in kinds) else 0
+    finally:
+        log.setLevel(before)
 
 
 def _run(kind: str, first: int, count: int) -> int:

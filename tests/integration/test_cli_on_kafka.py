@@ -202,6 +202,7 @@ def test_handlers_are_refused_where_agents_are_processes_of_their_own(command_li
     assert "afl-stream agent --handlers shop.handlers" in called.err
 
 
+@pytest.mark.long
 def test_steps_are_answered_failed_and_cancelled_by_hand(command_line: KafkaCommandLine) -> None:
     run = command_line.deployed()
     for workflow_id in ("w1", "w2", "w3"):

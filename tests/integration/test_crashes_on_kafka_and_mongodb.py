@@ -25,6 +25,9 @@ from tests.scenarios.shop import SHOP
 #: writer was killed. test_mongo_store.py kills there, on a server of its own.
 _OF_DOCUMENTS_ALONE = {*DOCUMENT_POINTS, "store.compared", "store.written"}
 
+#: Each takes 15 s; crashes on Kafka, and on MongoDB, are each tried by quicker tests.
+pytestmark = pytest.mark.long
+
 
 def on_mongodb(processes: Processes, folder: Path, bootstrap: str, prefix: str, url: str) -> Iterator[Deployments]:
     """Makes deployments that each have a database; they are dropped at the end."""

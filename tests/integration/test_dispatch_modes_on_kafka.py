@@ -89,9 +89,10 @@ def test_each_event_is_done_once_by_agents_and_pollers_together(deployment: Kafk
     ("evaluator", "agent", "poller"),
     [
         ("control.persisted", "agent.handled", "task.handled"),
-        pytest.param("store.committed", "agent.produced", "task.answered", marks=pytest.mark.long),
+        ("store.committed", "agent.produced", "task.answered"),
     ],
 )
+@pytest.mark.long
 def test_what_dies_and_what_comes_twice_loses_and_doubles_nothing(
     evaluator: str, agent: str, poller: str, deployment: KafkaDeployment, calls: Path
 ) -> None:

@@ -139,6 +139,7 @@ def test_registrations_become_subscriptions_while_the_agent_runs(
     assert agent.stop()["answered"] == 25
 
 
+@pytest.mark.long
 def test_one_group_for_all_goes_over_to_other_topics(deployments: Deployments, tmp_path: Path) -> None:
     deployment = deployments(PROGRAM)
     group = deployment.agent_group
@@ -186,7 +187,14 @@ def test_a_facet_that_is_deployed_later_is_seen_from_its_first_record(deployment
     assert agent.stop()["answered"] == 1
 
 
-@pytest.mark.parametrize("at", ["agent.committed", "facet.left", "agent.acknowledged"])
+@pytest.mark.parametrize(
+    "at",
+    [
+        "facet.left",
+        pytest.param("agent.committed", marks=pytest.mark.long),
+        pytest.param("agent.acknowledged", marks=pytest.mark.long),
+    ],
+)
 def test_an_agent_that_is_killed_while_it_leaves_a_facet_loses_nothing(
     at: str, deployments: Deployments, tmp_path: Path
 ) -> None:

@@ -156,7 +156,7 @@ def test_mistakes_in_a_file_are_shown_where_they_are(command: str, command_line:
 DEV_REFUSALS: list[tuple[Sequence[str], int, Sequence[str]]] = [
     (["--start", "Wach"], 3, ["Wach", "did you mean net.Watch?"]),
     ([], 2, ["needs input hosts"]),
-    (["--input", "hosts=[]", "--handlers", "nothing.py"], 2, ["nothing.py", "no such file"]),
+    (["--input", "hosts=[]", "--handlers", "nothing.py"], 2, ["nothing.py", "there is no file nothing.py"]),
     (["--input", "hosts=[]", "--handlers", "json"], 2, ["json", "'handle'"]),
     (["--input", "hosts=[]", "--handlers", "json:dump=net.Pong."], 2, ["'net.Pong.' is no facet name"]),
     (["--input", "hosts=[]", "--handlers", "json:dump=Pong"], 2, ["facet Pong", "did you mean Ping?"]),

@@ -15,12 +15,13 @@ _HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+def command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    # Parallel test runs set it to 80, where cells are folded.
+    monkeypatch.setenv("COLUMNS", "200")
     return CommandLine(tmp_path, capsys)
 
 
-def server(name: str, state: str, seen_ms_ago: int, **fields: object) -> ServerDefinition:
-    now_ms = time.time_ns() // 1_000_000
+def server(name: str, state: str, now_ms: int, seen_ms_ago: int, **fields: object) -> ServerDefinition:
     start_ms = now_ms - 2 * _HOUR_MS
     found = ServerDefinition(name, "till", "pays", "n1", start_time=start_ms, ping_time=now_ms - seen_ms_ago)
     found.state = state
@@ -35,13 +36,17 @@ def listed(command_line: CommandLine) -> CommandLine:
     command_line.data_dir.mkdir()
     store = SqliteStore(command_line.data_dir / "store.sqlite3")
     counts = [HandledCount("shop.Pay", 1_200, 3), HandledCount("shop.Ship", 34, 1)]
+    # All of one moment: what started later would come first.
+    now_ms = time.time_ns() // 1_000_000
     for found in (
-        server("gone-long-ago", ServerState.SHUTDOWN, 30 * _HOUR_MS),
-        server("broken", ServerState.ERROR, 20_000, error={"type": "StoreCorrupt", "message": "page 7 is torn"}),
-        server("silent", ServerState.RUNNING, 31_000),
-        server("patient", ServerState.RUNNING, 31_000, heartbeat_interval_ms=60_000),
-        server("alive", ServerState.RUNNING, 1_000, handlers=["shop.Pay", "shop.Ship"], handled=counts),
-        server("done", ServerState.SHUTDOWN, 31_000),
+        server("gone-long-ago", ServerState.SHUTDOWN, now_ms, 30 * _HOUR_MS),
+        server(
+            "broken", ServerState.ERROR, now_ms, 20_000, error={"type": "StoreCorrupt", "message": "page 7 is torn"}
+        ),
+        server("silent", ServerState.RUNNING, now_ms, 31_000),
+        server("patient", ServerState.RUNNING, now_ms, 31_000, heartbeat_interval_ms=60_000),
+        server("alive", ServerState.RUNNING, now_ms, 1_000, handlers=["shop.Pay", "shop.Ship"], handled=counts),
+        server("done", ServerState.SHUTDOWN, now_ms, 31_000),
     ):
         store.save_server(found)
     store.close()

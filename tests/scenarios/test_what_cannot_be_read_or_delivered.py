@@ -203,7 +203,9 @@ def test_a_deployed_program_that_is_malformed_is_rejected_when_it_is_started(bod
     desk.start()
 
 
-def test_a_value_too_deep_to_store_fails_its_workflow_and_the_rest_of_the_batch_is_applied(tmp_path: Path) -> None:
+def test_a_value_that_is_nested_too_deep_fails_its_step_by_name_and_the_rest_of_the_batch_is_applied(
+    tmp_path: Path,
+) -> None:
     deployment = Deployment(tmp_path, DEEP, NOTE, control_partitions=1)
     deployment.evaluator()
     deployment.client.start("notes.Note", {"text": "x"}, workflow_id="before")
@@ -222,14 +224,13 @@ def test_a_value_too_deep_to_store_fails_its_workflow_and_the_rest_of_the_batch_
     row = deployment.workflow("deep")
     assert row.status == ERROR
     assert row.error is not None
-    assert "cannot be stored" in row.error.message
-    (letter,) = deployment.dead_letters(control)
-    assert deployment.codec.decode(letter.value) == StepContinue(step_id=deepest, result={"n": 2})
+    assert (row.error.type, "MAX_VALUE_DEPTH" in row.error.message) == ("ValueTooDeep", True)
+    assert deployment.dead_letters(control) == []
     assert [deployment.workflow(name).outputs for name in ("before", "behind")] == [{"id": 1}, {"id": 3}]
     deployment.crash()
 
 
-def test_a_start_whose_first_steps_cannot_be_stored_is_told_to_whoever_waits_for_it(tmp_path: Path) -> None:
+def test_a_run_whose_first_steps_are_nested_too_deep_fails_and_is_told_to_whoever_waits_for_it(tmp_path: Path) -> None:
     at_once = DEEP.replace("a = Ask(n = $.n)", "a = Keep(v = $.n)").replace("a.n", "a.v")
     deployment = Deployment(tmp_path, at_once)
     deployment.evaluator()
@@ -237,12 +238,12 @@ def test_a_start_whose_first_steps_cannot_be_stored_is_told_to_whoever_waits_for
     deployment.client.start("deep.Deepen", {"n": 1}, workflow_id="deep")
     deployment.settle()
 
-    (told,) = deployment.milestones("deep")
-    assert told.kind == "workflow.rejected"
+    told = deployment.milestones("deep")[-1]
+    assert told.kind == "workflow.error"
     assert told.error is not None
-    assert "cannot be stored" in told.error.message
-    assert deployment.store.load_workflow("deep") is None
-    assert len(deployment.dead_letters(deployment.topology.commands())) == 1
+    assert told.error.type == "ValueTooDeep"
+    assert deployment.workflow("deep").status == ERROR
+    assert deployment.dead_letters(deployment.topology.commands()) == []
     deployment.crash()
 
 
