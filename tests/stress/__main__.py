@@ -30,8 +30,6 @@ def main(words: list[str]) -> int:
     parser.add_argument("--mode", choices=MODES, action="append")
     parser.add_argument("--shape", choices=sorted(SHAPES), action="append")
     given = parser.parse_args(words)
-    # What pollers log of a conflict is no finding; what is in the store is.
-    logging.disable(logging.WARNING)
     chosen = combinations(
         given.store or KINDS, given.pollers or COUNTS, given.mode or MODES, given.shape or sorted(SHAPES)
     )
@@ -52,4 +50,6 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # What pollers log of a conflict is no finding; what is in the store is.
+    logging.disable(logging.WARNING)
     sys.exit(main(sys.argv[1:]))
