@@ -13,6 +13,7 @@ from threading import Lock, Thread
 from typing import Final
 
 from afl_handlers.calling import Handler
+from afl_handlers.loops import run_loop
 from afl_stream.agent_handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut
 
 #: A lot that has begun this long ago has met a slow call, and its others go where there is room.
@@ -305,7 +306,7 @@ class HandlerPool:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                Thread(target=_run_loop, args=(self._loop,), name="handler-loop", daemon=True).start()
+                Thread(target=run_loop, args=(self._loop,), name="handler-loop", daemon=True).start()
             return self._loop
 
 
@@ -319,18 +320,3 @@ async def _called(call: Call) -> Outcome:
 
 async def _awaited(value: Awaitable[object]) -> object:
     return await value
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        loop.run_forever()
-        loop.run_until_complete(_cancel_the_rest())
-    finally:
-        loop.close()
-
-
-async def _cancel_the_rest() -> None:
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in left:
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)

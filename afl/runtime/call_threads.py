@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from afl.runtime.task_context import TaskContext, call_shape
 from afl.runtime.tool_registry import Handler
+from afl_handlers.loops import cancel_the_rest, run_loop
 
 #: How long the loop may take to notice that a coroutine's time is up.
 _GRACE_S = 0.5
@@ -55,7 +56,7 @@ class CallsHere:
         loop: asyncio.AbstractEventLoop | None = getattr(self._own, "loop", None)
         if loop is not None:
             self._own.loop = None
-            loop.run_until_complete(_cancel_the_rest())
+            loop.run_until_complete(cancel_the_rest(_GRACE_S))
             loop.close()
 
 
@@ -143,7 +144,9 @@ class CallThreads:
         with self._lock:
             if self._loop is None and not self._closed:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_run_loop, args=(self._loop,), name="afl-task-loop", daemon=True).start()
+                threading.Thread(
+                    target=run_loop, args=(self._loop, _GRACE_S), name="afl-task-loop", daemon=True
+                ).start()
             return self._loop
 
 
@@ -172,20 +175,3 @@ async def _within(value: Awaitable[Any], left_s: float | None, timeout_s: float 
         task.cancel()
         raise HandlerTimeout(timeout_s)
     return task.result()
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        loop.run_forever()
-        loop.run_until_complete(_cancel_the_rest())
-    finally:
-        loop.close()
-
-
-async def _cancel_the_rest() -> None:
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in left:
-        task.cancel()
-    if left:
-        # One that does not let itself be cancelled is left behind.
-        await asyncio.wait(left, timeout=_GRACE_S)
