@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from afl.runtime import limits
 from afl.runtime.clock import Clock
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler_routes import HandlerRoutes
+from afl.runtime.handler_routes import HandlerRoutes, TakesModules
 from afl.runtime.persistence import EngineStore
 from afl.runtime.polling_server import PollingServer
 from afl.runtime.task_work import HandlerMissing, RetryPolicy, TaskHandler
 from afl.runtime.tool_registry import Handler
-from afl_handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, register_module
+from afl_handlers.modules import ModuleLoader
 
 
 @dataclass
@@ -38,7 +38,7 @@ class AgentPollerConfig:
         self.server_name = self.server_name or socket.gethostname()
 
 
-class AgentPoller(PollingServer):
+class AgentPoller(TakesModules, PollingServer):
     """
     Polls tasks and answers them with the functions that were registered.
 
@@ -56,8 +56,7 @@ class AgentPoller(PollingServer):
         probe: Callable[[str], None] = lambda step: None,
     ) -> None:
         self._config = config or AgentPollerConfig()
-        self._loader = ModuleLoader()
-        self._routes = HandlerRoutes(self._loader)
+        self._routes = HandlerRoutes(ModuleLoader())
         super().__init__(persistence, evaluator, self._config, self, clock=clock, probe=probe)
 
     def register(
@@ -79,19 +78,6 @@ class AgentPoller(PollingServer):
     def register_async(self, facet_name: str, callback: Handler) -> None:
         """Handle a facet with a coroutine function; the same as `register`."""
         self.register(facet_name, callback)
-
-    def register_handler(
-        self, facet_name: str, module_uri: str, entrypoint: str = DEFAULT_ENTRYPOINT, **details: Any
-    ) -> None:
-        """Handle a facet with a function of a module, which is loaded now. `details` as for `RegistryRunner`."""
-        self._routes.register_handler(facet_name, module_uri, entrypoint, **details)
-
-    def register_module(self, module_uri: str, facets: Sequence[str] = ()) -> None:
-        """Register all handlers of a module: those of `facets`, or those that it names or registers itself.
-
-        Raises ImportError, AttributeError, TypeError, and ValueError when nothing names a facet.
-        """
-        register_module(self._routes.of_modules(), self._loader, module_uri, facets)
 
     def registered_names(self) -> list[str]:
         """The names that have a handler."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from afl.runtime.task_work import RetryPolicy, TaskHandler
 from afl.runtime.tool_registry import Handler, short_name
-from afl_handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader
+from afl_handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, register_module
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,6 @@ class HandlerRoutes:
         """Handle a facet with a function, synchronous or asynchronous. The latest registration of a name counts."""
         self._routes = {**self._routes, facet_name: Route(lambda: handler, timeout_ms, retry, metadata, names_facet)}
 
-    def of_modules(self) -> OfModules:
-        """What a module's `register_handlers` is given."""
-        return OfModules(self)
-
     def register_handler(
         self,
         facet_name: str,
@@ -87,6 +83,29 @@ class HandlerRoutes:
         self._loader.function(module_uri, entrypoint, checksum)
         find = lambda: self._loader.function(module_uri, entrypoint, checksum)  # noqa: E731 - one expression
         self._routes = {**self._routes, facet_name: Route(find, timeout_ms, retry, metadata, True)}
+
+    def register_module(self, module_uri: str, facets: Sequence[str] = ()) -> None:
+        """Handle the facets of a module: `facets`, or those that it names or registers itself."""
+        register_module(OfModules(self), self._loader, module_uri, facets)
+
+
+class TakesModules:
+    """A server whose modules' handlers are routes of its own process."""
+
+    _routes: HandlerRoutes
+
+    def register_handler(
+        self, facet_name: str, module_uri: str, entrypoint: str = DEFAULT_ENTRYPOINT, **details: Any
+    ) -> None:
+        """Handle a facet with a function of a module, which is loaded now. `details` as for `RegistryRunner`."""
+        self._routes.register_handler(facet_name, module_uri, entrypoint, **details)
+
+    def register_module(self, module_uri: str, facets: Sequence[str] = ()) -> None:
+        """Register all handlers of a module: those of `facets`, or those that it names or registers itself.
+
+        Raises ImportError, AttributeError, TypeError, and ValueError when nothing names a facet.
+        """
+        self._routes.register_module(module_uri, facets)
 
 
 class OfModules:

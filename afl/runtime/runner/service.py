@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.handler_routes import HandlerRoutes
+from afl.runtime.handler_routes import HandlerRoutes, TakesModules
 from afl.runtime.identity import workflow_of
 from afl.runtime.persistence import EngineStore
 from afl.runtime.polling_server import PollingServer
@@ -27,7 +27,7 @@ from afl.runtime.runner.workflow_starts import WorkflowStarts
 from afl.runtime.task_context import TaskContext
 from afl.runtime.tool_registry import ToolRegistry
 from afl.runtime.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
-from afl_handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, register_module
+from afl_handlers.modules import ModuleLoader
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ SILENCE_LIMIT_S: Final = 30.0
 _POLLS_MISSED: Final = 3
 
 
-class RunnerService(PollingServer):
+class RunnerService(TakesModules, PollingServer):
     """
     A server that works on the tasks of a store: those of facets, by the handlers of a tool registry and of modules;
     `afl:execute`, which starts a workflow; and `afl:resume`, which goes on with a step. It also finds waiting steps
@@ -59,8 +59,7 @@ class RunnerService(PollingServer):
         """`flows` is where `afl:execute` looks its flows up; without it, in a store that keeps them (`get_flow`)."""
         self._config = config or RunnerConfig()
         self._tool_registry = tool_registry if tool_registry is not None else ToolRegistry()
-        self._loader = ModuleLoader()
-        self._routes = HandlerRoutes(self._loader)
+        self._routes = HandlerRoutes(ModuleLoader())
         clock = clock or SystemClock()
         starts = WorkflowStarts(persistence, evaluator, FlowPrograms(persistence, flows), clock, probe)
         self._tool_registry.register(EXECUTE_TASK_NAME, starts.start)
@@ -90,19 +89,6 @@ class RunnerService(PollingServer):
         )
 
     # --- handlers ---------------------------------------------------------------------------------------------------
-
-    def register_handler(
-        self, facet_name: str, module_uri: str, entrypoint: str = DEFAULT_ENTRYPOINT, **details: Any
-    ) -> None:
-        """Handle a facet with a function of a module, which is loaded now. `details` as for `RegistryRunner`."""
-        self._routes.register_handler(facet_name, module_uri, entrypoint, **details)
-
-    def register_module(self, module_uri: str, facets: Sequence[str] = ()) -> None:
-        """Register all handlers of a module: those of `facets`, or those that it names or registers itself.
-
-        Raises ImportError, AttributeError, TypeError, and ValueError when nothing names a facet.
-        """
-        register_module(self._routes.of_modules(), self._loader, module_uri, facets)
 
     # --- work -------------------------------------------------------------------------------------------------------
 
