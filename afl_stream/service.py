@@ -74,8 +74,7 @@ class EvaluatorService:
     ) -> None:
         """Check the topics and join the group. `telemetry` sees every transition and iteration, `monotonic_s` tells
         how long an outage lasts. `scripts` runs scripts, where `evaluator.allow_scripts` says so, in place of a pool of
-        this service's own. Without `telemetry` there is what the
-        settings of that name say.
+        this service's own. Without `telemetry` there is what the settings of that name say.
 
         Raises TopicMissing, TopicTooSmall or PartitionsDiffer with the command that mends it, WrongCluster when the
         store belongs to another cluster, and what `open_script_pool` and `open_telemetry` raise.

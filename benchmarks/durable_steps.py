@@ -16,7 +16,7 @@ import json
 import logging
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -58,26 +58,9 @@ def our_seconds(steps: int) -> float:
             store.close()
 
 
-class Rival:
-    """DBOS Transact on a SQLite file."""
-
-    def __init__(self, add_up: Any) -> None:
-        self._add_up = add_up
-
-    def seconds(self, steps: int) -> float:
-        """CPU seconds of one run. RuntimeError for a wrong result."""
-
-        def run(_: None) -> None:
-            value = self._add_up(steps)
-            if value != result_of(steps):
-                raise RuntimeError(f"{steps} steps give {value}")
-
-        return cpu_seconds(lambda: None, run)
-
-
 @contextmanager
-def rival(folder: Path) -> Iterator[Rival]:
-    """DBOS, launched on a file in `folder`. ImportError when it is not installed."""
+def rival(folder: Path) -> Iterator[Callable[[int], float]]:
+    """DBOS, launched on a file in `folder`: CPU seconds of a run of so many steps. ImportError where it is missing."""
     import dbos
     import sqlalchemy
 
@@ -110,9 +93,18 @@ def rival(folder: Path) -> Iterator[Rival]:
 
     step: Any = transact.step()(add_one)
     workflow: Any = transact.workflow()(add_up)
+
+    def run(steps: int) -> None:
+        value = workflow(steps)
+        if value != result_of(steps):
+            raise RuntimeError(f"{steps} steps give {value}")
+
+    def seconds(steps: int) -> float:
+        return cpu_seconds(lambda: steps, run)
+
     transact.launch()
     try:
-        yield Rival(workflow)
+        yield seconds
     finally:
         transact.destroy()
         events.remove(sqlalchemy.Engine, "connect", durable)
@@ -130,9 +122,7 @@ def main(arguments: Sequence[str], out: TextIO) -> None:
     with tempfile.TemporaryDirectory() as folder:
         try:
             with rival(Path(folder)) as theirs:
-                measured = paired(
-                    lambda: our_seconds(options.steps), lambda: theirs.seconds(options.steps), options.pairs
-                )
+                measured = paired(lambda: our_seconds(options.steps), lambda: theirs(options.steps), options.pairs)
         except ImportError as error:
             parser.error(f"{error}; pip install -c constraints.txt -e '.[benchmarks]' brings DBOS Transact")
     ours_us, theirs_us = (1e6 * s / options.steps for s in (measured.subject_s, measured.floor_s))
