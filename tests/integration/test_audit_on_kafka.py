@@ -100,6 +100,7 @@ def has_committed_all(deployment: KafkaDeployment) -> bool:
     return all(place in committed and committed[place].offset == end for place, end in ends.items())
 
 
+@pytest.mark.long
 def test_an_audit_that_comes_after_the_runs_reads_all_from_the_beginning_and_once(
     deployments: Deployments, tmp_path: Path
 ) -> None:
@@ -168,6 +169,7 @@ def test_the_workflow_path_does_not_notice_an_audit_that_stands_still_or_dies(
 
 
 @pytest.mark.parametrize("point", quick_first(AUDIT_POINTS, {"audit.synced"}))
+@pytest.mark.long
 def test_an_audit_that_stood_still_at_any_step_past_its_session_writes_each_record_once(
     point: str, deployments: Deployments, tmp_path: Path
 ) -> None:

@@ -332,6 +332,7 @@ def test_a_broker_that_does_not_answer_is_tried_again_and_given_up(
     _refused(called, unreachable, "trying again", "gave up after 2 s")
 
 
+@pytest.mark.long
 def test_a_broker_that_comes_up_meanwhile_is_found(own_broker: Broker, tmp_path: Path, processes: Processes) -> None:
     own_broker.stop()
     run = _command_line(tmp_path, own_broker.bootstrap, "t.", processes)

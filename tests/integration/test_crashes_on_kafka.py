@@ -167,6 +167,7 @@ def test_an_agent_killed_at_a_later_event_is_followed_by_one_that_answers_every_
     assert_done(deployment, orders)
 
 
+@pytest.mark.long
 def test_evaluator_and_agent_killed_under_the_consumer_protocol_lose_nothing(deployments: Deployments) -> None:
     deployment = deployments(SHOP, protocol="consumer")
     orders = start_orders(deployment, ORDERS)

@@ -69,6 +69,7 @@ def assert_sold(deployment: KafkaDeployment, sales: list[str]) -> None:
     assert deployment.topology.facet(APPROVE) not in deployment.transport.admin().topic_names()
 
 
+@pytest.mark.long
 def test_each_event_is_done_once_by_agents_and_pollers_together(deployment: KafkaDeployment, calls: Path) -> None:
     for _ in range(2):
         deployment.evaluator()

@@ -46,6 +46,8 @@ class TestUpkeepInMongo(UpkeepContract, PurgeContract):
         store.close()
 
 
+# In the long run: memory and SQLite say the same in `make test`.
+@pytest.mark.long
 class TestVersionsInMongo(VersionsContract):
     @pytest.fixture
     def store(self, mongodb: MongoDBConfig, clock: ManualClock) -> Iterator[WholeStore]:
@@ -116,6 +118,8 @@ class MongoDamage:
         self._database["tasks"].delete_one({"_id": task_id})
 
 
+# In the long run: memory and SQLite say the same in `make test`.
+@pytest.mark.long
 class TestChecksInMongo(InspectionContract):
     @pytest.fixture
     def store(self, mongodb: MongoDBConfig, clock: ManualClock) -> Iterator[WholeStore]:

@@ -164,6 +164,7 @@ def test_one_group_for_all_goes_over_to_other_topics(deployments: Deployments, t
     assert agent.stop()["answered"] == 45
 
 
+@pytest.mark.long
 def test_a_facet_that_is_deployed_later_is_seen_from_its_first_record(deployments: Deployments, tmp_path: Path) -> None:
     # Without the setting that the other tests look for new topics with.
     deployment = deployments(PROGRAM, settings={"AFL_KAFKA_TOPIC_METADATA_REFRESH_INTERVAL_MS": "300000"})

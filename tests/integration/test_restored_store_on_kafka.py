@@ -29,6 +29,7 @@ def copy_store(deployment: KafkaDeployment, target: Path) -> None:
     copy.close()
 
 
+@pytest.mark.long
 def test_a_store_put_back_from_an_earlier_copy_reads_on_from_its_positions_to_the_same_result(
     deployments: Deployments, tmp_path: Path
 ) -> None:
@@ -73,6 +74,7 @@ def make_again(deployment: KafkaDeployment, topic: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["control", pytest.param("commands", marks=pytest.mark.long)])
+@pytest.mark.long
 def test_a_topic_deleted_and_made_again_is_an_error_that_names_it_and_skips_nothing(
     kind: str, deployments: Deployments
 ) -> None:

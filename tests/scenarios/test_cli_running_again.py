@@ -73,6 +73,7 @@ def test_a_step_is_run_again_and_the_status_shows_what_counts(failed: CommandLin
     assert "run again 1 times" in failed("status", "w1").out
 
 
+@pytest.mark.long
 def test_a_run_is_reset_after_it_was_cancelled(command_line: CommandLine) -> None:
     command_line.waiting()
     command_line("cancel", "w1", "--reason", "not now")
@@ -87,6 +88,7 @@ def test_a_run_is_reset_after_it_was_cancelled(command_line: CommandLine) -> Non
     assert run_of(command_line)["status"] == "COMPLETED"
 
 
+@pytest.mark.long
 def test_the_audit_tells_who_did_what(failed: CommandLine) -> None:
     failed("retry", "w1", "--reason", "paper is back")
     answered(failed)
