@@ -6,8 +6,9 @@ import hashlib
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from afl.compiled import CompiledProgram, ProgramError
@@ -33,9 +34,9 @@ from afl.runtime.tombstones import PURGED, PURGING, Tombstone
 from afl.runtime.upkeep import StepEntry
 
 _LANE: Final = re.compile(r"(?:control/[0-9]+|writer/.+)\Z", re.ASCII | re.DOTALL)
-#: Looks at a workflow that is changed meanwhile, and the wait between them: a commit takes milliseconds.
-_MOST_LOOKS: Final = 6
-_PAUSE_S: Final = 0.02
+#: Waits between two looks at what is not in order: where a commit becomes visible in parts, that takes milliseconds,
+#: and on a busy server more.
+_PAUSES_S: Final = (0.02, 0.05, 0.1, 0.3, 1.0)
 _MOST: Final = 1 << 62
 #: Parked answers are read at once: of a flood of them the oldest are enough to know what is wrong.
 _MOST_PARKED: Final = 100_000
@@ -57,8 +58,8 @@ class Inspection:
     """
     One check of one store.
 
-    Nothing is written. A store may be at work: a workflow that changes while it is looked at is looked at again, and
-    what is found between two tables is looked at twice. Memory is that of the largest workflow.
+    Nothing is written. A store may be at work, and show a commit in parts: what is not in order is looked at again, a
+    page's all together, and only what stays so is a finding. Memory is that of the largest workflow.
     """
 
     store: EngineStore
@@ -86,9 +87,10 @@ class Inspection:
         after = ""
         while page := self.store.workflow_ids(after=after):
             after = page[-1]
-            for workflow_id in page:
-                self._count("workflows")
-                yield from self._workflow(workflow_id)
+            sizes: dict[str, int] = {}
+            yield from self._lasting(page, partial(self._workflow, sizes=sizes))
+            self._count("workflows", len(page))
+            self._count("steps", sum(sizes.values()))
         for workflow_id in self.store.runnable_workflows(limit=_MOST):
             try:
                 row = self.store.load_workflow(workflow_id)
@@ -97,27 +99,20 @@ class Inspection:
             if (row is None or not row.runnable) and workflow_id in self.store.runnable_workflows(limit=_MOST):
                 yield _finding("workflow.runnable_index", workflow_id, "", "listed as runnable", "what its row says")
 
-    def _workflow(self, workflow_id: str) -> Iterator[Finding]:
-        for look in range(_MOST_LOOKS):
-            if look:
-                self.pause(_PAUSE_S * look)
-            try:
-                row = self.store.load_workflow(workflow_id)
-            except (StoreCorrupt, VersionMismatchError) as error:
-                yield unreadable("workflow", workflow_id, "", error)
-                return
-            if row is None:
-                return  # It was purged meanwhile.
-            entries = self.store.examine_steps(workflow_id)
-            findings = [*self._of_workflow(row, entries)]
-            # Where a commit becomes visible in parts, steps come before the row.
-            is_newer = any(e.document is not None and e.document.revision > row.revision for e in entries)
-            is_same = self.store.revisions([workflow_id]).get(workflow_id) == row.revision
-            if is_same and not (is_newer and look < _MOST_LOOKS - 1):
-                self._count("steps", len(entries))
-                yield from findings
-                return
-        self.busy.append(workflow_id)
+    def _workflow(self, workflow_id: str, sizes: dict[str, int]) -> list[Finding] | None:
+        """What is wrong with a workflow, whose number of steps goes into `sizes`; None when it changed meanwhile."""
+        try:
+            row = self.store.load_workflow(workflow_id)
+        except (StoreCorrupt, VersionMismatchError) as error:
+            return [unreadable("workflow", workflow_id, "", error)]
+        if row is None:
+            return []  # It was purged meanwhile.
+        entries = self.store.examine_steps(workflow_id)
+        findings = [*self._of_workflow(row, entries)]
+        if self.store.revisions([workflow_id]).get(workflow_id) != row.revision:
+            return None
+        sizes[workflow_id] = len(entries)
+        return findings
 
     def _of_workflow(self, row: WorkflowRow, entries: list[StepEntry]) -> Iterator[Finding]:
         findings = list(check_rows(row, entries))
@@ -173,14 +168,8 @@ class Inspection:
                     yield _finding("event.task", row.id, step.id, f"task {task_id} is {task.state}", "an open task")
 
     def _orphans(self) -> Iterator[Finding]:
-        for workflow_id in self.store.orphans():
-            for look in range(_MOST_LOOKS):
-                # Where a commit becomes visible in parts, a new workflow's row comes after its steps.
-                self.pause(_PAUSE_S * look)
-                findings = self._of_orphan(workflow_id)
-                if not findings:
-                    break
-            yield from findings
+        # Where a commit becomes visible in parts, a new workflow's row comes after its steps.
+        yield from self._lasting(self.store.orphans(), self._of_orphan)
 
     def _of_orphan(self, workflow_id: str) -> list[Finding]:
         stone = self.store.tombstone(workflow_id)
@@ -203,29 +192,36 @@ class Inspection:
         while page := self.store.examine(kind, after=after):
             after = page[-1].key
             self._count(name, len(page))
-            for entry in page:
-                if entry.error is not None:
-                    yield unreadable(name, "", entry.key, entry.error)
-                elif isinstance(entry.entity, TaskDefinition):
-                    yield from self._task(entry.entity, running)
-                elif isinstance(entry.entity, EventDefinition):
-                    yield from self._event(entry.entity)
-                elif isinstance(entry.entity, Tombstone):
-                    yield from self._tombstone(entry.entity)
+            entities = {entry.key: entry.entity for entry in page if entry.error is None}
+            yield from (unreadable(name, "", entry.key, entry.error) for entry in page if entry.error is not None)
+            yield from self._lasting(entities, partial(self._entity, entities, running))
+
+    def _entity(self, entities: Mapping[str, object], running: dict[str, str], key: str) -> list[Finding]:
+        match entities[key]:
+            case TaskDefinition() as task:
+                return [*self._task(task, running)]
+            case EventDefinition() as event:
+                return [*self._event(event)]
+            case Tombstone() as stone:
+                return [*self._tombstone(stone)]
+        return []
 
     def _task(self, task: TaskDefinition, running: dict[str, str]) -> Iterator[Finding]:
-        # Looked at once more: between the page and the step, an answer may have come.
-        wrong = self._wrong_task(task)
-        if wrong is not None:
+        # Between the page and the step, an answer may have come.
+        if self._wrong_task(task) is not None:
             again = self.store.get_task(task.uuid)
             wrong = None if again is None else self._wrong_task(again)
-        if wrong is not None:
-            yield wrong
+            if wrong is not None:
+                yield wrong
         if task.state == TaskState.RUNNING and task.step_id:
             other = running.setdefault(task.step_id, task.uuid)
-            if other != task.uuid:
+            if other != task.uuid and self._is_running(other) and self._is_running(task.uuid):
                 found, expected = f"running beside {other} of the same step", "one running task of a step"
                 yield _finding("tasks.running", task.workflow_id, task.uuid, found, expected)
+
+    def _is_running(self, task_id: str) -> bool:
+        task = self.store.get_task(task_id)
+        return task is not None and task.state == TaskState.RUNNING
 
     def _wrong_task(self, task: TaskDefinition) -> Finding | None:
         parts = split_event_id(task.uuid)
@@ -312,7 +308,22 @@ class Inspection:
                 yield _finding("position.twice", "", subject, found, "one position of a partition")
             seen[place[:3]] = place.topic_id
 
-    # --- looking things up --------------------------------------------------------------------------------------
+    # --- looking at things --------------------------------------------------------------------------------------
+
+    def _lasting(self, keys: Iterable[str], look: Callable[[str], list[Finding] | None]) -> Iterator[Finding]:
+        """Look at each; what is not in order is looked at again, after one wait for all of it. What `look` gives None
+        for is busy."""
+        wrong = {key: found for key in keys if (found := look(key)) != []}
+        for pause_s in _PAUSES_S:
+            if not wrong:
+                return
+            self.pause(pause_s)
+            wrong = {key: found for key in wrong if (found := look(key)) != []}
+        for key, found in wrong.items():
+            if found is None:
+                self.busy.append(key)
+            else:
+                yield from found
 
     def _is_purged(self, workflow_id: str) -> bool:
         return self.store.tombstone(workflow_id) is not None
