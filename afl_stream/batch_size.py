@@ -13,7 +13,8 @@ class BatchSize:
     The size of the next batch, from how long the last ones took.
 
     Whoever comes next waits for the batch that is being handled: its time is kept near `aim_s`, its size between 50
-    and `most` records, whichever is less.
+    and `most` records, whichever is less. Workflows that go on without a record take of that time, and leave records
+    half of it at least.
     """
 
     def __init__(self, most: int, aim_s: float) -> None:
@@ -21,11 +22,15 @@ class BatchSize:
         self._aim_s = aim_s
         self.records = most
 
-    def took(self, records: int, elapsed_s: float) -> None:
-        """A batch of so many records took so long."""
-        if elapsed_s > self._aim_s:
+    def took(self, records: int, elapsed_s: float, turns_s: float = 0.0) -> None:
+        """A batch of so many records took so long, `turns_s` of it for workflows that went on without one."""
+        if not records:
+            return
+        elapsed_s -= turns_s
+        aim_s = max(self._aim_s - turns_s, self._aim_s / 2)
+        if elapsed_s > aim_s:
             # Not below half at once: one slow commit says little.
-            fitting = max(int(records * self._aim_s / elapsed_s), self.records // 2)
+            fitting = max(int(records * aim_s / elapsed_s), self.records // 2)
             self.records = min(self._most, max(_LEAST_RECORDS, fitting))
-        elif elapsed_s < self._aim_s / 2 and records >= self.records:
+        elif elapsed_s < aim_s / 2 and records >= self.records:
             self.records = min(self._most, 2 * self.records)

@@ -174,7 +174,9 @@ class EvaluatorSettings:
     parked_answer_expiry_ms: int = number(86_400_000, 1, "how long an early or unknown answer is parked")
     lane_sweep_after_ms: int = number(10_000, 1, "age at which outbox rows of lanes without an owner are swept")
     workflow_budget_steps: int = number(5_000, 1, "steps of one workflow in one batch before it yields its turn")
-    workflow_budget_ms: int = number(50, 1, "time of one workflow in one batch before it yields its turn")
+    workflow_budget_ms: int = number(
+        10, 1, "time of one workflow in one batch that others are in before it yields its turn"
+    )
     max_unanswered_events: int = number(1_000, 1, "unanswered events of one workflow")
     max_workflow_steps: int = number(
         limits.MAX_WORKFLOW_STEPS, 1, "steps of one workflow; a run that makes more ends with StepLimitReached"

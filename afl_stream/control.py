@@ -32,7 +32,8 @@ from afl_stream.transport import (
     TransportError,
     UnknownTopic,
 )
-from afl_stream.unit_of_work import Turn, UnitOfWork
+from afl_stream.turns import Turn, take_turns
+from afl_stream.unit_of_work import UnitOfWork
 
 _log = logging.getLogger(__name__)
 
@@ -122,6 +123,8 @@ class ControlLoop:
         self._outcomes: Counter[Outcome] = Counter()
         self._doubled: set[tuple[str, str, str]] = set()
         self._batches = self._conflicts = self._positions_lost = self._published = 0
+        #: How long workflows of this batch have gone on without a record.
+        self._turns_s = 0.0
         self._consumer = self._join()
 
     # --- membership ---------------------------------------------------------------------------------------------
@@ -201,11 +204,9 @@ class ControlLoop:
             records = self._read(0.0 if self._runnable or ended else self._scripts.patience_s(timeout_s))
             turns = [Turn(self._runnable.popleft()) for _ in range(min(len(self._runnable), _MOST_TURNS))]
             if records or turns or ended:
-                started_s = time.monotonic()
+                started_s, self._turns_s = time.monotonic(), 0.0
                 self._process(records, [*turns, *(Turn(script.job.workflow_id, script) for script in ended)])
-                # Turns have a budget of their own, and take what they take however few records there are.
-                if not turns:
-                    self._batch_size.took(len(records), time.monotonic() - started_s)
+                self._batch_size.took(len(records), time.monotonic() - started_s, self._turns_s)
             elif self._publisher.has_published:
                 self._commit_published()
         except PositionLost as error:
@@ -293,10 +294,9 @@ class ControlLoop:
                 return
 
     def _attempt(self, records: list[Record], turns: list[Turn]) -> None:
-        unit = UnitOfWork(self._d)
+        unit = UnitOfWork(self._d, is_alone=len(records) + len(turns) == 1)
+        self._turns_s += take_turns(unit, turns, self._d.clock, unit.now_ms + self._d.config.evaluator.batch_ms / 2)
         records = self._apply(unit, records)
-        for turn in turns:
-            unit.take_turn(turn)
         self._probe("control.applied")
         self._commit(unit, records)
 
@@ -354,6 +354,7 @@ class ControlLoop:
         self._report_doubled(unit.doubled)
         self._batches += 1
         unit.keep()
+        self._runnable.extendleft(reversed(unit.put_off))
         self._runnable.extend(w for w in unit.over_budget if w not in self._runnable)
         self._published += len(batch.outbox)
         self._publisher.publish(first, batch.outbox)

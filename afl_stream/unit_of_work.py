@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
 
 from afl.runtime.changers import run_iteration
 from afl.runtime.changes import take_changes
@@ -14,7 +13,7 @@ from afl.runtime.execution import Execution
 from afl.runtime.operations import Action
 from afl.runtime.persistence import Batch, ParkedRecord, WorkflowRow
 from afl.runtime.results import take_result
-from afl.runtime.scripting import ScriptJob, finish_script, offer_again, take_jobs
+from afl.runtime.scripting import ScriptJob, take_jobs
 from afl.runtime.values import check_result
 from afl_stream.answer_identity import attempt_of_answer, is_same_start, workflow_of_answer
 from afl_stream.codec import decode_key
@@ -47,7 +46,6 @@ from afl_stream.messages import (
 from afl_stream.outbox import reason_of
 from afl_stream.outcomes import PARKED, RECORDED, Case, Outcome, judge
 from afl_stream.running_again import REFUSED, BatchOfItsOwn, run_again
-from afl_stream.script_turns import EndedScript
 from afl_stream.side_effects import SideEffects, record_of
 from afl_stream.transport import Record
 from afl_stream.unusable import UNUSABLE
@@ -58,21 +56,17 @@ _log = logging.getLogger(__name__)
 _MAX_TOLD_CHARS = 1_000
 
 
-class Turn(NamedTuple):
-    """A workflow that can go on without a record: by itself, or because a script of it has ended."""
-
-    workflow_id: str
-    script: EndedScript | None = None
-
-
 class UnitOfWork:
     """Applies records and evaluates; nothing is written before the batch is committed.
 
     When the commit is refused, the unit is dropped: its workflows were taken out of memory, and are read again.
     """
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment, *, is_alone: bool = False) -> None:
+        """`is_alone`: one record or one turn is all that there is; its workflow has the time of the whole batch."""
         self._d = deployment
+        settings = deployment.config.evaluator
+        self._budget_ms = max(settings.workflow_budget_ms, settings.batch_ms if is_alone else 0)
         self._control = deployment.topology.control()
         self._commands = deployment.topology.commands()
         self.now_ms = deployment.clock.now_ms()
@@ -80,6 +74,8 @@ class UnitOfWork:
         self.outcomes: Counter[Outcome] = Counter()
         #: Workflows over their budget: committed as runnable, they go on in a later batch.
         self.over_budget: list[str] = []
+        #: Runnable workflows that had no turn: others took the time for it.
+        self.put_off: list[str] = []
         self.effects = SideEffects(deployment, self.batch)
         #: Records that were decoded, or why not, by where they stand.
         self._read: dict[tuple[str, int, int], Message | Exception] = {}
@@ -198,7 +194,7 @@ class UnitOfWork:
     def _take_answer(self, execution: Execution, answer: Answer) -> None:
         step = execution.steps[answer.step_id]
         assert step.facet is not None
-        self._touch(execution)
+        self.touch(execution)
         step.answered_by = answer.group
         if isinstance(answer, StepFailed):
             execution.fail_with(step, answer.error.type, answer.error.message)
@@ -267,7 +263,7 @@ class UnitOfWork:
         # From here on it is this deployment's: pollers leave all but the answers to its evaluators.
         execution.lane = self._d.lanes.lane_of(execution.id)
         self._executions[execution.id] = execution
-        self._touch(execution)
+        self.touch(execution)
         self.effects.tell(execution.id, "workflow.started", workflow=plan.name)
         self.evaluate(execution)
         return Outcome.APPLIED
@@ -279,7 +275,7 @@ class UnitOfWork:
         if execution is None or execution.is_ended:
             self.confirm(command.workflow_id)
             return Outcome.LATE
-        self._touch(execution)
+        self.touch(execution)
         execution.cancel(command.reason or "")
         return Outcome.APPLIED
 
@@ -293,7 +289,7 @@ class UnitOfWork:
             return False  # Also one that was purged in this moment.
         opened.execution.now_ms = self.now_ms
         self._executions[workflow_id] = opened.execution
-        self._touch(opened.execution)
+        self.touch(opened.execution)
         self.over_budget.append(workflow_id)
         return True
 
@@ -313,31 +309,7 @@ class UnitOfWork:
         """Give a runnable workflow its turn."""
         execution = self.execution(workflow_id)
         if execution is not None and execution.queue and not execution.is_ended:
-            self._touch(execution)
-            self.evaluate(execution)
-
-    def take_turn(self, turn: Turn) -> None:
-        """Go on with a runnable workflow. One that cannot be read stays as it is, and holds up no other."""
-        try:
-            if turn.script is not None:
-                self._end_script(turn.script)
-                return
-            # Another evaluator may have made it runnable and died: nothing would be written that found that out.
-            execution = self.execution(turn.workflow_id, is_checked=True)
-            self.go_on(turn.workflow_id)
-            if execution is not None:
-                # Whoever had its scripts may be gone.
-                offer_again(execution)
-        except (*UNUSABLE, VersionMismatchError) as error:
-            _log.error("workflow %s is runnable and cannot be gone on with: %s", turn.workflow_id, error)
-
-    def _end_script(self, ended: EndedScript) -> None:
-        """Let the step go on that waited for a script, if it still does: the first end counts."""
-        job = ended.job
-        execution = self.execution(job.workflow_id)
-        if execution is not None and job.step_id in execution.scripts:
-            self._touch(execution)
-            finish_script(execution, job.step_id, ended.ending)
+            self.touch(execution)
             self.evaluate(execution)
 
     def scripts_due(self) -> list[ScriptJob]:
@@ -365,20 +337,20 @@ class UnitOfWork:
                 self._reject_start(message, error)
         execution = self.execution(workflow_id) if workflow_id is not None else None
         if execution is not None and not execution.is_ended:
-            self._touch(execution)
+            self.touch(execution)
             execution.abort(type(error).__name__, str(error))
 
     def evaluate(self, execution: Execution) -> None:
         """Run to the fixed point, or until the workflow's budget of this batch is used up."""
-        settings, clock = self._d.config.evaluator, self._d.clock
         if not execution.queue or execution.id in self.over_budget:
             return
-        steps, until_ms = 0, clock.now_ms() + settings.workflow_budget_ms
+        clock, most_steps = self._d.clock, self._d.config.evaluator.workflow_budget_steps
+        steps, until_ms = 0, clock.now_ms() + self._budget_ms
         while True:
             steps += run_iteration(execution)
             if not execution.queue:
                 return
-            if steps >= settings.workflow_budget_steps or clock.now_ms() > until_ms:
+            if steps >= most_steps or clock.now_ms() > until_ms:
                 self.over_budget.append(execution.id)
                 return
 
@@ -417,7 +389,8 @@ class UnitOfWork:
 
     # --- effects ------------------------------------------------------------------------------------------------
 
-    def _touch(self, execution: Execution) -> None:
+    def touch(self, execution: Execution) -> None:
+        """Write the workflow with the batch."""
         self._changed[execution.id] = execution
 
     def confirm(self, workflow_id: str) -> None:

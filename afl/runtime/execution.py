@@ -289,6 +289,7 @@ class Execution(ExecutionState):
         """Fail the workflow as a whole, now."""
         self.queue.clear()
         self.held.clear()
+        self.makers.clear()
         self.scripts.clear()
         if self.open_events:
             for step in self.steps.values():
@@ -311,13 +312,26 @@ class Execution(ExecutionState):
             insort(held, step, key=_number)
 
     def release_held(self) -> None:
-        """Let the next step whose event was held back send it."""
+        """Let the next step whose event was held back send it; when none is, let more such steps be made."""
         if self.held:
             self.wake(self.held.popleft())
+        elif self.makers:
+            # All of them: the first may have no event to send, and then nobody would wake the next.
+            for foreach in self.makers.values():
+                self.wake(foreach)
+            self.makers.clear()
+
+    def may_make_more(self, foreach: StepRecord) -> bool:
+        """Whether a large foreach makes more elements now. Not while events wait to be sent: it is woken then."""
+        if self.held:
+            self.makers[foreach.id] = foreach
+            return False
+        self.makers.pop(foreach.id, None)
+        return True
 
     def fail_if_stuck(self) -> None:
         """A run that nothing can move on, and no answer either, has failed; it names the steps that wait."""
-        if not (self.queue or self.open_events or self.is_ended or self.held or self.scripts):
+        if not (self.queue or self.open_events or self.is_ended or self.held or self.makers or self.scripts):
             stuck = NoProgress(tuple(stuck_paths(self.unfinished(), self.plan.name)))
             self._end_in_error(self.root, self._cause(self.root, type(stuck).__name__, str(stuck)))
             tell_endings(self)

@@ -40,6 +40,7 @@ class ExecutionState:
         "iterations",
         "lane",
         "made",
+        "makers",
         "max_open_events",
         "new_scripts",
         "now_ms",
@@ -95,6 +96,8 @@ class ExecutionState:
         #: Unanswered events, and steps that wait for one of them to be answered before theirs is sent.
         self.open_events = 0
         self.held: deque[StepRecord] = deque()
+        #: Large foreachs that make no more elements before the events of those that are there are sent.
+        self.makers: dict[str, StepRecord] = {}
         self.max_open_events = limits.MAX_OPEN_EVENTS
         #: What the run may take; whoever makes or reads it back says how much that is.
         self.bounds = RunBounds()

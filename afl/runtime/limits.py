@@ -36,9 +36,9 @@ MAX_EXPRESSION_DEPTH: Final = 200
 #: A foreach of no more elements than this creates its children at once, in one iteration.
 FOREACH_WHOLE: Final = 5_000
 
-#: Children that a larger foreach creates in an iteration. With events to make and rows to write a child costs some
-#: 50 µs: a slice takes about 50 ms, which is no longer than others should wait.
-FOREACH_SLICE: Final = 1_000
+#: Children that a larger foreach creates in an iteration. With events to make and rows to write a child costs 50 to
+#: 70 µs: a slice takes some 15 ms, within the time that a workflow has before others get their turn.
+FOREACH_SLICE: Final = 250
 
 #: Steps of all workflows that stay in memory between calls. A step takes 550 to 750 bytes: some 150 MB at most.
 HOT_WORKFLOW_STEPS: Final = 200_000

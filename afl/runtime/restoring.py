@@ -74,7 +74,7 @@ def restore(
         for step in list(execution.steps.values()):
             _continue(execution, step)
         for _ in range(max_open_events - execution.open_events):
-            if not execution.held:
+            if not (execution.held or execution.makers):
                 break
             execution.release_held()
     return execution
@@ -298,6 +298,9 @@ def _continue(execution: Execution, step: StepRecord) -> None:
         _continue_script(execution, step)
     elif step.state == StepState.BLOCK_EXECUTION_BEGIN and step.blocks is None:
         _continue_source(execution, step)
+    elif step.state == StepState.BLOCK_EXECUTION_BEGIN and step.plan is not None and step.plan.splits:
+        # A large foreach that has some of its elements.
+        execution.makers[step.id] = step
     elif step.state not in _WAITING:
         execution.wake(step)
     elif step.state == StepState.EVENT_TRANSMIT:

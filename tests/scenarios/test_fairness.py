@@ -2,6 +2,7 @@
 
 import pytest
 
+from afl.runtime.clock import ManualClock
 from afl.runtime.persistence import PAUSED, RUNNING
 from afl.runtime.states import StepState
 from afl_stream.config import EvaluatorSettings
@@ -156,3 +157,53 @@ def test_a_crash_while_a_workflow_yields_changes_nothing_of_its_result() -> None
     steps = deployment.steps("long")
     assert len({(s.block_id, s.container_id, s.statement_id) for s in steps}) == len(steps)
     assert sum(s.state == StepState.EVENT_TRANSMIT for s in steps) == LINKS
+
+
+class PassingClock(ManualClock):
+    """The clock of a machine on which everything takes time: 10 ms pass whenever somebody looks at it."""
+
+    def now_ms(self) -> int:
+        self.advance(10)
+        return super().now_ms()
+
+
+def test_when_there_is_no_time_for_all_runnable_workflows_those_left_out_come_first_the_next_time() -> None:
+    deployment = small_budget()
+    deployment.clock = PassingClock(deployment.clock.now_ms())
+    evaluator = deployment.evaluator()
+    names = [start_chain(deployment, f"long-{number}") for number in range(7)]
+    while len(evaluator.store.runnable_workflows()) < len(names):
+        evaluator.turn()
+
+    moved = []
+    for _ in range(2 * LINKS):
+        before = [deployment.workflow(name).iterations for name in names]
+        evaluator.turn()
+        after = [deployment.workflow(name).iterations for name in names]
+        moved.append(sum(a != b for a, b in zip(after, before, strict=True)))
+        assert max(after) - min(after) <= 2
+
+    assert 0 < max(moved) < len(names)
+    deployment.settle()
+    assert asked(deployment) == len(names) * LINKS
+
+
+def test_a_workflow_that_is_alone_in_its_batch_has_the_time_of_all_of_it() -> None:
+    settings = EvaluatorSettings(batch_ms=100_000, workflow_budget_ms=1)
+    deployment = Deployment(None, CHAIN, DESK, evaluator=settings)
+    deployment.clock = PassingClock(deployment.clock.now_ms())
+    evaluator = deployment.evaluator()
+
+    start_chain(deployment, "alone")
+    while not asked(deployment):
+        evaluator.turn()
+    assert asked(deployment) == LINKS
+    assert not deployment.workflow("alone").runnable
+
+    for name in ("one", "two"):
+        start_chain(deployment, name)
+    while len(evaluator.store.runnable_workflows()) < 2:
+        evaluator.turn()
+    assert asked(deployment) < 2 * LINKS
+    deployment.settle()
+    assert asked(deployment) == 3 * LINKS

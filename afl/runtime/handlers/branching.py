@@ -22,8 +22,11 @@ def begin_foreach(execution: Execution, step: StepRecord, plan: BlockPlan) -> bo
     step.blocks = step.blocks or []
     elements = _elements(plan.source(frame), plan)
     execution.bounds.check_steps(execution)
-    done = len(step.blocks)
-    size = limits.FOREACH_SLICE if len(elements) > limits.FOREACH_WHOLE else limits.FOREACH_WHOLE
+    done, size = len(step.blocks), limits.FOREACH_WHOLE
+    if len(elements) > size:
+        if not execution.may_make_more(step):
+            return False
+        size = limits.FOREACH_SLICE
     upto = min(len(elements), done + size)
     for index in range(done, upto):
         step.blocks.append(execution.make_instance(step, index, elements[index]))

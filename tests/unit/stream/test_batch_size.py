@@ -68,3 +68,29 @@ def test_a_bound_below_fifty_is_kept() -> None:
 
     size.took(7, 0.001)
     assert size.records == 7
+
+
+def test_what_workflows_take_without_records_is_taken_from_the_records_time() -> None:
+    size = BatchSize(500, 0.1)
+
+    size.took(500, 0.125, turns_s=0.025)
+
+    assert size.records == 375
+
+
+def test_records_keep_half_of_the_time_however_long_workflows_take_without_any() -> None:
+    size = BatchSize(500, 0.1)
+
+    size.took(500, 9.0625, turns_s=9.0)
+    assert size.records == 400
+
+    size.took(400, 9.02, turns_s=9.0)
+    assert size.records == 500
+
+
+def test_a_batch_without_records_says_nothing_of_them() -> None:
+    size = BatchSize(500, 0.1)
+
+    size.took(0, 9.0, turns_s=1.0)
+
+    assert size.records == 500

@@ -3,6 +3,7 @@
 import pytest
 
 from afl.runtime import limits
+from afl.runtime.evaluator import ExecutionResult
 from afl.runtime.types import Value
 from tests.unit.runtime.engine.running import Engine, failure_of, outputs_of
 
@@ -115,3 +116,96 @@ def test_each_element_sees_its_own_steps_only() -> None:
     assert engine.step("[1].v").is_complete
     assert "[0].v" not in engine.paths()
     assert engine.answer("[0].e", {"r": 10}).outputs == {"r": [11, 21]}
+
+
+ASK_EACH = """
+    event facet E(x: Long) => (r: Long)
+    workflow W(xs: [Long]) => (r: [Long]) andThen foreach x in $.xs {
+        e = E(x = $.x)
+        yield W(r = [e.r])
+    }
+"""
+
+
+def answer_all(engine: Engine, result: ExecutionResult) -> int:
+    """Answer what is out, and say how much that was."""
+    events = list(result.pending_events)
+    for event in events:
+        engine.evaluator.continue_step(event.step_id, {"r": event.payload["x"]})
+    return len(events)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_large_foreach_makes_elements_only_as_fast_as_their_events_are_answered(restarts: bool) -> None:
+    count, out = limits.FOREACH_WHOLE + 300, 600
+    engine = Engine(ASK_EACH, max_open_events=out)
+    result = engine.start({"xs": list(range(count))})
+    answered = 0
+    while result.status == "PAUSED":
+        # An element that is done has a yield besides its block and its step.
+        made = (engine.row().steps - 2 - answered) // 2
+        assert min(count, answered + out) <= made <= answered + out + limits.FOREACH_SLICE
+        answered += answer_all(engine, result)
+        if restarts:
+            engine.restart()
+        result = engine.resume()
+
+    assert result.outputs == {"r": list(range(count))}
+    assert answered == count
+
+
+def test_a_restart_at_a_pause_of_a_large_foreach_finds_nothing_to_do() -> None:
+    engine = Engine(ASK_EACH, max_open_events=3)
+    engine.start({"xs": list(range(limits.FOREACH_WHOLE + 1))})
+    revision = engine.row().revision
+    engine.restart()
+
+    assert engine.resume().status == "PAUSED"
+    assert engine.row().revision == revision
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_large_foreachs_beside_each_other_all_come_to_their_ends(restarts: bool) -> None:
+    engine = Engine(
+        """
+        event facet E(x: Long) => (r: Long)
+        facet V(v: Long)
+        facet Ask(xs: [Long]) => (seen: [Long]) andThen foreach x in $.xs {
+            e = E(x = $.x)
+            yield Ask(seen = [e.r])
+        }
+        facet Copy(xs: [Long]) => (seen: [Long]) andThen foreach x in $.xs {
+            v = V(v = $.x)
+            yield Copy(seen = [v.v])
+        }
+        workflow W(xs: [Long]) => (r: [Json]) andThen {
+            first = Ask(xs = $.xs)
+            second = Copy(xs = $.xs)
+            third = Ask(xs = $.xs)
+            yield W(r = [first.seen, second.seen, third.seen])
+        }""",
+        max_open_events=2_000,
+    )
+    xs: list[Value] = list(range(limits.FOREACH_WHOLE + 1))
+    result = engine.start({"xs": xs})
+    while result.status == "PAUSED":
+        answer_all(engine, result)
+        if restarts:
+            engine.restart()
+        result = engine.resume()
+
+    assert result.outputs == {"r": [xs, xs, xs]}
+
+
+def test_a_large_foreach_goes_on_when_an_element_has_failed() -> None:
+    count = limits.FOREACH_WHOLE + 1
+    engine = Engine(ASK_EACH, max_open_events=600)
+    result = engine.start({"xs": list(range(count))})
+    engine.evaluator.fail_step(result.pending_events[0].step_id, "broken", "Broken")
+    result = engine.resume()
+    while result.status == "PAUSED":
+        answer_all(engine, result)
+        result = engine.resume()
+
+    assert failure_of(result).error_type == "Broken"
+    assert sum(step.path.endswith("].e") for step in engine.steps()) == count
