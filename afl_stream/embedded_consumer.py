@@ -149,30 +149,33 @@ class EmbeddedConsumer:
             self._broker.queue.write(max(0.0, remaining_s))
 
     def _take(self, limit: int) -> list[Record]:
+        """Take records: of each partition its share of `limit` first, so that none waits for a longer one, and then
+        what more there is."""
         taken: list[Record] = []
-        for _ in range(len(self._ready)):
-            where = next(iter(self._ready))
-            position = self._positions.get(where)
-            if position is None or position.paused:
+        for share in (-(-limit // max(1, len(self._ready))), limit):
+            for _ in range(len(self._ready)):
+                where = next(iter(self._ready))
+                position = self._positions.get(where)
+                if position is None or position.paused:
+                    del self._ready[where]
+                    continue
+                if position.log.deleted:
+                    self._follow_topic(where, position)
+                if position.is_lost() and taken:
+                    return taken
+                # The next one in turn comes first the next time, also when this one raises.
                 del self._ready[where]
-                continue
-            if position.log.deleted:
-                self._follow_topic(where, position)
-            if position.is_lost() and taken:
-                break
-            # The next one in turn comes first the next time, also when this one raises.
-            del self._ready[where]
-            self._ready[where] = None
-            if position.is_lost():
-                bounds = self._broker.log(where).bounds
-                raise OffsetOutOfRange(where, position.offset or 0, bounds)
-            records = position.take(limit - len(taken))
-            if not records:
-                del self._ready[where]
-                continue
-            taken.extend(records)
-            if len(taken) >= limit:
-                break
+                self._ready[where] = None
+                if position.is_lost():
+                    bounds = self._broker.log(where).bounds
+                    raise OffsetOutOfRange(where, position.offset or 0, bounds)
+                records = position.take(min(share, limit - len(taken)))
+                if not records:
+                    del self._ready[where]
+                    continue
+                taken.extend(records)
+                if len(taken) >= limit:
+                    return taken
         return taken
 
     def _follow_topic(self, where: TopicPartition, position: Position) -> None:
