@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from afl.runtime.entities import NoteType
 from afl.runtime.execution import Execution
+from afl.runtime.identity import event_id_of
 from afl.runtime.persistence import Batch
 from afl.runtime.records import StepRecord
 from afl.runtime.states import STEP_TRANSITIONS, StepState
@@ -11,6 +12,12 @@ from afl.runtime.step_log import note, place_of
 
 #: States of a step that has not come to its event yet.
 _BEFORE_EVENT = frozenset(list(STEP_TRANSITIONS)[: list(STEP_TRANSITIONS).index(StepState.EVENT_TRANSMIT)])
+
+
+def is_superseded(step: StepRecord, event_id: str) -> bool:
+    """Whether the event of an answer is not the step's own any more: it has asked anew since, or is about to."""
+    is_asking_anew = step.attempt > 0 and not step.event_state
+    return is_asking_anew or event_id != event_id_of(step.id, step.attempt)
 
 
 def takes_answer(execution: Execution, step: StepRecord) -> bool:

@@ -121,8 +121,18 @@ class BlockAnalysis:
 
     @classmethod
     def load(cls, step: StepDefinition, blocks: Sequence[StepDefinition], mixins: bool = False) -> BlockAnalysis:
-        """Sort a step's blocks: those of its mixins, or the others. Without any there is nothing left to do."""
-        chosen = [block for block in blocks if (block.container_type == ObjectType.FACET) is mixins]
+        """Sort a step's blocks: those of its mixins, or the others. Without any there is nothing left to do.
+
+        A mixin is a step of its own here, or a block that says that it is a facet's; but the blocks of a mixin's step
+        are its own.
+        """
+        is_mixin = step.object_type == ObjectType.FACET
+        chosen = [
+            block
+            for block in blocks
+            if (block.object_type == ObjectType.FACET or (block.container_type == ObjectType.FACET and not is_mixin))
+            is mixins
+        ]
         analysis = cls(step, chosen)
         for block in chosen:
             if block.is_complete:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from afl.runtime.persistence import Batch
+from afl.runtime.persistence import Batch, StepDocument
 from afl.runtime.plan import StatementPlan
 from afl.runtime.records import Frame, StepRecord
 
@@ -41,6 +41,9 @@ class Trace(Protocol):
     def bound(self, execution: Execution, step: StepRecord, frame: Frame, plan: StatementPlan) -> None: ...
     def begun(self, execution: Execution, step: StepRecord, frame: Frame) -> None: ...
     def moved(self, execution: Execution, step: StepRecord, origin: str, target: str) -> None: ...
+    def put_down(self, document: StepDocument, origin: str | None) -> None:
+        """An operator's action has made this of a step that was in state `origin`; None: it is a new one."""
+
     def failed(self, execution: Execution, step: StepRecord, origin: str) -> None: ...
     def published(self, execution: Execution, step: StepRecord, event_id: str) -> None: ...
 

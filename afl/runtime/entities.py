@@ -308,6 +308,7 @@ class TaskDefinition:
     """A piece of work that waits for a process to claim it. `runner_id` names who created it.
 
     While it runs, `owner` is who claimed it; a claim with `lease_expires` is taken over after that time unless renewed.
+    `claimed` is when it was last claimed: of one that has ended, `updated - claimed` is how long it took.
     """
 
     uuid: str
@@ -325,6 +326,7 @@ class TaskDefinition:
     data: dict[str, object] | None = None
     owner: str = ""
     lease_expires: int = 0
+    claimed: int = 0
 
 
 @dataclass

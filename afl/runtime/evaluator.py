@@ -13,7 +13,9 @@ from typing import Any, TypeVar, overload
 
 from afl.compiled import CompiledProgram, Node
 from afl.runtime import limits
-from afl.runtime.answering import late_answer, takes_answer
+from afl.runtime.answering import is_superseded, late_answer, takes_answer
+from afl.runtime.changers import create_state_changer as create_state_changer
+from afl.runtime.changers import get_state_changer as get_state_changer
 from afl.runtime.changers import run_iteration
 from afl.runtime.changes import Commits
 from afl.runtime.clock import Clock, SystemClock
@@ -22,7 +24,7 @@ from afl.runtime.dispatch import TaskDispatch
 from afl.runtime.driving import Dispatch
 from afl.runtime.errors import IterationLimitReached, ProgramMismatch, WorkflowConflict, WorkflowPurged
 from afl.runtime.execution import Execution
-from afl.runtime.identity import event_id_of, workflow_of
+from afl.runtime.identity import workflow_of
 from afl.runtime.operation_errors import RunByDeployment, UnknownWorkflow
 from afl.runtime.operations import Action, Kind
 from afl.runtime.persistence import EngineStore, EventDefinition, IterationChanges
@@ -383,8 +385,8 @@ class Evaluator:
                     # It is of a commit that is just becoming visible: read again.
                     raise WorkflowConflict(workflow_ids=(execution.id,))
                 return False  # It is complete and never waited for anybody.
-            if event_id is not None and event_id != event_id_of(step.id, step.attempt):
-                return False  # It has asked anew since.
+            if event_id is not None and is_superseded(step, event_id):
+                return False
             if not takes_answer(execution, step):
                 late = late_answer(execution, step)
                 if late is not None:

@@ -10,7 +10,7 @@ from typing import cast
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import ConcurrencyError
 from afl.runtime.persistence import TaskEnd
-from afl.runtime.public_tasks import ended_task
+from afl.runtime.public_tasks import claimed_task, ended_task
 from afl.runtime.types import copy_value
 
 
@@ -109,13 +109,7 @@ class MemoryTasks:
         found = [entry for name in set(task_names) if (entry := self._oldest((task_list, name))) is not None]
         if not found:
             return None
-        claimed = replace(
-            self.by_id[min(found)[2]],
-            state=TaskState.RUNNING,
-            updated=now_ms,
-            owner=owner,
-            lease_expires=lease_expires,
-        )
+        claimed = claimed_task(self.by_id[min(found)[2]], owner, now_ms, lease_expires)
         self.put(claimed)
         return _copy(claimed)
 

@@ -283,7 +283,7 @@ class MongoStore(MongoTasks, MongoUpkeep, PublicStore):
     # What the public face stands on.
 
     def commit(self, changes: IterationChanges) -> None:
-        """Write everything in `changes`, all or nothing. ValueError when a step would move to another workflow."""
+        """Write everything in `changes`, all or nothing. ValueError as `save_step`."""
         while True:
             try:
                 return super().commit(changes)

@@ -98,6 +98,9 @@ def _with_changes(documents: Sequence[StepDocument], changed: dict[str, StepDocu
 def _put_down(execution: Execution, rows: RunRows) -> None:
     """Let the next commit write what has changed, and end the tasks that nobody is to do any more."""
     for document in rows.changed.values():
+        if execution.trace is not None:
+            before = rows.documents.get(document.id)
+            execution.trace.put_down(document, None if before is None else before.state)
         step = execution.steps.get(document.id)
         if step is not None:
             execution.touch(step)

@@ -54,17 +54,20 @@ def _execution(step: StepDefinition, store: EngineStore) -> Execution:
     row = store.load_workflow(step.workflow_id) if hasattr(store, "load_workflow") else None
     if row is None:
         raise ValueError(f"step {step.id} is of workflow {step.workflow_id}, which the engine's store does not have")
-    documents = [
-        document_of(step, number=document.number, revision=document.revision, before=document)[0]
-        if document.id == step.id
-        else document
-        for document in store.load_steps(step.workflow_id)
-    ]
-    if not any(document.id == step.id for document in documents):
+    documents = store.load_steps(step.workflow_id)
+    at = next((index for index, document in enumerate(documents) if document.id == step.id), None)
+    if at is None:
         raise ValueError(f"step {step.id} is not in the store yet: only the engine makes steps of its workflows")
+    before = documents[at]
+    documents[at], _ = document_of(step, number=before.number, revision=before.revision, before=before)
     text = store.load_program(row.program)
     assert text is not None, "a workflow's program is stored with it"
-    return restore(plan_workflow(CompiledProgram.from_text(text), row.name), row, documents, TaskDispatch())
+    execution = restore(plan_workflow(CompiledProgram.from_text(text), row.name), row, documents, TaskDispatch())
+    record = execution.steps.get(step.id)
+    if record is not None and documents[at].event_state != before.event_state:
+        # Whoever has moved the step on has answered its event.
+        execution.dispatch.answered(execution, record, execution.effects)
+    return execution
 
 
 def _become(step: StepDefinition, store: EngineStore, state: str) -> None:

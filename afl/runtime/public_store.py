@@ -14,10 +14,11 @@ from afl.runtime.entities import (
     RunnerDefinition,
     ServerDefinition,
     TaskDefinition,
+    TaskState,
 )
-from afl.runtime.identity import generation_of, split_event_id
-from afl.runtime.persistence import EventDefinition, IterationChanges, StepDocument, WorkflowRow
-from afl.runtime.public_tasks import PublicTasks
+from afl.runtime.identity import event_id_of, generation_of, split_event_id
+from afl.runtime.persistence import EventDefinition, IterationChanges, StepDocument, TaskEnd, WorkflowRow
+from afl.runtime.public_tasks import PublicTasks, ended_task
 from afl.runtime.public_upkeep import PublicUpkeep
 from afl.runtime.run_views import UNDER_WAY, view_run
 from afl.runtime.states import EventState, StepState
@@ -180,11 +181,12 @@ class PublicStore(PublicUpkeep, PublicTasks):
         return sum(1 for _ in self._all_steps())
 
     def save_step(self, step: StepDefinition) -> None:
-        """Insert or replace a step. ValueError when it would move to another workflow."""
+        """Insert or replace a step. ValueError when it would move to another workflow, and for another version of one
+        that is complete in a workflow of the engine's."""
         self.commit(IterationChanges(updated_steps=[step]))
 
     def commit(self, changes: IterationChanges) -> None:
-        """Write everything in `changes`, all or nothing. ValueError when a step would move to another workflow."""
+        """Write everything in `changes`, all or nothing. ValueError as `save_step`."""
         with self._exclusive():
             rows = PublicRows(tasks=list(changes.created_tasks))
             numbers: dict[str, int] = {}
@@ -216,7 +218,20 @@ class PublicStore(PublicUpkeep, PublicTasks):
             revision=0 if row is None else row.revision,
             before=None if before is None else before.document,
         )
+        if row is not None and before is not None and _is_other(before.document, document):
+            raise ValueError(f"step {step.id} is complete: what it is can't change any more")
         rows.steps[step.id] = KeptStep(document, notes)
+        if before is not None and before.document.event_state != document.event_state:
+            self._end_task_of(document, rows)
+
+    def _end_task_of(self, document: StepDocument, rows: PublicRows) -> None:
+        """The step has the answer to its event: so has the task that carried it."""
+        task = self.get_task(event_id_of(document.id, document.attempt))
+        error = document.error
+        if task is not None:
+            state, message = (TaskState.COMPLETED, "") if error is None else (TaskState.FAILED, error.message)
+            ended = ended_task(task, TaskEnd(task.uuid, state, message), self._clock.now_ms())
+            rows.tasks += [] if ended is None else [ended]
 
     def _bumped(self, workflow_id: str, rows: PublicRows) -> WorkflowRow | None:
         """Return the workflow's row as this write leaves it; None for a workflow that the engine does not know."""
@@ -235,16 +250,18 @@ class PublicStore(PublicUpkeep, PublicTasks):
         Return the event of that id.
 
         An event of the engine's is a view of its step: there for the current attempt; Dispatched once the record that
-        carries it has left the outbox.
+        carries it has left the outbox, Processing while somebody has claimed the task that does.
         """
         kept = self._step_of_event(event_id)
         if kept is None:
             return self._get(EventDefinition, event_id)
         document = kept.document
-        created = document.event_state == EventState.CREATED
-        return view_event(
-            document, dispatched=created and self._has_lane(document) and not self._waiting_keys(document.id.encode())
-        )
+        if document.event_state != EventState.CREATED:
+            return view_event(document)
+        task = self._get(TaskDefinition, event_id)
+        claimed = task is not None and task.state == TaskState.RUNNING
+        dispatched = not claimed and self._has_lane(document) and not self._waiting_keys(document.id.encode())
+        return view_event(document, dispatched=dispatched, claimed=claimed)
 
     def get_waiting_events(self, workflow_id: str) -> list[EventDefinition]:
         """Return the events of a workflow's steps that have no answer yet, in order of the steps' creation."""
@@ -253,15 +270,22 @@ class PublicStore(PublicUpkeep, PublicTasks):
             for document in self.load_steps(workflow_id, state=StepState.EVENT_TRANSMIT)
             if document.event_state and not EventState.is_terminal(document.event_state)
         ]
-        waiting = self._waiting_keys() if documents and self._has_lane(documents[0]) else None
+        if not documents:
+            return []
+        waiting = self._waiting_keys() if self._has_lane(documents[0]) else None
+        claimed = self._claimed_tasks()
         return [
-            view_event(document, dispatched=waiting is not None and document.id.encode() not in waiting)
+            view_event(
+                document,
+                dispatched=waiting is not None and document.id.encode() not in waiting,
+                claimed=event_id_of(document.id, document.attempt) in claimed,
+            )
             for document in documents
         ]
 
     def get_all_events(self) -> list[EventDefinition]:
         """Return every event: those of the engine's steps, then those saved on their own."""
-        waiting = self._waiting_keys()
+        waiting, claimed = self._waiting_keys(), self._claimed_tasks()
         lanes: dict[str, bool] = {}
         events = []
         for kept in self._all_steps():
@@ -270,7 +294,8 @@ class PublicStore(PublicUpkeep, PublicTasks):
                 if document.workflow_id not in lanes:
                     lanes[document.workflow_id] = self._has_lane(document)
                 gone = lanes[document.workflow_id] and document.id.encode() not in waiting
-                events.append(view_event(document, dispatched=gone))
+                is_claimed = event_id_of(document.id, document.attempt) in claimed
+                events.append(view_event(document, dispatched=gone, claimed=is_claimed))
         return events + self._select(EventDefinition)
 
     def event_count(self) -> int:
@@ -300,6 +325,10 @@ class PublicStore(PublicUpkeep, PublicTasks):
         if kept is None or not kept.document.event_state or kept.document.attempt != attempt:
             return None
         return kept
+
+    def _claimed_tasks(self) -> set[str]:
+        """Return the ids of the tasks that somebody works on, which are those of their events."""
+        return {task.uuid for task in self._select(TaskDefinition, state=TaskState.RUNNING)}
 
     def _has_lane(self, document: StepDocument) -> bool:
         """Say whether the step's event travels through the outbox."""
@@ -376,3 +405,8 @@ class PublicStore(PublicUpkeep, PublicTasks):
 
 def _is_root(document: StepDocument) -> bool:
     return document.container_id is None and document.root_id is None
+
+
+def _is_other(before: StepDocument, after: StepDocument) -> bool:
+    """Whether a write would make something else of a complete step."""
+    return before.state == StepState.STATEMENT_COMPLETE and before != after._replace(revision=before.revision)

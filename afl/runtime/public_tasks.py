@@ -32,6 +32,13 @@ def ended_task(task: TaskDefinition, ending: TaskEnd, now_ms: int) -> TaskDefini
     return replace(task, state=ending.state, updated=now_ms, error=error, lease_expires=0)
 
 
+def claimed_task(task: TaskDefinition, owner: str, now_ms: int, lease_expires: int) -> TaskDefinition:
+    """The task as a claim leaves it."""
+    return replace(
+        task, state=TaskState.RUNNING, owner=owner, lease_expires=lease_expires, updated=now_ms, claimed=now_ms
+    )
+
+
 class PublicTasks(ABC):
     """The part of `PersistenceAPI` and `TaskStore` that is about tasks and locks, over a store's row primitives."""
 
@@ -206,9 +213,8 @@ class PublicTasks(ABC):
 
     def _take(self, task: TaskDefinition, owner: str, now_ms: int, lease_expires: int) -> bool:
         """Claim a task as it was read, inside `_exclusive`; False when another one of its step is running."""
-        claimed = replace(task, state=TaskState.RUNNING, owner=owner, lease_expires=lease_expires, updated=now_ms)
         try:
-            self._put(claimed)
+            self._put(claimed_task(task, owner, now_ms, lease_expires))
         except ConcurrencyError:
             return False
         return True

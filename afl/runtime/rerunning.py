@@ -217,7 +217,7 @@ class _Rerun:
         again = step._replace(params=params, returns=rows.returns_before_event(step))
         if facet is None or not facet.is_event:
             return again
-        if step.state == StepState.EVENT_TRANSMIT and step.event_state not in ("", EventState.CANCELED):
+        if step.event_state and not EventState.is_terminal(step.event_state):
             rows.withdrawn.append((step.id, step.attempt))
         return again._replace(event_state="", deadline_ms=None)
 

@@ -23,7 +23,7 @@ from afl.runtime.persistence import (
     WorkflowRow,
 )
 from afl.runtime.public_store import ENTITY_TABLES, RUNNING_TASK_INDEX, KeptStep, PublicRows, PublicStore
-from afl.runtime.public_tasks import ended_task
+from afl.runtime.public_tasks import claimed_task, ended_task
 from afl.runtime.sqlite_connections import Connections, key_of, text_of
 from afl.runtime.sqlite_rows import (
     INSERT_PROGRAM,
@@ -391,8 +391,7 @@ class SqliteStore(SqliteUpkeep, PublicStore):
         with self._file.writing() as db:
             task = self._oldest_pending(task_names, task_list)
             if task is not None:
-                task.state, task.updated = TaskState.RUNNING, now_ms
-                task.owner, task.lease_expires = owner, lease_expires
+                task = claimed_task(task, owner, now_ms, lease_expires)
                 self._write_entity(db, task)
             return task
 

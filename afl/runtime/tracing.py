@@ -6,6 +6,7 @@ import copy
 
 from afl.runtime.execution import Execution
 from afl.runtime.identity import derived_id
+from afl.runtime.persistence import StepDocument
 from afl.runtime.places import failure_of
 from afl.runtime.plan import OuterWait, StatementPlan
 from afl.runtime.records import Frame, StepRecord, awaited_frame
@@ -13,6 +14,7 @@ from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import BlockId, StatementId, StepId, WorkflowId
+from afl.runtime.views import view_step
 
 
 class TelemetryTrace:
@@ -43,7 +45,8 @@ class TelemetryTrace:
         self._touched: set[str] = set()
 
     def started(self, execution: Execution, *, resumed: bool = False, traceparent: str | None = None) -> None:
-        root_id = derived_id(execution.id, execution.id, f"execution-{execution.execution}")
+        # At the start the root is not made yet; later it may be of another generation.
+        root_id = execution.root.id if resumed else derived_id(execution.id, execution.id, "execution-1")
         details: dict[str, object] = {"rootId": root_id}
         if resumed:
             details["resumed"] = True
@@ -131,6 +134,14 @@ class TelemetryTrace:
         if ends:
             view.state = target
             self._held.log_step_complete(view)
+
+    def put_down(self, document: StepDocument, origin: str | None) -> None:
+        if origin is None:
+            # One in state Created is a place alone: the step is made, and seen, when its turn comes.
+            if self._sees_creations and document.state != StepState.CREATED:
+                self._held.log_step_created(view_step(document))
+        elif self._sees_transitions and origin != document.state:
+            self._held.log_state_transition(view_step(document), origin, document.state)
 
     def failed(self, execution: Execution, step: StepRecord, origin: str) -> None:
         assert step.error is not None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from itertools import dropwhile
+from typing import Final, NamedTuple, cast
 
 from afl.runtime.documents import decode_value
 from afl.runtime.identity import event_id_of
 from afl.runtime.persistence import ErrorRecord, EventDefinition, StepDocument
-from afl.runtime.states import EventState
+from afl.runtime.states import STEP_TRANSITIONS, EventState, StepState
 from afl.runtime.step import StepDefinition, StepTransition
 from afl.runtime.types import (
     AttributeValue,
@@ -24,7 +25,11 @@ from afl.runtime.types import (
     infer_type_hint,
 )
 
-#: Between the id of a step and the attempt in an event's id.
+#: The states of a step that has the answer to its event.
+_PAST_EVENT: Final = frozenset(dropwhile(lambda state: state != StepState.STATEMENT_BLOCKS_BEGIN, STEP_TRANSITIONS)) | {
+    StepState.STATEMENT_COMPLETE,
+    StepState.STATEMENT_ERROR,
+}
 
 
 class StepNotes(NamedTuple):
@@ -116,7 +121,7 @@ def document_of(
         params=params,
         returns=returns,
         attempt=step.attempt,
-        event_state="" if before is None else before.event_state,
+        event_state="" if before is None else _event_state(step, before),
         error=_record_error(step, before),
         foreach_index=None if before is None else before.foreach_index,
         foreach_var=step.foreach_var,
@@ -136,6 +141,14 @@ def document_of(
         timestamp=step.timestamp,
     )
     return document, notes
+
+
+def _event_state(step: StepDefinition, before: StepDocument) -> str:
+    """Where a public step's event stands: who moves the step on from there has answered it."""
+    state = before.event_state
+    if not state or EventState.is_terminal(state) or step.state not in _PAST_EVENT:
+        return state
+    return EventState.ERROR if step.is_error else EventState.COMPLETED
 
 
 def _view_attributes(values: Mapping[str, Value], hints: Mapping[str, str]) -> dict[str, AttributeValue]:
@@ -191,11 +204,15 @@ def _view_error(record: ErrorRecord | None) -> Exception | None:
     return error
 
 
-def view_event(document: StepDocument, *, dispatched: bool) -> EventDefinition:
-    """Return the event of a step's current attempt. `dispatched`: the record that carries it has left the outbox."""
+def view_event(document: StepDocument, *, dispatched: bool = False, claimed: bool = False) -> EventDefinition:
+    """
+    Return the event of a step's current attempt.
+
+    `dispatched`: the record that carries it has left the outbox; `claimed`: somebody works on the task that does.
+    """
     state = document.event_state
-    if dispatched and state == EventState.CREATED:
-        state = EventState.DISPATCHED
+    if state == EventState.CREATED and (claimed or dispatched):
+        state = EventState.PROCESSING if claimed else EventState.DISPATCHED
     return EventDefinition(
         id=event_id_of(document.id, document.attempt),
         step_id=document.id,

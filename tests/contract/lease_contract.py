@@ -9,7 +9,8 @@ import pytest
 from afl.runtime.clock import ManualClock
 from afl.runtime.entities import LockMetaData, TaskState
 from afl.runtime.persistence import Batch, TaskEnd
-from tests.contract.store_rows import WholeStore, in_threads, task
+from afl.runtime.states import EventState, StepState
+from tests.contract.store_rows import WholeStore, change, in_threads, step_document, task, workflow_row
 
 
 def stored(store: WholeStore, task_id: str = "t") -> tuple[str, str]:
@@ -17,6 +18,13 @@ def stored(store: WholeStore, task_id: str = "t") -> tuple[str, str]:
     found = store.get_task(task_id)
     assert found is not None
     return found.state, found.owner
+
+
+def event_states(store: WholeStore) -> set[str]:
+    """The states of the event of step `w:a`, by all who tell it."""
+    event = store.get_event("w:a#1")
+    assert event is not None
+    return {event.state, *(each.state for each in (*store.get_waiting_events("w"), *store.get_all_events()))}
 
 
 class LeaseContract:
@@ -30,6 +38,35 @@ class LeaseContract:
         assert claimed is not None
         assert (claimed.owner, claimed.lease_expires) == ("one", clock.now_ms() + 5_000)
         assert store.get_task("t") == claimed
+
+    def test_a_task_that_has_ended_tells_when_it_was_claimed_and_how_long_it_took(
+        self, store: WholeStore, clock: ManualClock
+    ) -> None:
+        store.save_task(task("t", step_id="w:a"))
+        claimed = store.claim_task(["shop.Pay"], owner="one", lease_ms=5_000)
+        claimed_ms = clock.now_ms()
+        assert claimed is not None
+        assert claimed.claimed == claimed_ms
+
+        clock.advance(700)
+        store.renew_leases(["t"], "one", 5_000)
+        clock.advance(50)
+        store.end_task("t", "one", TaskState.COMPLETED)
+
+        ended = store.get_task("t")
+        assert ended is not None
+        assert (ended.owner, ended.claimed, ended.updated) == ("one", claimed_ms, claimed_ms + 750)
+
+    def test_an_event_is_processing_while_somebody_has_claimed_its_task(self, store: WholeStore) -> None:
+        asked = step_document("w:a", state=StepState.EVENT_TRANSMIT)._replace(event_state=EventState.CREATED, attempt=1)
+        store.commit_batch(Batch(changes=[change(workflow_row("w"), asked)], tasks=[task("w:a#1", step_id="w:a")]))
+        assert event_states(store) == {EventState.CREATED}
+
+        store.claim_task(["shop.Pay"], owner="one", lease_ms=5_000)
+        assert event_states(store) == {EventState.PROCESSING}
+
+        store.give_task_back("w:a#1", "one")
+        assert event_states(store) == {EventState.CREATED}
 
     @pytest.mark.parametrize("step_id", ["w:a", ""])
     def test_an_expired_claim_can_be_taken_over(self, store: WholeStore, clock: ManualClock, step_id: str) -> None:

@@ -164,6 +164,23 @@ class PublicFaceContract(LeaseContract):
         with pytest.raises(WorkflowConflict):
             store.commit_batch(Batch(changes=[change(workflow_row("w", 2))]))
 
+    def test_a_complete_step_of_the_engines_is_kept_as_it_is(self, store: WholeStore) -> None:
+        complete = step_document("w:a", state=StepState.STATEMENT_COMPLETE, params={"x": 1})
+        start(store, "w", complete)
+        step = store.get_step("w:a")
+        assert step is not None
+        store.save_step(step)
+
+        step.set_attribute("x", 2)
+        with pytest.raises(ValueError, match="step w:a is complete"):
+            store.save_step(step)
+        step.set_attribute("x", 1)
+        step.change_state(StepState.EVENT_TRANSMIT)
+        with pytest.raises(ValueError, match="step w:a is complete"):
+            store.commit(IterationChanges(created_steps=[public_step("w")], updated_steps=[step]))
+
+        assert [each._replace(revision=1) for each in store.load_steps("w")] == [complete]
+
     def test_a_step_added_to_an_engines_workflow_is_counted(self, store: WholeStore) -> None:
         store.commit_batch(Batch(changes=[change(workflow_row("w")._replace(steps=1), step_document("w:a"))]))
         added = public_step("w")
@@ -307,6 +324,33 @@ class PublicFaceContract(LeaseContract):
         assert store.load_steps("w", newer_than=1) == [waiting._replace(revision=2, event_state=EventState.PROCESSING)]
         assert store.event_count() == 1
 
+    @pytest.mark.parametrize(
+        ("state", "event_state", "task_state"),
+        [
+            (StepState.STATEMENT_BLOCKS_BEGIN, EventState.COMPLETED, TaskState.COMPLETED),
+            (StepState.STATEMENT_ERROR, EventState.ERROR, TaskState.FAILED),
+            (StepState.EVENT_TRANSMIT, EventState.CREATED, TaskState.PENDING),
+        ],
+    )
+    def test_who_moves_a_step_on_has_answered_its_event(
+        self, store: WholeStore, state: str, event_state: str, task_state: str
+    ) -> None:
+        asked = step_document("w:a", state=StepState.EVENT_TRANSMIT)._replace(event_state=EventState.CREATED, attempt=1)
+        store.commit_batch(Batch(changes=[change(workflow_row("w"), asked)], tasks=[task("w:a#1", step_id="w:a")]))
+        step = store.get_step("w:a")
+        assert step is not None
+        if state == StepState.STATEMENT_ERROR:
+            step.mark_error(LookupError("no such order"))
+        step.change_state(state)
+
+        store.save_step(step)
+
+        (event,) = store.get_all_events()
+        kept = store.get_task("w:a#1")
+        assert kept is not None
+        assert (event.state, kept.state) == (event_state, task_state)
+        assert kept.error == ({"message": "no such order"} if task_state == TaskState.FAILED else None)
+
     def test_saved_events_are_the_readers_own(self, store: WholeStore) -> None:
         event = EventDefinition("e", "s", "w", EventState.CREATED, "shop.Pay", {"list": [1]})
         store.save_event(event)
@@ -373,7 +417,8 @@ class PublicFaceContract(LeaseContract):
 
         claimed = store.claim_task(["shop.Pay", "shop.Refund"])
 
-        assert claimed == replace(task("early", created=1), state=TaskState.RUNNING, updated=clock.now_ms())
+        now_ms = clock.now_ms()
+        assert claimed == replace(task("early", created=1), state=TaskState.RUNNING, updated=now_ms, claimed=now_ms)
         assert store.get_task("early") == claimed
         assert [pending.uuid for pending in store.get_pending_tasks("default")] == ["other", "late"]
         assert store.claim_task(["shop.Pay"], "special") is not None

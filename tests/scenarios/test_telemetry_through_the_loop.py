@@ -16,13 +16,14 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.otel_sink import OpenTelemetrySink
 from afl.runtime.persistence import Batch
+from afl.runtime.states import StepState
 from afl.runtime.telemetry import Telemetry
 from afl_stream.agent_handlers import HandlerContext
 from afl_stream.config import EvaluatorSettings, TelemetrySettings
 from afl_stream.embedded import EmbeddedTransport
 from afl_stream.errors import ConfigError
 from afl_stream.headers import header, headers_for
-from afl_stream.messages import StartWorkflow, StepContinue
+from afl_stream.messages import FailureReason, StartWorkflow, StepContinue, StepFailed
 from afl_stream.service import EvaluatorService
 from afl_stream.telemetry_sinks import open_telemetry
 from tests.scenarios.loop_harness import START_MS, Deployment
@@ -77,6 +78,36 @@ def test_the_loop_tells_what_the_evaluator_tells(batch_records: int) -> None:
         loop.turn()
 
     assert deployment.workflow("wf").status == "COMPLETED"
+    assert told(of_loop) == told(of_evaluator)
+
+
+def test_the_loop_tells_what_an_operator_does_as_the_evaluator_tells_it() -> None:
+    of_loop, of_evaluator = Telemetry(), Telemetry()
+    deployment = Deployment(None, SOURCE, telemetry=of_loop)
+    deployment.clock = ManualClock(START_MS)
+    store = MemoryStore()
+    evaluator = Evaluator(store, of_evaluator, clock=ManualClock(START_MS))
+    evaluator.execute("shop.W", {"n": 1}, deployment.programs[0], workflow_id="wf")
+    step_id = next(step.id for step in store.load_steps("wf") if step.facet_name == "shop.Pay")
+    evaluator.fail_step(step_id, "the bank is away", "Away")
+    evaluator.resume("wf")
+    evaluator.retry("wf")
+    evaluator.resume("wf")
+
+    loop = deployment.evaluator()
+    deployment.client.start("shop.W", {"n": 1}, workflow_id="wf")
+    for _ in range(3):
+        loop.turn()
+    deployment.send(StepFailed(step_id=step_id, error=FailureReason(type="Away", message="the bank is away")))
+    for _ in range(3):
+        loop.turn()
+    deployment.client.retry("wf")
+    for _ in range(3):
+        loop.turn()
+
+    assert deployment.workflow("wf").status == "PAUSED"
+    moved = [event.details for event in of_loop.events if event.step_id == step_id and "fromState" in event.details]
+    assert moved[-1] == {"fromState": StepState.STATEMENT_ERROR, "toState": StepState.EVENT_TRANSMIT}
     assert told(of_loop) == told(of_evaluator)
 
 

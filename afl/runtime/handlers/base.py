@@ -78,5 +78,6 @@ class StateHandler:
         return StateChangeResult(step=self.step, continue_processing=push)
 
     def error(self, error: Exception) -> StateChangeResult:
-        """The step could not be processed."""
+        """The step could not be processed: it has failed, for the caller to save."""
+        self.step.mark_error(error)
         return StateChangeResult(step=self.step, success=False, error=error, continue_processing=False)

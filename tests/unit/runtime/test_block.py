@@ -134,3 +134,13 @@ def test_blocks_of_mixins_and_of_the_statement_are_looked_at_apart() -> None:
 
     assert BlockAnalysis.load(BLOCK, [mixin, body], mixins=True).done
     assert BlockAnalysis.load(BLOCK, [mixin, body]).pending == [body]
+
+
+def test_a_mixins_step_is_a_mixin_of_its_owner_and_its_blocks_are_its_own() -> None:
+    mixin = StepDefinition.create(WorkflowId("w1"), ObjectType.FACET)
+    of_mixin = block_at(StepState.BLOCK_EXECUTION_CONTINUE, ObjectType.FACET)
+
+    assert BlockAnalysis.load(BLOCK, [mixin], mixins=True).pending == [mixin]
+    assert BlockAnalysis.load(BLOCK, [mixin]).done
+    assert BlockAnalysis.load(mixin, [of_mixin]).pending == [of_mixin]
+    assert BlockAnalysis.load(mixin, [of_mixin], mixins=True).done

@@ -11,11 +11,13 @@ from afl.compiler import compile_text
 from afl.runtime import Evaluator, ExecutionContext, MemoryStore, ObjectType, StepDefinition, StepState, WorkflowId
 from afl.runtime.changers import get_state_changer
 from afl.runtime.changers.base import StateChanger, StateChangeResult
+from afl.runtime.entities import TaskState
 from afl.runtime.handlers import get_handler
 from afl.runtime.handlers.base import StateHandler
 from afl.runtime.handlers.scripts import FacetScriptsBeginHandler
+from afl.runtime.inspection import Inspection
 from afl.runtime.script_executor import ScriptError
-from afl.runtime.states import SCHEMA_TRANSITIONS
+from afl.runtime.states import SCHEMA_TRANSITIONS, EventState
 
 PROGRAM = """
 namespace shop {
@@ -76,12 +78,13 @@ def test_a_handler_asks_for_the_next_state_or_stays_and_tells_telemetry() -> Non
     assert not step.transition.push_me
 
 
-def test_what_a_handler_raises_is_a_result_without_success() -> None:
+def test_what_a_handler_raises_is_a_result_without_success_and_the_step_has_failed() -> None:
     step, context = step_of(), MagicMock()
     result = RaisingHandler(step, context).process()
 
     assert not result.success
     assert isinstance(result.error, LookupError)
+    assert (step.state, step.transition.error) == (StepState.STATEMENT_ERROR, result.error)
     context.telemetry.log_error.assert_called_once_with(step, "RaisingHandler", result.error)
 
 
@@ -218,6 +221,14 @@ def test_an_answered_step_is_driven_to_its_end_and_the_evaluator_goes_on_from_th
     stored = context.persistence.get_step(step.id)
     assert stored is not None
     assert (stored.state, stored.get_attribute("receipt")) == (StepState.STATEMENT_COMPLETE, "r-17")
+    # With that its event is answered, and nobody is to do the task any more.
+    store = context.persistence
+    assert isinstance(store, MemoryStore)
+    assert [event.state for event in store.get_all_events()] == [EventState.COMPLETED]
+    task = store.get_task(f"{step.id}#1")
+    assert task is not None
+    assert task.state == TaskState.COMPLETED
+    assert list(Inspection(store=store).findings()) == []
     assert evaluator.resume(context.workflow_id).outputs == {"receipt": "r-17", "text": "oo", "all": ["x"]}
 
 

@@ -69,6 +69,8 @@ OF_MODULES = {
     "afl.runtime.changers.step_changer": "StepStateChanger",
     "afl.runtime.changers.block_changer": "BlockStateChanger",
     "afl.runtime.changers.yield_changer": "YieldStateChanger",
+    "afl.runtime.evaluator": "Evaluator ExecutionContext ExecutionResult ExecutionStatus get_state_changer "
+    "create_state_changer",
     "afl.runtime.handlers": "STATE_HANDLERS get_handler",
     "afl.runtime.handlers.base": "StateHandler",
     "afl.runtime.handlers.initialization": "StatementBeginHandler FacetInitializationBeginHandler "

@@ -9,13 +9,15 @@ import pytest
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.entities import NoteType, TaskState
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.inspection import Inspection
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import CANCELLED, EngineStore
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import EventState, StepState
 from afl.runtime.task_context import TaskContext
+from afl.runtime.types import ObjectType
 from tests.random_programs.trusted_scripts import TrustingRunner
-from tests.unit.runtime.engine.operating import EVERYTHING, Operated
+from tests.unit.runtime.engine.operating import DECLARATIONS, EVERYTHING, Operated
 from tests.unit.runtime.engine.running import Engine, failure_of
 
 
@@ -44,6 +46,41 @@ def test_what_was_asked_is_taken_back(store: EngineStore) -> None:
     assert {task and task.state for task in tasks} == {TaskState.CANCELED}
     assert not run.engine.evaluator.cancel("run", "again")
     assert failure_of(run.engine.resume()).message == "ordered twice"
+
+
+#: Every kind of step that can be under way, with what has a run wait in one.
+UNDER_WAY = {
+    ObjectType.VARIABLE_ASSIGNMENT: "a = E(x = 1)",
+    ObjectType.WORKFLOW: "p = Part(n = 1)",
+    ObjectType.FACET: "m = Wide(x = 1)",
+    ObjectType.SCHEMA_INSTANTIATION: "s = Pair(left = 1 / 0, right = 2) catch { c = E(x = 1) }",
+    ObjectType.AND_THEN: "s = Each(list = $.list) andThen foreach n in $.list { e = E(x = $.n) }",
+    ObjectType.AND_MATCH: "s = Each(list = $.list) andThen when { case true => { e = E(x = 1) } case _ => { } }",
+}
+
+
+@pytest.mark.parametrize("cold", [False, True], ids=["hot", "cold"])
+@pytest.mark.parametrize("max_open_events", [1, 10_000], ids=["held back", "asked"])
+@pytest.mark.parametrize("kind", UNDER_WAY)
+def test_a_run_ends_whatever_kind_of_step_is_under_way(
+    store: EngineStore, kind: str, max_open_events: int, cold: bool
+) -> None:
+    declared = f"{DECLARATIONS} facet Each(list: [Long])"
+    text = f"{declared} workflow W(list: [Long] = [1, 2]) andThen {{ first = E(x = 9) {UNDER_WAY[kind]} }}"
+    run = Operated(Engine(text, store=store, max_open_events=max_open_events))
+    assert kind in {step.document.object_type for step in run.steps() if not StepState.is_terminal(step.state)}
+    if cold:
+        run.engine.restart()
+
+    assert run.engine.evaluator.cancel("run")
+
+    assert run.engine.row().status == CANCELLED
+    assert {step.document.event_state for step in run.steps()} <= {"", EventState.CANCELED}
+    assert store.pending_task_names() == []
+    assert list(Inspection(store=store).findings()) == []
+    before = store.load_steps("run")
+    assert failure_of(run.engine.resume()).error_type == "Cancelled"
+    assert store.load_steps("run") == before
 
 
 def test_late_answers_are_recorded_once_and_change_nothing(store: EngineStore) -> None:

@@ -8,6 +8,7 @@ import pytest
 from afl.runtime.entities import TaskState
 from afl.runtime.errors import RuntimeError as EngineError
 from afl.runtime.identity import generation_of, place_of
+from afl.runtime.inspection import Inspection
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.operation_errors import StepSuperseded, UnknownStep, UnknownWorkflow
 from afl.runtime.persistence import CANCELLED, COMPLETED, StepDocument
@@ -184,6 +185,27 @@ def test_what_waits_for_an_answer_and_depends_on_nothing_of_it_goes_on_waiting(m
     run.play()
     assert run.result.outputs == {"r": 130}
     assert run.step("b").attempt == 2
+
+
+@pytest.mark.parametrize("make", [hot, cold])
+def test_what_was_asked_before_a_mixin_is_run_again_is_taken_back(make: MakeRun) -> None:
+    run = make(DECLARATIONS + "workflow W() => (r: [Long]) andThen { mixed = Wide(x = 60) yield W(r = mixed.all) }")
+    run.answer("mixed.base.e")
+    asked = run.step("mixed").id
+
+    run.rerun("mixed.base.e")
+    run.engine.evaluator.continue_step(asked, {"r": 999}, event_id=f"{asked}#1")
+    run.engine.evaluator.fail_step(asked, "too late", event_id=f"{asked}#1")
+
+    assert run.waiting() == ["mixed.base.e"]
+    task = run.engine.store.get_task(f"{asked}#1")
+    assert task is not None
+    assert task.state == TaskState.CANCELED
+    assert list(Inspection(store=run.engine.store).findings()) == []
+    run.play()
+    assert run.step("mixed").attempt == 2
+    # The mixin's event gives (60 + 500) * 10, the body's ten times that.
+    assert run.result.outputs == {"r": [5_600, 56_000]}
 
 
 @pytest.mark.parametrize("make", [hot, cold])

@@ -351,6 +351,20 @@ def test_an_answer_to_the_attempt_that_failed_is_superseded(make_run: MakeRun) -
     assert run.step("a").returns == {"r": 1}
 
 
+def test_an_answer_to_the_attempt_that_failed_is_superseded_before_the_next_is_made_too(make_run: MakeRun) -> None:
+    run = make_run(TWO)
+    step = run.step("a").id
+    run.fail("a")
+    run.engine.evaluator.retry(step)
+
+    run.engine.evaluator.continue_step(step, {"r": 999}, event_id=f"{step}#1")
+    run.engine.evaluator.update_step(step, {"r": 999}, event_id=f"{step}#1")
+
+    run.result = run.engine.resume()
+    assert "a" in run.waiting()
+    assert (run.step("a").attempt, run.step("a").returns) == (2, {})
+
+
 def test_a_retry_makes_a_task_of_its_own() -> None:
     run = Operated(Engine(TWO))
     step = run.step("a").id
