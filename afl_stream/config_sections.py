@@ -168,9 +168,7 @@ class EvaluatorSettings:
 
     group: str = text("{prefix}evaluator", "group id of the evaluators")
     batch_records: int = number(500, 1, "most records of one transaction")
-    batch_ms: int = number(
-        100, 1, "time of one transaction, above which the next has fewer records: others wait for it"
-    )
+    batch_ms: int = number(50, 1, "time of one transaction, above which the next has fewer records: others wait for it")
     parked_answer_expiry_ms: int = number(86_400_000, 1, "how long an early or unknown answer is parked")
     lane_sweep_after_ms: int = number(10_000, 1, "age at which outbox rows of lanes without an owner are swept")
     workflow_budget_steps: int = number(5_000, 1, "steps of one workflow in one batch before it yields its turn")
