@@ -19,6 +19,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from threading import RLock
@@ -29,6 +30,8 @@ from urllib.parse import unquote, urlparse
 from afl_handlers.calling import Handler
 
 DEFAULT_ENTRYPOINT: Final = "handle"
+#: What the names start with that modules of files are given; a digest follows.
+_OF_FILE: Final = "afl_handlers_"
 REGISTER_FUNCTION: Final = "register_handlers"
 #: Where a module may say which facets its entrypoint handles, in the order in which they are looked at.
 FACET_ATTRIBUTES: Final = ("FACET", "FACETS", "_DISPATCH", "DISPATCH")
@@ -63,6 +66,30 @@ class NotAFunction(HandlerModuleError, TypeError):
 
 class FacetsUnknown(HandlerModuleError, ValueError):
     """Nothing says, or not in a way that can be used, which facets a module is for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlersArgument:
+    """One `--handlers` argument, taken apart: `MODULE[:ENTRYPOINT][=FACET[,FACET...]]`."""
+
+    module_uri: str
+    entrypoint: str | None = None
+    facets: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> HandlersArgument:
+        """Take the argument apart. Raises FacetsUnknown when a part is empty or a facet name is none."""
+        rest, equals, names = text.partition("=")
+        facets = tuple(name.strip() for name in names.split(",")) if equals else ()
+        for name in facets:
+            if not FACET_NAME.match(name):
+                raise FacetsUnknown(text, f"{name!r} is no facet name", "MODULE=namespace.Facet,namespace.Other")
+        module_uri, colon, entrypoint = rest.rpartition(":")
+        if not colon or not entrypoint.isidentifier():
+            module_uri, entrypoint = rest, ""
+        if not module_uri:
+            raise FacetsUnknown(text, "no module is named", "a dotted path, a file:// URI or a path to a .py file")
+        return cls(module_uri=module_uri, entrypoint=entrypoint or None, facets=facets)
 
 
 class HandlerRegistrar(Protocol):
@@ -170,6 +197,19 @@ def path_of(module_uri: str) -> Path | None:
     return None
 
 
+def module_of(handler: Handler) -> str:
+    """The module that a function stands in: its dotted path, or its file where it was loaded from one."""
+    name = getattr(handler, "__module__", None) or ""
+    file = getattr(sys.modules.get(name), "__file__", None) if name.startswith(_OF_FILE) else None
+    return file or name
+
+
+def full_uri(module_uri: str) -> str:
+    """The module as any process finds it, wherever it stands: a path becomes a file:// URI."""
+    path = path_of(module_uri)
+    return module_uri if path is None or module_uri.startswith("file:") else path.resolve().as_uri()
+
+
 def _call_register_handlers(module_uri: str, registrar: HandlerRegistrar, loader: ModuleLoader) -> None:
     counted = _Counted(registrar)
     register = loader.function(module_uri, REGISTER_FUNCTION)
@@ -223,7 +263,7 @@ def _import_file(module_uri: str, path: Path, checksum: str) -> ModuleType:
         near = difflib.get_close_matches(path.name, beside, 3)
         hint = _or_near(near, f"{path.parent} has", beside)
         raise ModuleNotLoaded(module_uri, f"there is no file {path}", f"a .py file ({hint})")
-    name = "afl_handlers_" + hashlib.sha256(f"{path.resolve()}\0{checksum}".encode()).hexdigest()[:16]
+    name = _OF_FILE + hashlib.sha256(f"{path.resolve()}\0{checksum}".encode()).hexdigest()[:16]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ModuleNotLoaded(module_uri, "Python has no loader for it", "a file whose name ends in .py")
@@ -280,6 +320,8 @@ def _raised(module_uri: str, error: BaseException) -> ModuleNotLoaded:
 def _near_modules(missing: str) -> str:
     """What stands where the missing module was looked for."""
     parent, _, last = missing.rpartition(".")
+    if parent in sys.modules and not hasattr(sys.modules[parent], "__path__"):
+        return f"{parent} is a module; its functions are named as in {parent}:{last}=ns.Facet"
     places = [Path(p) for p in (sys.modules[parent].__path__ if parent in sys.modules else sys.path[:3])]
     names = sorted(
         {p.stem for place in places if place.is_dir() for p in place.iterdir() if p.suffix == ".py" or p.is_dir()}

@@ -24,6 +24,7 @@ from afl_stream.agent_runtime import (
     Clock,
     Conduct,
     Counters,
+    FacetCounts,
     LostRecords,
     Shared,
     monotonic_s,
@@ -44,6 +45,7 @@ __all__ = [
     "AgentCounts",
     "AgentHealth",
     "Deferred",
+    "FacetCounts",
     "HandlerContext",
     "HandlerModuleError",
     "HandlerOver",
@@ -171,12 +173,12 @@ class Agent:
             entrypoint=named.entrypoint, otherwise=self.config.facets,
         )  # fmt: skip
 
-    def register_module(self, module_uri: str, facets: Sequence[str] = ()) -> None:
+    def register_module(self, module_uri: str, facets: Sequence[str] = (), *, entrypoint: str | None = None) -> None:
         """Register all handlers of a module: those of `facets`, or those that it names or registers itself.
 
-        Raises HandlerModuleError.
+        `entrypoint` is the function, where it is not `handle`. Raises HandlerModuleError.
         """
-        register_module(self, self._loader, module_uri, facets)
+        register_module(self, self._loader, module_uri, facets, entrypoint=entrypoint)
 
     def registered_names(self) -> list[str]:
         """The names that handlers are registered under."""
@@ -308,6 +310,10 @@ class Agent:
     def counts(self) -> AgentCounts:
         """What was done so far."""
         return self._counters.snapshot()
+
+    def counts_by_facet(self) -> Mapping[str, FacetCounts]:
+        """The events that were answered so far, by facet."""
+        return self._counters.by_facet()
 
     @property
     def groups(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from afl_stream.errors import EventTooLarge, StreamError, Unreadable, ValueRefus
 from afl_stream.handler_pool import Call, Lot
 from afl_stream.messages import Event
 from afl_stream.transport import RecordTooLarge, TopicPartition, TransportError
+
+log = logging.getLogger(__name__)
 
 #: `error.type` of the failures that are the agent's own words.
 TIMEOUT: Final = "Timeout"
@@ -203,7 +206,7 @@ class Answering:
         except (ValueRefused, EventTooLarge) as error:
             self._queue_failure(work, event, BAD_RESULT, f"the handler's result cannot be sent: {error}")
         else:
-            self._shared.counters.add("handled")
+            self._shared.counters.add_answer(event.event_type, handled=True)
             work.outgoing.append(answer)
 
     def _queue_failure_of(self, work: Work, event: Event, outcome: Raised | TimedOut) -> None:
@@ -211,10 +214,12 @@ class Answering:
             self._shared.counters.add("timed_out")
             self._queue_failure(work, event, TIMEOUT, f"the handler did not end within {outcome.timeout_s:g} s")
         else:
+            # The step will say what was raised; where, only this does.
+            log.warning("the handler of %s failed for step %s", event.event_type, event.step_id, exc_info=outcome.error)
             self._queue_failure(work, event, type(outcome.error).__name__, str(outcome.error))
 
     def _queue_failure(self, work: Work, event: Event, error_type: str, message: str) -> None:
-        self._shared.counters.add("failed")
+        self._shared.counters.add_answer(event.event_type, handled=False)
         work.outgoing.append(self._shared.records.failed(event, error_type, message, self._group, work.record.headers))
 
     def _too_large(self, work: Work, error: RecordTooLarge) -> None:
@@ -225,7 +230,7 @@ class Answering:
             work.outgoing.appendleft(records.without_value(refused))
         elif work.event is not None:
             failure = records.failed(work.event, BAD_RESULT, str(error), self._group, work.record.headers)
-            self._shared.counters.add("failed")
+            self._shared.counters.add_answer(work.event.event_type, handled=False)
             work.outgoing.appendleft(failure)
         self.send(work)
 

@@ -88,20 +88,44 @@ class AgentCounts:
     commit_failures: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacetCounts:
+    """How many events of one facet were answered with a result, and how many with a failure."""
+
+    handled: int = 0
+    failed: int = 0
+
+
 class Counters:
     """Counts from any thread; read as a frozen snapshot."""
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self._handled: dict[str, int] = {}
+        self._failed: dict[str, int] = {}
         self._counts = {f.name: 0 for f in dataclasses.fields(AgentCounts)}
 
     def add(self, name: str, count: int = 1) -> None:
         with self._lock:
             self._counts[name] += count
 
+    def add_answer(self, facet: str, *, handled: bool) -> None:
+        """Count an answer to an event of a facet: a result, or a failure."""
+        of_facets = self._handled if handled else self._failed
+        with self._lock:
+            self._counts["handled" if handled else "failed"] += 1
+            of_facets[facet] = of_facets.get(facet, 0) + 1
+
     def snapshot(self) -> AgentCounts:
         with self._lock:
             return AgentCounts(**self._counts)
+
+    def by_facet(self) -> dict[str, FacetCounts]:
+        with self._lock:
+            return {
+                facet: FacetCounts(handled=self._handled.get(facet, 0), failed=self._failed.get(facet, 0))
+                for facet in sorted(self._handled.keys() | self._failed.keys())
+            }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from afl_handlers.calling import Handler
 from afl_handlers.modules import (
     DEFAULT_ENTRYPOINT,
-    FACET_NAME,
-    FacetsUnknown,
     HandlerModuleError,
     HandlerRegistrar,
+    HandlersArgument,
     ModuleLoader,
 )
 
@@ -30,30 +29,6 @@ __all__ = [
     "HandlersArgument",
     "ModuleLoader",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandlersArgument:
-    """One `--handlers` argument, taken apart: `MODULE[:ENTRYPOINT][=FACET[,FACET...]]`."""
-
-    module_uri: str
-    entrypoint: str | None = None
-    facets: tuple[str, ...] = ()
-
-    @classmethod
-    def parse(cls, text: str) -> HandlersArgument:
-        """Take the argument apart. Raises FacetsUnknown when a part is empty or a facet name is none."""
-        rest, equals, names = text.partition("=")
-        facets = tuple(name.strip() for name in names.split(",")) if equals else ()
-        for name in facets:
-            if not FACET_NAME.match(name):
-                raise FacetsUnknown(text, f"{name!r} is no facet name", "MODULE=namespace.Facet,namespace.Other")
-        module_uri, colon, entrypoint = rest.rpartition(":")
-        if not colon or not entrypoint.isidentifier():
-            module_uri, entrypoint = rest, ""
-        if not module_uri:
-            raise FacetsUnknown(text, "no module is named", "a dotted path, a file:// URI or a path to a .py file")
-        return cls(module_uri=module_uri, entrypoint=entrypoint or None, facets=facets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from afl.runtime.clock import Clock, SystemClock
@@ -11,7 +10,7 @@ from afl.runtime.entities import HandlerRegistration as StoredRegistration
 from afl.runtime.errors import StoreUnavailable
 from afl.runtime.persistence import EngineStore
 from afl_handlers.calling import Handler
-from afl_handlers.modules import DEFAULT_ENTRYPOINT, HandlerModuleError, checksum_of, path_of
+from afl_handlers.modules import DEFAULT_ENTRYPOINT, HandlerModuleError, checksum_of, full_uri, module_of
 from afl_stream.handler_modules import HandlerRegistration
 from afl_stream.registry_agent import RegistryUnavailable
 
@@ -87,7 +86,7 @@ class StoringRegistrar:
     def register(self, facet_name: str, handler: Handler, **details: Any) -> None:
         """Refuse: a function has no name that another process could find it by. Raises HandlerModuleError."""
         raise HandlerModuleError(
-            getattr(handler, "__module__", "") or "",
+            module_of(handler),
             f"it registers a function object for {facet_name}, which cannot be stored",
             "runner.register_handler(facet_name=..., module_uri=..., entrypoint=...)",
         )
@@ -105,13 +104,11 @@ class StoringRegistrar:
         **_in_process_only: Any,
     ) -> None:
         """Note a registration. A path is noted in full: another process stands elsewhere."""
-        path = path_of(module_uri)
-        place = module_uri if path is None or module_uri.startswith("file:") else Path(path).resolve().as_uri()
         given = checksum if checksum is not None else self._checksum
         self.registered.append(
             HandlerRegistration(
                 facet_name=facet_name,
-                module_uri=place,
+                module_uri=full_uri(module_uri),
                 entrypoint=entrypoint,
                 version=version or self._version,
                 checksum=checksum_of(module_uri) if given is None else given,

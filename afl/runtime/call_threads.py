@@ -27,6 +27,16 @@ class HandlerTimeout(Exception):
         super().__init__(f"the handler did not end within {timeout_s:g} s")
 
 
+class LoopRunsHere(Exception):
+    """A handler's coroutine is to be run to its end in a thread that runs an event loop already."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a coroutine handler cannot be run to its end inside a running event loop; "
+            "call this in another thread: await asyncio.to_thread(poller.poll_once)"
+        )
+
+
 class Calls(Protocol):
     """How handlers are called. Raises what they raise, and HandlerTimeout."""
 
@@ -41,10 +51,17 @@ class CallsHere:
         self._own = threading.local()
 
     def call(self, handler: Handler, payload: dict[str, Any], context: TaskContext, timeout_s: float | None) -> Any:
-        """Call the handler; a coroutine is run to completion, or cancelled when its time is up."""
+        """Call the handler; a coroutine is run to completion, or cancelled when its time is up.
+
+        Raises LoopRunsHere for a coroutine, where the caller is one itself.
+        """
         value = _invoke(handler, payload, context)
         if not isinstance(value, Awaitable):
             return value
+        if _runs_loop():
+            if asyncio.iscoroutine(value):
+                value.close()
+            raise LoopRunsHere
         loop: asyncio.AbstractEventLoop | None = getattr(self._own, "loop", None)
         if loop is None:
             # One for all calls until `close`: what handlers keep between calls may belong to a loop.
@@ -152,6 +169,14 @@ class CallThreads:
 
 def _invoke(handler: Handler, payload: dict[str, Any], context: TaskContext) -> Any:
     return handler(payload, context) if call_shape(handler).takes_context else handler(payload)
+
+
+def _runs_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _result(future: Future[Any], timeout_s: float | None, wait_s: float | None) -> Any:

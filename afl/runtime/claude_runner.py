@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from afl.compiled import CompiledProgram, Node
-from afl.runtime.call_threads import CallsHere
+from afl.runtime.call_threads import CallsHere, LoopRunsHere
 from afl.runtime.claude_client import default_model
 from afl.runtime.claude_conversation import (
     DEFAULT_SYSTEM_PROMPT,
@@ -131,15 +131,21 @@ class ClaudeAgentRunner:
             run = _Run(self._evaluator, result.workflow_id, task_description)
             while result.status == ExecutionStatus.PAUSED and left:
                 events = [event for event in result.pending_events if event.id not in deferred][:left]
+                if not events:
+                    break
+                before = left
                 for event in events:
                     # Somebody else may have answered, or ended the workflow: the resume below tells.
                     if self._waits_for(event):
                         left -= 1
                         if not self._answer(event, run, calls):
                             deferred.add(event.id)
-                if not events:
-                    break
                 result = self._evaluator.resume(result.workflow_id)
+                if left == before and {event.id for event in events} <= {event.id for event in result.pending_events}:
+                    raise RuntimeError(
+                        f"{events[0].event_type} of step {events[0].step_id} waits in the evaluator's store, but not "
+                        "in the one that this runner was given; give both the same"
+                    )
         finally:
             calls.close()
         return result
@@ -159,6 +165,8 @@ class ClaudeAgentRunner:
             raise RuntimeError(f"No handler registered for event facet '{facet}', and no Claude client to ask")
         try:
             value = self._handled(event, calls) if self._registry.has_handler(facet) else self._asked(event, run)
+        except LoopRunsHere:
+            raise
         except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - it fails its step
             level = logging.WARNING if isinstance(error, ClaudeFailed) else logging.ERROR
             _log.log(level, "%s of step %s: %s", facet, event.step_id, error, exc_info=level == logging.ERROR)

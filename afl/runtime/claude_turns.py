@@ -171,4 +171,11 @@ def _failed(error: Exception) -> ToolOutcome:
 
 
 def _unavailable(brief: Brief, error: Exception) -> ClaudeUnavailable:
-    return ClaudeUnavailable(brief.facet, f"{type(error).__name__}: {error}")
+    reason = f"{type(error).__name__}: {error}"
+    if isinstance(error, TypeError) and "authentication" in str(error):
+        # The library's own words for it name neither.
+        reason = "there is no API key: set ANTHROPIC_API_KEY, or give api_key to claude_client()"
+    elif isinstance(error.__cause__, Exception):
+        # The library says that there was no connection; what it met says why.
+        reason += f" ({error.__cause__})"
+    return ClaudeUnavailable(brief.facet, reason)

@@ -63,7 +63,12 @@ class HandlerRoutes:
         metadata: Mapping[str, Any] | None = None,
         names_facet: bool = False,
     ) -> None:
-        """Handle a facet with a function, synchronous or asynchronous. The latest registration of a name counts."""
+        """Handle a facet with a function, synchronous or asynchronous. The latest registration of a name counts.
+
+        Raises TypeError for what cannot be called.
+        """
+        if not callable(handler):
+            raise TypeError(f"the handler of {facet_name} is a {type(handler).__name__}, not callable")
         self._routes = {**self._routes, facet_name: Route(lambda: handler, timeout_ms, retry, metadata, names_facet)}
 
     def register_handler(
@@ -84,9 +89,9 @@ class HandlerRoutes:
         find = lambda: self._loader.function(module_uri, entrypoint, checksum)  # noqa: E731 - one expression
         self._routes = {**self._routes, facet_name: Route(find, timeout_ms, retry, metadata, True)}
 
-    def register_module(self, module_uri: str, facets: Sequence[str] = ()) -> None:
+    def register_module(self, module_uri: str, facets: Sequence[str] = (), *, entrypoint: str | None = None) -> None:
         """Handle the facets of a module: `facets`, or those that it names or registers itself."""
-        register_module(OfModules(self), self._loader, module_uri, facets)
+        register_module(OfModules(self), self._loader, module_uri, facets, entrypoint=entrypoint)
 
 
 class TakesModules:
@@ -100,12 +105,13 @@ class TakesModules:
         """Handle a facet with a function of a module, which is loaded now. `details` as for `RegistryRunner`."""
         self._routes.register_handler(facet_name, module_uri, entrypoint, **details)
 
-    def register_module(self, module_uri: str, facets: Sequence[str] = ()) -> None:
+    def register_module(self, module_uri: str, facets: Sequence[str] = (), *, entrypoint: str | None = None) -> None:
         """Register all handlers of a module: those of `facets`, or those that it names or registers itself.
 
-        Raises ImportError, AttributeError, TypeError, and ValueError when nothing names a facet.
+        `entrypoint` is the function, where it is not `handle`. Raises ImportError, AttributeError, TypeError, and
+        ValueError when nothing names a facet.
         """
-        self._routes.register_module(module_uri, facets)
+        self._routes.register_module(module_uri, facets, entrypoint=entrypoint)
 
 
 class OfModules:

@@ -6,7 +6,7 @@ import logging
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -120,6 +120,13 @@ class Presence:
                 count.not_handled += 1
             self._news = True
 
+    def counted(self, counts: Iterable[HandledCount]) -> None:
+        """Take over the counts of a server that counts for itself; told with the next beat."""
+        now = {count.handler: replace(count) for count in counts}
+        with self._lock:
+            if now != self._counts:
+                self._counts, self._news = now, True
+
     def beat(self) -> None:
         """Send a heartbeat, with the news since the last."""
         now_ms = self._clock.now_ms()
@@ -169,19 +176,28 @@ class Presence:
 
 
 @contextmanager
-def present(presence: Presence, names: Callable[[], Sequence[str]] = tuple) -> Iterator[None]:
+def present(
+    presence: Presence,
+    names: Callable[[], Sequence[str]] = tuple,
+    counts: Callable[[], Iterable[HandledCount]] | None = None,
+) -> Iterator[None]:
     """Be in the list of servers for as long as this lasts, with heartbeats from a thread of its own.
 
-    For servers that have no loop of tasks; `names` are those of their handlers, whenever they are asked. Raises what
-    the store raises when it is told first.
+    For servers that have no loop of tasks; `names` are those of their handlers and `counts` what those did, whenever
+    they are asked; without `counts`, `count` was called for each. Raises what the store raises when it is told first.
     """
     presence.register(names())
     presence.running()
     stopped = threading.Event()
 
+    def tell() -> None:
+        presence.handles(names())
+        if counts is not None:
+            presence.counted(counts())
+
     def keep_alive() -> None:
         while not stopped.wait(presence.heartbeat_interval_s):
-            presence.handles(names())
+            tell()
             presence.beat()
 
     keeper = threading.Thread(target=keep_alive, name="afl-heartbeat", daemon=True)
@@ -195,7 +211,7 @@ def present(presence: Presence, names: Callable[[], Sequence[str]] = tuple) -> I
     finally:
         stopped.set()
         keeper.join()
-        presence.handles(names())
+        tell()
         presence.sign_off(failure)
 
 

@@ -21,7 +21,7 @@ from afl.runtime.persistence import EngineStore
 from afl.runtime.polling_server import PollingServer
 from afl.runtime.task_work import HandlerMissing, RetryPolicy, TaskHandler
 from afl.runtime.tool_registry import Handler, short_name
-from afl_handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, register_module
+from afl_handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, full_uri, register_module
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +99,8 @@ class RegistryRunner(PollingServer):
     ) -> None:
         """Save what answers a facet, for this runner and all others. The module is loaded when a task needs it.
 
-        `timeout_ms` 0: as long as it takes. `retry` is code, so that it holds in this process only.
+        A path is saved in full: another process stands elsewhere. `timeout_ms` 0: as long as it takes. `retry` is code,
+        so that it holds in this process only.
         """
         self._retries[facet_name] = retry
         now_ms = _current_time_ms()
@@ -107,7 +108,7 @@ class RegistryRunner(PollingServer):
         self._persistence.save_handler_registration(
             HandlerRegistration(
                 facet_name=facet_name,
-                module_uri=module_uri,
+                module_uri=full_uri(module_uri),
                 entrypoint=entrypoint,
                 version=version,
                 checksum=checksum,
@@ -135,12 +136,13 @@ class RegistryRunner(PollingServer):
         )
         self._refresh_registry()
 
-    def register_module(self, module_uri: str, facets: Sequence[str] = ()) -> None:
+    def register_module(self, module_uri: str, facets: Sequence[str] = (), *, entrypoint: str | None = None) -> None:
         """Register all handlers of a module: those of `facets`, or those that it names or registers itself.
 
-        Raises ImportError, AttributeError, TypeError, and ValueError when nothing names a facet.
+        `entrypoint` is the function, where it is not `handle`. Raises ImportError, AttributeError, TypeError, and
+        ValueError when nothing names a facet.
         """
-        register_module(self, self._loader, module_uri, facets)
+        register_module(self, self._loader, module_uri, facets, entrypoint=entrypoint)
 
     def registered_names(self) -> list[str]:
         """The names with a handler that match a topic; read again when the refresh interval is over."""

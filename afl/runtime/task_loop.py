@@ -50,6 +50,11 @@ class LoopSettings:
     #: How long the tasks at work may take once `stop` was called; then they are given back.
     shutdown_timeout_ms: int = 30_000
 
+    def __post_init__(self) -> None:
+        for name in ("max_concurrent", "lease_ms", "heartbeat_interval_ms"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected 1 or more")
+
     @property
     def lease_beat_s(self) -> float:
         """Time between two renewals, and between two looks for what others have left."""
@@ -168,7 +173,12 @@ class TaskLoop:
                 task = self._claim(max(limits.POLL_ONCE_LEASE_MS, self._settings.lease_ms))
                 if task is None:
                     break
-                self._do(Job(task), self._here)
+                try:
+                    self._do(Job(task), self._here)
+                except KeyboardInterrupt:
+                    # Ctrl-C: others need not wait for the lease to run out. What is answered already stays so.
+                    self._store.give_task_back(task.uuid, self._owner)
+                    raise
                 done += 1
         finally:
             self._here.close()
@@ -195,6 +205,7 @@ class TaskLoop:
             with self._beside():
                 try:
                     self._presence.running()
+                    _log.info("server %s works on %s", self._owner, _listed(self._source.registered_names()))
                     self.pulse.beat()
                     keeper.start()
                     # Nothing is left that runs beside the tasks when it is to be seen that there is nothing.
@@ -363,6 +374,10 @@ class TaskLoop:
                     self._store.give_task_back(job.task.uuid, self._owner)
         except Exception:  # noqa: BLE001 - it is over anyway, and a store that is away is waited for once
             _log.exception("server %s could not give its tasks back; their leases run out", self._owner)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nothing yet: it has no handlers"
 
 
 def _at_once(work: Callable[[], object]) -> object:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from afl.runtime.call_threads import Calls, HandlerTimeout
+from afl.runtime.call_threads import Calls, HandlerTimeout, LoopRunsHere
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import RuntimeError as EngineError
 from afl.runtime.errors import StoreUnavailable
@@ -38,6 +38,10 @@ _STORE_WAITS_S: Final = (0.1, 0.3, 1.0, 3.0, 5.0, 5.0, 5.0)
 
 class HandlerMissing(EngineError):
     """No handler for a task that is claimed already; the text says for which facet."""
+
+
+class _LeftToOthers(Exception):
+    """The server stops, or has lost its claim, before the next try of a handler."""
 
 
 class RetryPolicy(Protocol):
@@ -140,7 +144,7 @@ class TaskWork:
         self._probe = probe
 
     def do(self, job: Job, calls: Calls) -> None:
-        """Do a task, whatever becomes of it: nothing is raised but what the probe raises."""
+        """Do a task, whatever becomes of it: nothing is raised but what the probe raises, and LoopRunsHere."""
         task = job.task
         try:
             handler = self._source.find(task.name)
@@ -156,12 +160,20 @@ class TaskWork:
             return
         try:
             value = self._call(job, handler, calls)
+        except _LeftToOthers:
+            self._give_back(job)
+        except LoopRunsHere:
+            # The caller's mistake, not the handler's.
+            self._give_back(job)
+            raise
         except HandlerTimeout as error:
             self._fail(job, TIMEOUT, str(error))
         except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - the handler's, not ours
             if isinstance(error, StoreUnavailable) and task.name.startswith(BUILT_IN_PREFIX):
                 _log.warning("task %s is left to whoever claims it next: %s", task.uuid, error)
                 return
+            # The step will say what was raised; where, only this does.
+            _log.warning("the handler of %s failed for step %s", task.name, task.step_id, exc_info=error)
             self._fail(job, type(error).__name__, str(error))
         else:
             self._answer(job, value)
@@ -179,12 +191,17 @@ class TaskWork:
             )
             try:
                 return calls.call(handler.function, handler.payload(job.task), context, handler.timeout_s)
+            except LoopRunsHere:
+                raise
             except (Exception, SystemExit, asyncio.CancelledError) as error:
                 tries += 1
                 cause = TimeoutError(str(error)) if isinstance(error, HandlerTimeout) else error
                 wait_s = handler.retry.wait_s(tries, cause) if handler.retry is not None else None
-                if wait_s is None or job.lost or self._stopping.wait(wait_s) or job.abandoned:
+                if wait_s is None:
                     raise
+                if job.lost or self._stopping.wait(wait_s) or job.lost or job.abandoned:
+                    # It has not failed for good: whoever claims the task next tries again.
+                    raise _LeftToOthers from error
             finally:
                 is_over.set()
 
@@ -239,6 +256,9 @@ class TaskWork:
             self._resume(task.workflow_id)
         error: dict[str, object] | None = None if message is None else {"message": message}
         self._patiently(job, lambda: self._store.end_task(task.uuid, self._owner, state, error))
+
+    def _give_back(self, job: Job) -> None:
+        self._patiently(job, lambda: self._store.give_task_back(job.task.uuid, self._owner))
 
     def _patiently(self, job: Job, write: Callable[[], object]) -> bool:
         """Write; again while the store is away. False when that took too long: the lease is let run out."""

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from afl.runtime.clock import SystemClock
+from afl.runtime.entities import HandledCount
 from afl.runtime.persistence import EngineStore
 from afl.runtime.presence import Presence, present
 from afl_stream.agent import Agent, AgentConfig
@@ -61,6 +62,11 @@ def _server(service_name: str, group: str, store: EngineStore) -> Presence:
     return Presence(store, SystemClock(), service_name=service_name, server_group=group, server_name="")
 
 
+def _handled_counts(agent: Agent) -> list[HandledCount]:
+    """What an agent has answered, as the list of servers shows it."""
+    return [HandledCount(facet, count.handled, count.failed) for facet, count in agent.counts_by_facet().items()]
+
+
 def run_agent(
     invocation: Invocation,
     *,
@@ -83,7 +89,7 @@ def run_agent(
             registry = StoredHandlers(store)
             agent = RegistryAgent(registry, settings, transport, topics=patterns, refresh_interval_s=refresh_s)
             server = _server("afl-agent", group or f"{config.prefix}agent", store)
-            opened.enter_context(present(server, agent.registered_names))
+            opened.enter_context(present(server, agent.registered_names, lambda: _handled_counts(agent)))
         for argument in handlers:
             agent.load_handlers(argument)
         tune_collector()

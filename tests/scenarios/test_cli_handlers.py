@@ -94,6 +94,7 @@ def test_what_cannot_be_registered_changes_nothing(command_line: CommandLine) ->
     listed = command_line("handlers", "list")
 
     assert [called.code for called in (function, module, unknown, metadata)] == [2, 2, 2, 2]
+    assert f"handler module {functions}: it registers a function object for net.Note" in function.err
     assert "cannot be stored" in function.err
     assert "nowhere_to_be_found" in module.err
     # Not even a store was made.

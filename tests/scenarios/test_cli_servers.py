@@ -103,6 +103,20 @@ def test_an_agent_that_follows_the_registry_is_a_server_too(command_line: Comman
     (agent,) = command_line("servers", "--json").document
 
     assert (agent["service_name"], agent["state"], agent["handlers"]) == ("afl-agent", "shutdown", ["net.Ping"])
+    assert agent["handled"] == []
+
+
+def test_an_agent_that_follows_the_registry_tells_what_it_handled(command_line: CommandLine) -> None:
+    command_line.deployed()
+    lines = "FACET = 'net.Ping'\ndef handle(payload):\n    return {'ms': 1 / len(payload['host']) and 1}\n"
+    assert command_line("handlers", "register", command_line.file("pinging.py", lines)).code == 0
+    command_line("start", "Watch", "--input", 'hosts=["a", "b", ""]', "--id", "w1")
+    command_line("evaluator", "--until-idle")
+    command_line("agent", "--registry", "--until-idle")
+
+    agent = next(found for found in command_line("servers", "--json").document if found["service_name"] == "afl-agent")
+
+    assert agent["handled"] == [{"handler": "net.Ping", "handled": 2, "not_handled": 1}]
 
 
 def test_a_store_without_servers_is_no_error(command_line: CommandLine) -> None:

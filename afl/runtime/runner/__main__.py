@@ -21,6 +21,7 @@ from afl.runtime.runner.settings import RunnerConfig
 from afl.runtime.runner.signals import Interrupted, run_until_signalled
 from afl.runtime.runner.status_server import LAST_PORT
 from afl.runtime.scripting import ScriptRunner
+from afl_handlers.modules import HandlerModuleError, HandlersArgument
 
 _log = logging.getLogger("afl.runtime.runner")
 
@@ -51,7 +52,7 @@ def main(args: Sequence[str] | None = None) -> int:
         os._exit(128 + error.number)
     except Exception as error:  # noqa: BLE001 - the one place of the main thread
         _log.debug("the runner has failed", exc_info=True)
-        _say(str(error) if isinstance(error, AFLError) else f"{type(error).__name__}: {error}")
+        _say(str(error) if isinstance(error, (AFLError, HandlerModuleError)) else f"{type(error).__name__}: {error}")
         return FAILED
 
 
@@ -78,8 +79,8 @@ def _load_handlers(service: RunnerService, handlers: Sequence[str]) -> None:
     """Register the handlers; where they cannot be had, the list of servers says so too."""
     try:
         for argument in handlers:
-            module, _, facets = argument.partition("=")
-            service.register_module(module, [name for name in facets.split(",") if name])
+            named = HandlersArgument.parse(argument)
+            service.register_module(named.module_uri, named.facets, entrypoint=named.entrypoint)
     except Exception as error:
         service.refuse_to_start(error)
         raise
@@ -139,8 +140,9 @@ def _parser() -> argparse.ArgumentParser:
         "--handlers",
         action="append",
         default=[],
-        metavar="MODULE[=FACET,...]",
-        help="a module of handlers, or a .py file; several times for several",
+        metavar="MODULE[:FUNCTION][=FACET,...]",
+        help="a module of handlers, or a .py file; without its own word on it, the function is handle; several times "
+        "for several",
     )
     add("--until-idle", action="store_true", help="do what waits, and end")
     add("--allow-scripts", action="store_true", help="run the scripts of programs, shut in")
@@ -165,17 +167,24 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
     return number
 
 
 def _port(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if not 0 <= number <= LAST_PORT:
         raise argparse.ArgumentTypeError(f"{text} is no port: 0 to {LAST_PORT}")
     return number
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
 
 
 def _end_soon(code: int) -> None:

@@ -152,13 +152,18 @@ def raising(error: Exception) -> Callable[[object], None]:
     return handle
 
 
-def test_an_exception_fails_the_step_with_its_class_and_message_and_is_not_tried_again() -> None:
+def test_an_exception_fails_the_step_with_its_class_and_message_and_is_not_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     deployment = Deployment()
     deployment.publish(event())
 
     agent = handled(deployment, raising(ValueError("no such card")))
 
     assert failure(deployment) == ("ValueError", "no such card")
+    assert "the handler of billing.Pay failed for step wf-1:1" in caplog.text
+    # Where, which the answer does not say.
+    assert "Traceback" in caplog.text
     assert agent.counts.failed == 1
     assert agent.counts.retried == 0
 

@@ -184,6 +184,15 @@ def test_a_module_that_is_not_there_is_named_with_near_names(package: Path) -> N
     assert "did you mean billing_handlers?" in message
 
 
+def test_a_function_that_is_named_as_if_it_were_a_module_is_shown_how_to_be_named(package: Path) -> None:
+    (package / "charging.py").write_text("def handle(payload):\n    return {}\n")
+
+    message = refused("charging.handle")
+
+    assert "there is no module charging.handle" in message
+    assert "charging is a module; its functions are named as in charging:handle=ns.Facet" in message
+
+
 def test_a_module_that_imports_what_is_not_installed_says_so(package: Path) -> None:
     (package / "needy.py").write_text("import a_package_nobody_has\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from contextlib import closing
@@ -371,6 +372,21 @@ def test_a_server_that_is_away_fails_the_step() -> None:
         result = runner.run("support.Sort", {"ticket": "t"}, desk.program)
 
     assert "APIConnectionError" in why(result)
+    # Not only that it failed.
+    assert "Connection refused" in why(result)
+
+
+def test_without_a_key_it_is_said_where_one_comes_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
+        monkeypatch.delenv(name)
+    # Where the library looks for other credentials.
+    monkeypatch.setenv("HOME", str(tmp_path))
+    desk = Helpdesk()
+    with claude_client(base_url="http://127.0.0.1:9", max_retries=0) as client:
+        runner = ClaudeAgentRunner(desk.evaluator, desk.store, anthropic_client=client)
+        result = runner.run("support.Sort", {"ticket": "t"}, desk.program)
+
+    assert "there is no API key: set ANTHROPIC_API_KEY" in why(result)
 
 
 def test_a_failure_may_be_caught_by_the_program() -> None:
@@ -478,6 +494,15 @@ def test_as_many_events_are_answered_as_it_may_and_the_rest_can_be_taken_up_late
         second = runner.resume(first.workflow_id)
 
     assert second.outputs == {"queues": tickets}
+
+
+def test_a_store_that_is_not_the_evaluators_is_an_error_of_the_caller() -> None:
+    desk, registry = Helpdesk(), ToolRegistry()
+    registry.register("Triage", lambda payload: {"queue": "fire"})
+    runner = ClaudeAgentRunner(desk.evaluator, Helpdesk().store, tool_registry=registry)
+
+    with pytest.raises(RuntimeError, match=r"support.Triage of step .* waits in the evaluator's store"):
+        runner.run("support.Sort", {"ticket": "t"}, desk.program)
 
 
 def test_nothing_is_answered_when_nothing_may_be() -> None:

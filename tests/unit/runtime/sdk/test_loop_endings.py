@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 
 import pytest
 
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
+from afl.runtime.call_threads import LoopRunsHere
 from afl.runtime.clock import ManualClock
 from afl.runtime.entities import TaskState
 from afl.runtime.errors import StoreUnavailable
@@ -55,6 +57,137 @@ def test_a_handler_whose_task_was_given_back_is_not_called_again_and_is_told_to_
 
     assert seen == [True]
     assert (shop.task().state, shop.status()) == (TaskState.PENDING, "PAUSED")
+
+
+def test_where_a_handler_raised_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    shop = Workshop()
+
+    def looks_up(payload: dict[str, object]) -> dict[str, object]:
+        return {"receipt": payload["amount"]}
+
+    poller = poller_of(shop)
+    poller.register("shop.Pay", looks_up)
+    shop.start("Buy", order="17")
+
+    poller.poll_once()
+
+    assert f"the handler of shop.Pay failed for step {shop.task().step_id}" in caplog.text
+    assert "in looks_up" in caplog.text
+    assert "KeyError: 'amount'" in caplog.text
+
+
+class Later:
+    """Calls a handler that raised again, after longer than anybody waits."""
+
+    def wait_s(self, tries: int, error: BaseException) -> float | None:
+        return 600.0
+
+
+def test_a_handler_that_waits_for_its_next_try_leaves_it_to_others_when_its_server_stops() -> None:
+    shop = Workshop()
+    tried = threading.Event()
+
+    def fails(payload: dict[str, object]) -> dict[str, object]:
+        tried.set()
+        raise ConnectionError("the bank is away")
+
+    poller = poller_of(shop)
+    poller.register("shop.Pay", fails, retry=Later())
+    shop.start("Buy", order="17")
+    with started(shop, poller):
+        assert tried.wait(30)
+    assert (shop.task().state, shop.status()) == (TaskState.PENDING, "PAUSED")
+
+    heir = poller_of(shop)
+    heir.register("shop.Pay", pay)
+    assert heir.poll_once() == 1
+    assert shop.outputs() == {"receipt": "r-17"}
+
+
+def test_a_handler_whose_claim_is_anothers_before_its_next_try_fails_nothing() -> None:
+    shop, told = Workshop(), threading.Event()
+
+    def loses_its_claim(payload: dict[str, object], context: TaskContext) -> dict[str, object]:
+        assert shop.store.release_lock(f"runner:task:{context.event_id}")
+        assert shop.store.claim_task(["shop.Pay"], owner="heir", lease_ms=60_000) is not None
+        eventually(lambda: context.is_stopping, 30)
+        told.set()
+        raise ConnectionError("the bank is away")
+
+    poller = poller_of(shop)
+    poller.register("shop.Pay", loses_its_claim, retry=Again())
+    shop.start("Buy", order="17")
+    with started(shop, poller):
+        assert told.wait(60)
+
+    assert (shop.task().state, shop.task().owner, shop.status()) == (TaskState.RUNNING, "heir", "PAUSED")
+
+
+def test_a_poll_that_is_interrupted_leaves_its_task_to_others_at_once() -> None:
+    shop = Workshop()
+
+    def interrupted(payload: dict[str, object]) -> dict[str, object]:
+        raise KeyboardInterrupt
+
+    poller = poller_of(shop)
+    poller.register("shop.Pay", interrupted)
+    shop.start("Buy", order="17")
+
+    with pytest.raises(KeyboardInterrupt):
+        poller.poll_once()
+
+    assert (shop.task().state, shop.status()) == (TaskState.PENDING, "PAUSED")
+
+
+def test_a_poll_inside_a_running_loop_says_how_to_have_coroutines_run_and_leaves_the_task() -> None:
+    shop = Workshop()
+
+    async def pays(payload: dict[str, object]) -> dict[str, object]:
+        return pay(payload)
+
+    async def polls() -> int:
+        return poller.poll_once()
+
+    async def polls_in_a_thread() -> int:
+        return await asyncio.to_thread(poller.poll_once)
+
+    poller = poller_of(shop)
+    poller.register("shop.Pay", pays)
+    shop.start("Buy", order="17")
+
+    with pytest.raises(LoopRunsHere, match=r"await asyncio.to_thread\(poller.poll_once\)"):
+        asyncio.run(polls())
+    assert (shop.task().state, shop.status()) == (TaskState.PENDING, "PAUSED")
+
+    assert asyncio.run(polls_in_a_thread()) == 1
+    assert shop.outputs() == {"receipt": "r-17"}
+
+
+@pytest.mark.parametrize("setting", ["max_concurrent", "lease_ms", "heartbeat_interval_ms"])
+def test_a_setting_that_nothing_could_be_done_with_is_refused(setting: str) -> None:
+    shop = Workshop()
+
+    with pytest.raises(ValueError, match=f"{setting} is 0, expected 1 or more"):
+        AgentPoller(shop.store, shop.evaluator, AgentPollerConfig(**{setting: 0}))  # type: ignore[arg-type]  # an int
+
+
+def test_what_cannot_be_called_is_no_handler() -> None:
+    shop = Workshop()
+
+    with pytest.raises(TypeError, match=r"the handler of shop.Pay is a dict, not callable"):
+        poller_of(shop).register("shop.Pay", {"receipt": "r"})  # type: ignore[arg-type]  # what is refused
+
+
+def test_a_server_says_at_its_start_what_it_works_on(caplog: pytest.LogCaptureFixture) -> None:
+    shop = Workshop()
+    busy, idle = poller_of(shop), poller_of(shop)
+    busy.register("shop.Pay", pay)
+
+    with caplog.at_level(logging.INFO), started(shop, busy, idle):
+        eventually(lambda: caplog.text.count(" works on ") == 2, 20)
+
+    assert f"server {busy.server_id} works on shop.Pay" in caplog.text
+    assert f"server {idle.server_id} works on nothing yet: it has no handlers" in caplog.text
 
 
 class Slow(Evaluator):

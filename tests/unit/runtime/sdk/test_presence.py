@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from afl.runtime.clock import ManualClock
-from afl.runtime.entities import ServerDefinition, ServerState
+from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
 from afl.runtime.errors import StoreUnavailable
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.presence import Presence, is_stale, present
@@ -140,6 +140,17 @@ def test_heartbeats_come_while_it_works(store: Diary, clock: ManualClock) -> Non
         eventually(lambda: len(store.pings) > 1)
         names.append("shop.Pay")
         eventually(lambda: handlers(store, server) == ["shop.Pay"])
+
+
+def test_a_server_that_counts_for_itself_is_listed_with_its_counts(store: Diary, presence: Presence) -> None:
+    counts = [HandledCount("shop.Pay", 1)]
+
+    with present(presence, counts=lambda: counts):
+        counts[0] = HandledCount("shop.Pay", 2, 1)
+
+    found = store.get_server(presence.server_id)
+    assert found is not None
+    assert found.handled == [HandledCount("shop.Pay", 2, 1)]
 
 
 def handlers(store: Diary, server: Presence) -> list[str]:

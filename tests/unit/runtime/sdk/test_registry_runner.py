@@ -96,6 +96,28 @@ def test_a_registration_is_stored_with_its_times(shop: Workshop, module: Path) -
     assert runner.registered_names() == ["shop.Pay"]
 
 
+def test_a_path_is_registered_so_that_a_runner_elsewhere_finds_it(
+    shop: Workshop, module: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(module.parent)
+    runner_of(shop).register_module("echo.py", ["shop.Pay"])
+    runner_of(shop).register_handler("shop.Ship", "./echo.py", "other")
+
+    monkeypatch.chdir("/")
+    elsewhere = runner_of(shop)
+
+    assert receipt(shop, elsewhere, "run") == "shop.Pay None"
+    stored = {found.facet_name: found.module_uri for found in shop.store.list_handler_registrations()}
+    assert stored == dict.fromkeys(("shop.Pay", "shop.Ship"), module.resolve().as_uri())
+
+
+def test_another_function_of_a_module_is_registered_by_its_name(shop: Workshop, module: Path) -> None:
+    runner = runner_of(shop)
+    runner.register_module(str(module), ["shop.Pay"], entrypoint="other")
+
+    assert receipt(shop, runner, "run") == "other"
+
+
 def test_a_short_name_answers_facets_of_every_namespace(shop: Workshop, module: Path) -> None:
     runner = runner_of(shop)
     runner.register_handler("Pay", module.as_uri())

@@ -56,13 +56,24 @@ def test_options_are_settings() -> None:
     )
 
 
-@pytest.mark.parametrize("words", [["--poll-interval", "0"], ["--port", "http"], ["--port", "70000"], ["--unheard-of"]])
-def test_wrong_usage_ends_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--poll-interval", "0"], "0 is not 1 or more"),
+        (["--max-concurrent", "few"], "'few' is no whole number"),
+        (["--port", "http"], "'http' is no whole number"),
+        (["--port", "70000"], "70000 is no port: 0 to 65535"),
+        (["--unheard-of"], "unrecognized arguments: --unheard-of"),
+    ],
+)
+def test_wrong_usage_ends_with_2(words: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)
 
+    said = capsys.readouterr().err
     assert ended.value.code == 2
-    assert "usage: python -m afl.runtime.runner" in capsys.readouterr().err
+    assert "usage: python -m afl.runtime.runner" in said
+    assert reason in said
 
 
 def test_the_store_is_the_one_that_is_named_else_that_of_the_environment(
@@ -148,6 +159,36 @@ def test_until_idle_does_what_waits_and_ends(tmp_path: Path, capsys: pytest.Capt
     assert code == 0
     assert shop.outputs("o-17") == {"receipt": "r"}
     shop.store.close()
+
+
+def test_handlers_are_named_as_for_an_agent(tmp_path: Path) -> None:
+    handlers = tmp_path / "paying.py"
+    handlers.write_text("def charge(payload):\n    return {'receipt': payload['_facet_name']}\n")
+    shop = Workshop(SqliteStore(tmp_path / "store.db"))
+    request_workflow(shop.store, shop.program, "Buy", {"order": "17"}, workflow_id="o-17")
+
+    code = main(
+        ["--store", str(tmp_path / "store.db"), "--handlers", f"{handlers}:charge=shop.Pay, shop.Ship", "--until-idle"]
+    )
+
+    assert code == 0
+    assert shop.outputs("o-17") == {"receipt": "shop.Pay"}
+    shop.store.close()
+
+
+@pytest.mark.parametrize(
+    ("handlers", "reason"),
+    [
+        ("nowhere.to.be.found", "error: handler module nowhere.to.be.found: there is no module nowhere; "),
+        ("paying=shop Pay", "error: handler module paying=shop Pay: 'shop Pay' is no facet name; "),
+    ],
+)
+def test_handlers_that_cannot_be_had_are_named_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], handlers: str, reason: str
+) -> None:
+    assert main(["--store", str(tmp_path / "store.db"), "--handlers", handlers, "--until-idle"]) == 1
+
+    assert reason in capsys.readouterr().err
 
 
 def test_what_a_runner_of_a_task_list_starts_is_asked_on_that_list(tmp_path: Path) -> None:
