@@ -175,7 +175,7 @@ class EvaluatorSettings:
     workflow_budget_ms: int = number(
         10, 1, "time of one workflow in one batch that others are in before it yields its turn"
     )
-    max_unanswered_events: int = number(1_000, 1, "unanswered events of one workflow")
+    max_unanswered_events: int = number(500, 1, "unanswered events of one workflow")
     max_workflow_steps: int = number(
         limits.MAX_WORKFLOW_STEPS, 1, "steps of one workflow; a run that makes more ends with StepLimitReached"
     )
