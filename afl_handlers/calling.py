@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -90,3 +91,9 @@ def takes_context(handler: Handler) -> bool:
 def is_async(handler: Handler) -> bool:
     """Say whether calling the handler gives a coroutine."""
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004 - an object whose __call__ is async
+
+
+def traceback_of(error: BaseException) -> str:
+    """Where and what was raised, as text that any log can write: an exception's own may hold half of a character."""
+    lines = "".join(traceback.format_exception(error))
+    return lines.rstrip().encode("utf-8", "backslashreplace").decode()

@@ -11,7 +11,7 @@ from functools import partial
 from threading import Event as Flag
 from typing import Final
 
-from afl_handlers.calling import Handler, call_shape, result_problem
+from afl_handlers.calling import Handler, call_shape, result_problem, traceback_of
 from afl_handlers.modules import HandlerModuleError
 from afl_stream.agent_handlers import (
     HandlerContext,
@@ -215,7 +215,8 @@ class Answering:
             self._queue_failure(work, event, TIMEOUT, f"the handler did not end within {outcome.timeout_s:g} s")
         else:
             # The step will say what was raised; where, only this does.
-            log.warning("the handler of %s failed for step %s", event.event_type, event.step_id, exc_info=outcome.error)
+            where = traceback_of(outcome.error)
+            log.warning("the handler of %s failed for step %s\n%s", event.event_type, event.step_id, where)
             self._queue_failure(work, event, type(outcome.error).__name__, str(outcome.error))
 
     def _queue_failure(self, work: Work, event: Event, error_type: str, message: str) -> None:

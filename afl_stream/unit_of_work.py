@@ -14,7 +14,6 @@ from afl.runtime.operations import Action
 from afl.runtime.persistence import Batch, ParkedRecord, WorkflowRow
 from afl.runtime.results import take_result
 from afl.runtime.scripting import ScriptJob, take_jobs
-from afl.runtime.values import check_result
 from afl_stream.answer_identity import attempt_of_answer, is_same_start, workflow_of_answer
 from afl_stream.codec import decode_key
 from afl_stream.deployment import Deployment
@@ -193,19 +192,14 @@ class UnitOfWork:
 
     def _take_answer(self, execution: Execution, answer: Answer) -> None:
         step = execution.steps[answer.step_id]
-        assert step.facet is not None
         self.touch(execution)
         step.answered_by = answer.group
         if isinstance(answer, StepFailed):
             execution.fail_with(step, answer.error.type, answer.error.message)
         else:
             values: Mapping[str, object] = answer.partial if isinstance(answer, StepUpdate) else answer.result
-            problem = check_result(step.facet, execution.plan.schemas, values)  # type: ignore[arg-type]  # decoded values
-            if problem is not None:
-                execution.fail_with(step, "ResultMismatch", problem)
-            else:
-                is_partial = isinstance(answer, StepUpdate)
-                take_result(execution, step, values, is_partial=is_partial)  # type: ignore[arg-type]  # as above
+            is_partial = isinstance(answer, StepUpdate)
+            take_result(execution, step, values, is_partial=is_partial, is_checked=True)  # type: ignore[arg-type]  # decoded values
         self.evaluate(execution)
 
     # --- commands -----------------------------------------------------------------------------------------------

@@ -210,15 +210,22 @@ class Evaluator:
             return self._failed(workflow_id_val, error)
 
     def continue_step(
-        self, step_id: str, result: Mapping[str, Value] | None = None, *, event_id: str | None = None
+        self,
+        step_id: str,
+        result: Mapping[str, Value] | None = None,
+        *,
+        event_id: str | None = None,
+        is_checked: bool = False,
     ) -> None:
         """Answer a step's event: the result becomes its returns, and `resume` will run what it sets free.
 
-        The first answer wins; a repeat does nothing. With `event_id`, nor does an answer to an older attempt. Raises
-        ValueError for an unknown step, and for one that has not come to its event.
+        The first answer wins; a repeat does nothing. With `event_id`, nor does an answer to an older attempt. With
+        `is_checked`, a result that does not fit the declared returns fails the step as ResultMismatch, as in services.
+        Raises ValueError for an unknown step, and for one that has not come to its event.
         """
         given = dict(result or {})
-        self._answer(step_id, lambda execution, step: take_result(execution, step, given), event_id)
+        take = partial(take_result, given=given, is_checked=is_checked)
+        self._answer(step_id, take, event_id)
 
     def fail_step(
         self, step_id: str, error_message: str, error_type: str = "RuntimeError", *, event_id: str | None = None
@@ -226,10 +233,16 @@ class Evaluator:
         """Answer a step's event with a failure. Repeats and errors as for `continue_step`."""
         self._answer(step_id, lambda execution, step: execution.fail_with(step, error_type, error_message), event_id)
 
-    def update_step(self, step_id: str, partial: Mapping[str, Value], *, event_id: str | None = None) -> None:
-        """Merge a partial result into a waiting step's returns. Raises ValueError as `continue_step`."""
+    def update_step(
+        self, step_id: str, partial: Mapping[str, Value], *, event_id: str | None = None, is_checked: bool = False
+    ) -> None:
+        """Merge a partial result into a waiting step's returns. `is_checked` and what it raises as `continue_step`."""
         given = dict(partial)
-        self._answer(step_id, lambda execution, step: take_result(execution, step, given, is_partial=True), event_id)
+        self._answer(
+            step_id,
+            lambda execution, step: take_result(execution, step, given, is_partial=True, is_checked=is_checked),
+            event_id,
+        )
 
     def cancel(self, workflow_id: str, reason: str = "") -> bool:
         """End a workflow now, whatever it waits for and whatever limit it is over; False when it has ended already.

@@ -110,4 +110,4 @@ class PollingServer:
 
     def update_step(self, step_id: str, partial_result: Mapping[str, Any]) -> None:
         """Merge a partial result into a waiting step's returns. ValueError ("not found") for an unknown step."""
-        self._evaluator.update_step(step_id, partial_result)
+        self._evaluator.update_step(step_id, partial_result, is_checked=True)

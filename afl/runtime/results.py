@@ -1,4 +1,4 @@
-"""What an agent has answered, taken into its step: checked first, so that what is too large or too deep fails it."""
+"""What an agent has answered, taken into its step: first it is checked, and what is wrong with it fails the step."""
 
 from __future__ import annotations
 
@@ -8,12 +8,26 @@ from afl.runtime.errors import LimitReached
 from afl.runtime.execution import Execution
 from afl.runtime.records import StepRecord
 from afl.runtime.types import Value, copy_values
+from afl.runtime.values import check_result
 
 
 def take_result(
-    execution: Execution, step: StepRecord, given: Mapping[str, Value], *, is_partial: bool = False
+    execution: Execution,
+    step: StepRecord,
+    given: Mapping[str, Value],
+    *,
+    is_partial: bool = False,
+    is_checked: bool = False,
 ) -> None:
-    """Let a waiting step take a result, or the next part of one, as a copy; one over a limit fails the step by name."""
+    """Let a waiting step take a result, or the next part of one, as a copy; one over a limit fails the step by name.
+
+    So does one that does not fit the returns which the facet declares, when `is_checked`: as ResultMismatch.
+    """
+    if is_checked and step.facet is not None:
+        problem = check_result(step.facet, execution.plan.schemas, given)
+        if problem is not None:
+            execution.fail_with(step, "ResultMismatch", problem)
+            return
     try:
         # What was told before counts, too: all of it is kept.
         execution.bounds.check_values(execution, f"the result of {step.facet_name}", {**step.returns, **given})

@@ -19,7 +19,7 @@ from afl.runtime.identity import split_event_id
 from afl.runtime.persistence import EngineStore
 from afl.runtime.task_context import TaskContext
 from afl.runtime.tool_registry import Handler
-from afl_handlers.calling import FACET_NAME_KEY, METADATA_KEY, result_problem
+from afl_handlers.calling import FACET_NAME_KEY, METADATA_KEY, result_problem, traceback_of
 
 _log = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ class TaskWork:
                 _log.warning("task %s is left to whoever claims it next: %s", task.uuid, error)
                 return
             # The step will say what was raised; where, only this does.
-            _log.warning("the handler of %s failed for step %s", task.name, task.step_id, exc_info=error)
+            _log.warning("the handler of %s failed for step %s\n%s", task.name, task.step_id, traceback_of(error))
             self._fail(job, type(error).__name__, str(error))
         else:
             self._answer(job, value)
@@ -219,7 +219,9 @@ class TaskWork:
             self._go_on(job, TaskState.COMPLETED, None)
             return
         try:
-            stored = self._patiently(job, lambda: self._evaluator.continue_step(task.step_id, value, **_event_of(task)))
+            stored = self._patiently(
+                job, lambda: self._evaluator.continue_step(task.step_id, value, is_checked=True, **_event_of(task))
+            )
         except Exception as error:  # noqa: BLE001 - a result that does not fit fails its step
             self._fail(job, type(error).__name__, str(error))
             return
@@ -289,7 +291,7 @@ class TaskWork:
         return job.cancelled
 
     def _update(self, job: Job, partial: Mapping[str, Any]) -> None:
-        self._evaluator.update_step(job.task.step_id, partial, **_event_of(job.task))
+        self._evaluator.update_step(job.task.step_id, partial, is_checked=True, **_event_of(job.task))
 
 
 def _is_for_step(task: TaskDefinition) -> bool:

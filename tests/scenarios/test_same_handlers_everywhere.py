@@ -346,7 +346,8 @@ def test_polling_once_needs_no_thread(of: Callable[[str], Model]) -> None:
 
     server: Any = model.registrar
     while server.poll_once():
-        assert threading.active_count() == before
+        # A thread of an earlier test may end meanwhile.
+        assert threading.active_count() <= before
 
     for workflow_id in (run, follow):
         row = model.row(workflow_id)

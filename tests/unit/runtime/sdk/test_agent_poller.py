@@ -144,15 +144,42 @@ def test_a_result_that_is_none_fails_the_step(shop: Workshop, result: object) ->
     assert shop.task().state == TaskState.FAILED
 
 
+def test_a_result_that_does_not_fit_the_declared_returns_fails_the_step(shop: Workshop) -> None:
+    shop.start("Buy", order="17")
+    poller = poller_of(shop)
+    poller.register("shop.Pay", lambda payload: {"receipt": 17})
+
+    poller.poll_once()
+
+    error_type, message = shop.failure()
+    assert error_type == "ResultMismatch"
+    assert "shop.Pay returned receipt:" in message
+
+
+def test_a_partial_result_that_does_not_fit_fails_the_step_and_what_comes_after_it_is_late(shop: Workshop) -> None:
+    shop.start("Buy", order="17")
+    poller = poller_of(shop)
+
+    def tells_first(payload: dict[str, object], context: TaskContext) -> dict[str, object]:
+        context.update({"receipt": ["half"]})
+        return {"receipt": "whole"}
+
+    poller.register("shop.Pay", tells_first)
+
+    poller.poll_once()
+
+    assert shop.failure()[0] == "ResultMismatch"
+
+
 def test_a_result_that_cannot_be_stored_fails_the_step(tmp_path: Path) -> None:
     shop = Workshop(opened("sqlite", tmp_path))
     shop.start("Buy", order="17")
     poller = poller_of(shop)
-    poller.register("shop.Pay", lambda payload: {"receipt": object()})
+    poller.register("shop.Pay", lambda payload: {"receipt": "r", "more": object()})
 
     poller.poll_once()
 
-    assert shop.failure()[0] == "TypeError"
+    assert shop.failure()[0] == "ResultMismatch"
     shop.store.close()
 
 
