@@ -210,11 +210,16 @@ class Refusing(Evaluator):
     """Takes no answer to steps of one workflow."""
 
     def continue_step(
-        self, step_id: str, result: Mapping[str, Value] | None = None, *, event_id: str | None = None
+        self,
+        step_id: str,
+        result: Mapping[str, Value] | None = None,
+        *,
+        event_id: str | None = None,
+        is_checked: bool = False,
     ) -> None:
         if step_id.startswith("bad:"):
             raise TypeError("this does not fit")
-        super().continue_step(step_id, result, event_id=event_id)
+        super().continue_step(step_id, result, event_id=event_id, is_checked=is_checked)
 
 
 def test_a_step_that_nothing_can_be_done_about_keeps_no_other_from_going_on(shop: Workshop, clock: ManualClock) -> None:
