@@ -138,7 +138,8 @@ class DocumentCommits:
 
     A crash before 3 is done leaves nothing (of a large commit some parts, which a later large one drops). From there
     on the commit counts: whoever opens the store, or commits next, applies it once its lease has run out. Applying it
-    twice is the same as once: each document bears the number of the last commit that wrote it. Who reads a workflow's
+    twice is the same as once: each document bears the number of the last commit that wrote it; whoever is through with
+    it first takes the document away. Who reads a workflow's
     row after 4 began and finds it new, finds all of its steps new; who finds it old can't commit on it. Who only reads
     looks once in the length of a lease whether a commit was left behind, and applies it.
     """
@@ -171,14 +172,13 @@ class DocumentCommits:
 
     def _look(self) -> None:
         """Apply a commit whose writer has given no sign of life since the last look; waits for nobody."""
-        self._next_look_s = time.monotonic() + self._lease_ms / 1000
         before, self._sign = self._sign, None
         head = self._connection.collection(STORE).find_one({"_id": "head"})
+        self._next_look_s = time.monotonic() + self._lease_ms / 1000
         if head is None or head["pending"] is None:
             return
         self._sign = _sign_of(head)
-        if self._sign == before and self._take_over(head):
-            self._apply(self._read(head), head["number"])
+        if self._sign == before and self._take_over(head) and self._apply(self._read(head), head["number"]):
             self._finish(head["number"])
 
     def open(self) -> None:
@@ -202,9 +202,12 @@ class DocumentCommits:
                 self._last = None
                 deadline.pause("other writers are always faster")
             self._probe("store.written")
-            self._apply(operations, number)
+            is_applied = self._apply(operations, number)
             self._probe("store.applied")
-            self._finish(number)
+            if is_applied:
+                self._finish(number)
+            else:
+                self._await_applied()
         self._probe("store.committed")
 
     def _record(self, operations: Sequence[Operation], number: int) -> bool:
@@ -235,6 +238,8 @@ class DocumentCommits:
         seen: tuple[object, ...] | None = None
         seen_at_s = 0.0
         while True:
+            # A server that is busy with the commit answers late: that time is not silence.
+            asked_s = time.monotonic()
             head = self._connection.collection(STORE).find_one({"_id": "head"})
             if head is None or head["pending"] is None:
                 self._last = 0 if head is None else head["number"]
@@ -244,10 +249,10 @@ class DocumentCommits:
             if sign != seen:
                 seen, seen_at_s = sign, time.monotonic()
             # By this process's clock alone: a sign of life that has not changed for so long.
-            is_over = (time.monotonic() - seen_at_s) * 1000 >= self._lease_ms
+            is_over = (asked_s - seen_at_s) * 1000 >= self._lease_ms
             if head["pending"]["writer"] == self._writer or (is_over and self._take_over(head)):
-                self._apply(self._read(head), head["number"])
-                self._finish(head["number"])
+                if self._apply(self._read(head), head["number"]):
+                    self._finish(head["number"])
             else:
                 deadline.pause("another process does not finish its commit")
 
@@ -274,15 +279,19 @@ class DocumentCommits:
             content += part["content"]
         return [_operation(stored) for stored in bson.decode(content)["operations"]]
 
-    def _apply(self, operations: Sequence[Operation], number: int) -> None:
+    def _apply(self, operations: Sequence[Operation], number: int) -> bool:
+        """Apply a commit, with signs of life. False: another process is at it, or was quicker."""
         renewed_at_s = time.monotonic()
         for part in commands(operations):
             if (time.monotonic() - renewed_at_s) * 1000 > self._lease_ms / 3:
                 renewed_at_s = time.monotonic()
-                self._connection.collection(STORE).update_one(
+                renewed = self._connection.collection(STORE).update_one(
                     {"_id": "head", "number": number, "pending.writer": self._writer}, {"$inc": {"beats": 1}}
                 )
+                if renewed.modified_count != 1:
+                    return False
             self._send(part, number)
+        return True
 
     def _send(self, part: Sequence[Operation], number: int) -> None:
         names, sent = _named(part, lambda operation, namespace: of_commit(operation, namespace, number))
@@ -295,9 +304,9 @@ class DocumentCommits:
                 del sent[: refused.index + 1]
 
     def _finish(self, number: int) -> None:
-        self._connection.collection(STORE).update_one(
-            {"_id": "head", "number": number, "pending.writer": self._writer}, {"$set": {"pending": None}}
-        )
+        # Also of a commit that another process has taken over meanwhile: all of it is applied. Two that took turns
+        # with a commit that takes longer than a lease would never be done with it.
+        self._connection.collection(STORE).update_one({"_id": "head", "number": number}, {"$set": {"pending": None}})
         self._last, self._unfinished = number, False
 
 

@@ -286,6 +286,28 @@ def test_who_only_reads_finishes_a_commit_that_was_left_half_applied(standalone_
     reader.close()
 
 
+def test_a_commit_that_was_taken_over_too_early_is_done_when_its_writer_is_through_with_it(
+    standalone_mongodb: MongoDBConfig,
+) -> None:
+    def take_over(step: str) -> None:
+        if step == "store.applied":
+            # By a process that thinks this one dead, and is slower with it.
+            with MongoClient[dict[str, Any]](url) as client:
+                client[name]["store"].update_one(
+                    {"_id": "head"}, {"$set": {"pending.writer": "another"}, "$inc": {"beats": 1}}
+                )
+
+    url, name = standalone_mongodb.connection_string(), standalone_mongodb.database
+    # Whoever waited for the other process would wait for ten minutes.
+    store = MongoStore(url, name, commit_lease_ms=600_000, probe=take_over)
+
+    start(store, "v", step_document("v:a"))
+    start(store, "w", step_document("w:a"))
+
+    assert store.revisions(["v", "w"]) == {"v": 1, "w": 1}
+    store.close()
+
+
 def test_a_commit_document_shows_steps_before_their_workflow_and_tasks_last() -> None:
     # Whoever claims a task answers its step at once, and must find it.
     batch = Batch(changes=[change(workflow_row("w"), step_document("w:a"))], tasks=[task("w:a#1", step_id="w:a")])
