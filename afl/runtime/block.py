@@ -126,13 +126,13 @@ class BlockAnalysis:
         A mixin is a step of its own here, or a block that says that it is a facet's; but the blocks of a mixin's step
         are its own.
         """
-        is_mixin = step.object_type == ObjectType.FACET
-        chosen = [
-            block
-            for block in blocks
-            if (block.object_type == ObjectType.FACET or (block.container_type == ObjectType.FACET and not is_mixin))
-            is mixins
-        ]
+
+        def is_of_mixin(block: StepDefinition) -> bool:
+            if block.object_type == ObjectType.FACET:
+                return True
+            return block.container_type == ObjectType.FACET and step.object_type != ObjectType.FACET
+
+        chosen = [block for block in blocks if is_of_mixin(block) is mixins]
         analysis = cls(step, chosen)
         for block in chosen:
             if block.is_complete:

@@ -48,11 +48,7 @@ class TaskDispatch:
     def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:
         """End the task in the answer's commit, whoever answered."""
         error = None if step.event_state == EventState.COMPLETED else step.caught or step.error
-        effects.task_ends.append(
-            TaskEnd(event_id_of(step.id, step.attempt), TaskState.COMPLETED)
-            if error is None
-            else TaskEnd(event_id_of(step.id, step.attempt), TaskState.FAILED, error.message)
-        )
+        effects.task_ends.append(TaskEnd.of_answer(event_id_of(step.id, step.attempt), error))
 
     def ended(self, execution: Execution, effects: Batch) -> None:
         """Nobody can answer any more: what was not answered is canceled."""

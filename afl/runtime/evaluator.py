@@ -224,8 +224,9 @@ class Evaluator:
         Raises ValueError for an unknown step, and for one that has not come to its event.
         """
         given = dict(result or {})
-        take = partial(take_result, given=given, is_checked=is_checked)
-        self._answer(step_id, take, event_id)
+        self._answer(
+            step_id, lambda execution, step: take_result(execution, step, given, is_checked=is_checked), event_id
+        )
 
     def fail_step(
         self, step_id: str, error_message: str, error_type: str = "RuntimeError", *, event_id: str | None = None

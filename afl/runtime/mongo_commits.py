@@ -139,9 +139,9 @@ class DocumentCommits:
     A crash before 3 is done leaves nothing (of a large commit some parts, which a later large one drops). From there
     on the commit counts: whoever opens the store, or commits next, applies it once its lease has run out. Applying it
     twice is the same as once: each document bears the number of the last commit that wrote it; whoever is through with
-    it first takes the document away. Who reads a workflow's
-    row after 4 began and finds it new, finds all of its steps new; who finds it old can't commit on it. Who only reads
-    looks once in the length of a lease whether a commit was left behind, and applies it.
+    it first takes the document away. Who reads a workflow's row after 4 began and finds it new, finds all of its steps
+    new; who finds it old can't commit on it. Who only reads looks once in the length of a lease whether a commit was
+    left behind, and applies it.
     """
 
     def __init__(self, connection: Connection, probe: Probe, timeout_s: float, lease_ms: int = LEASE_MS) -> None:

@@ -13,7 +13,7 @@ from pymongo.errors import DuplicateKeyError
 
 from afl.runtime.entities import LockDefinition, TaskDefinition, TaskState
 from afl.runtime.mongo_documents import SERVERS, TASKS, Document, entity_changes, task_changes
-from afl.runtime.public_tasks import PublicTasks
+from afl.runtime.public_tasks import PublicTasks, claim_fields
 from afl.runtime.stored_text import key_of, text_of
 
 E = TypeVar("E")
@@ -40,7 +40,7 @@ class MongoTasks(PublicTasks):
             "task_list_name": key_of(task_list),
             "name": {"$in": [key_of(name) for name in set(task_names)]},
         }
-        claim = _claim_of(owner, now_ms, lease_expires)
+        claim = task_changes(**claim_fields(owner, now_ms, lease_expires))
         oldest = [("created", ASCENDING), *BY_ARRIVAL]
         with self._reading(TASKS) as tasks:
             while True:
@@ -124,7 +124,7 @@ class MongoTasks(PublicTasks):
             "owner": key_of(task.owner),
             "lease_expires": task.lease_expires,
         }
-        claim = _claim_of(owner, now_ms, lease_expires)
+        claim = task_changes(**claim_fields(owner, now_ms, lease_expires))
         with self._reading(TASKS) as tasks:
             try:
                 return tasks.update_one(same, {"$set": claim}).matched_count == 1
@@ -144,9 +144,3 @@ class MongoTasks(PublicTasks):
         }
         with self._reading(TASKS) as tasks:
             return tasks.update_one(same, {"$set": task_changes(**fields)}).matched_count == 1
-
-
-def _claim_of(owner: str, now_ms: int, lease_expires: int) -> dict[str, object]:
-    return task_changes(
-        state=TaskState.RUNNING, updated=now_ms, claimed=now_ms, owner=owner, lease_expires=lease_expires
-    )

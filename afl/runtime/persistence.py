@@ -14,7 +14,7 @@ Rules for every adapter
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 from afl.runtime.entities import (
     HandlerRegistration,
@@ -24,6 +24,7 @@ from afl.runtime.entities import (
     RunnerDefinition,
     ServerDefinition,
     TaskDefinition,
+    TaskState,
 )
 from afl.runtime.step import StepDefinition
 from afl.runtime.step_rows import ErrorRecord as ErrorRecord
@@ -114,6 +115,13 @@ class TaskEnd(NamedTuple):
     state: str
     #: What is said of a failed one.
     message: str = ""
+
+    @classmethod
+    def of_answer(cls, task_id: str, error: ErrorRecord | None) -> Self:
+        """The end of a task whose event is answered: by a failure when there is an error."""
+        if error is None:
+            return cls(task_id, TaskState.COMPLETED)
+        return cls(task_id, TaskState.FAILED, error.message)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -227,10 +227,8 @@ class PublicStore(PublicUpkeep, PublicTasks):
     def _end_task_of(self, document: StepDocument, rows: PublicRows) -> None:
         """The step has the answer to its event: so has the task that carried it."""
         task = self.get_task(event_id_of(document.id, document.attempt))
-        error = document.error
         if task is not None:
-            state, message = (TaskState.COMPLETED, "") if error is None else (TaskState.FAILED, error.message)
-            ended = ended_task(task, TaskEnd(task.uuid, state, message), self._clock.now_ms())
+            ended = ended_task(task, TaskEnd.of_answer(task.uuid, document.error), self._clock.now_ms())
             rows.tasks += [] if ended is None else [ended]
 
     def _bumped(self, workflow_id: str, rows: PublicRows) -> WorkflowRow | None:

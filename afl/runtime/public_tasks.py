@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from afl.runtime.clock import Clock
 from afl.runtime.entities import LockDefinition, LockMetaData, TaskDefinition, TaskState
@@ -32,11 +32,20 @@ def ended_task(task: TaskDefinition, ending: TaskEnd, now_ms: int) -> TaskDefini
     return replace(task, state=ending.state, updated=now_ms, error=error, lease_expires=0)
 
 
+def claim_fields(owner: str, now_ms: int, lease_expires: int) -> dict[str, Any]:
+    """What a claim sets of a task."""
+    return {
+        "state": TaskState.RUNNING,
+        "owner": owner,
+        "lease_expires": lease_expires,
+        "updated": now_ms,
+        "claimed": now_ms,
+    }
+
+
 def claimed_task(task: TaskDefinition, owner: str, now_ms: int, lease_expires: int) -> TaskDefinition:
     """The task as a claim leaves it."""
-    return replace(
-        task, state=TaskState.RUNNING, owner=owner, lease_expires=lease_expires, updated=now_ms, claimed=now_ms
-    )
+    return replace(task, **claim_fields(owner, now_ms, lease_expires))
 
 
 class PublicTasks(ABC):
