@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -31,7 +30,7 @@ class Deferred:
     context has them all. On a store the task stays claimed until then, by nobody's lease.
     """
 
-    #: What it is known by: a value of any class that says so is one.
+    #: What it is known by: a value of any class that says so is one. See `afl.core.handler_values.answers_later`.
     answers_later: Final = True
 
 
@@ -52,11 +51,10 @@ class CallShape:
 
 
 def call_shape(handler: Handler) -> CallShape:
-    """Look at a handler's parameters, once for each that can be remembered."""
+    """Look at a handler's parameters, once for each that can be remembered. Never raises an Exception."""
     try:
         return _known_shape(handler)
-    except TypeError:
-        # An object that cannot be hashed may still be called.
+    except Exception:  # noqa: BLE001 - an object that cannot be hashed, or compared, may still be called
         return _shape(handler)
 
 
@@ -67,20 +65,11 @@ def _shape(handler: Handler) -> CallShape:
 _known_shape = functools.lru_cache(maxsize=1_000)(_shape)
 
 
-def result_problem(value: object) -> str | None:
-    """What is wrong with what a handler has returned; None when it is a result, or nothing at all."""
-    if value is None or (isinstance(value, dict) and all(isinstance(key, str) for key in value)):
-        return None
-    found = "a dict with keys that are no text" if isinstance(value, dict) else f"a {type(value).__name__}"
-    return f"the handler returned {found}; a dict or None is expected"
-
-
 def takes_context(handler: Handler) -> bool:
     """Say whether the handler wants `(payload, context)`: a second parameter that is required, or named so."""
     try:
         parameters = list(inspect.signature(handler).parameters.values())
-    except (TypeError, ValueError):
-        # Built-in callables without a signature.
+    except Exception:  # noqa: BLE001 - built-in callables have no signature, and an object's own may be anything
         return False
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(positional) < 2:
@@ -90,10 +79,7 @@ def takes_context(handler: Handler) -> bool:
 
 def is_async(handler: Handler) -> bool:
     """Say whether calling the handler gives a coroutine."""
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004 - an object whose __call__ is async
-
-
-def traceback_of(error: BaseException) -> str:
-    """Where and what was raised, as text that any log can write: an exception's own may hold half of a character."""
-    lines = "".join(traceback.format_exception(error))
-    return lines.rstrip().encode("utf-8", "backslashreplace").decode()
+    try:
+        return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004 - an object whose __call__ is async
+    except Exception:  # noqa: BLE001 - an object of the handler's making: it is called as it is
+        return False

@@ -11,6 +11,7 @@ three ways:
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import hashlib
 import importlib
@@ -27,6 +28,7 @@ from types import ModuleType
 from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlparse
 
+from afl.core.exception_text import class_name, exception_line
 from afl_handlers.calling import Handler
 
 DEFAULT_ENTRYPOINT: Final = "handle"
@@ -38,6 +40,9 @@ FACET_ATTRIBUTES: Final = ("FACET", "FACETS", "_DISPATCH", "DISPATCH")
 
 #: Never what somebody meant.
 _OURS: Final = frozenset({"afl", "afl_handlers", "afl_stream"})
+
+#: What a module that is loaded raises of itself. Not KeyboardInterrupt, which is Ctrl-C while it is loaded.
+_ITS_OWN: Final = (Exception, SystemExit, GeneratorExit, asyncio.CancelledError)
 
 FACET_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 
@@ -138,7 +143,7 @@ class ModuleLoader:
             raise FunctionMissing(module_uri, f"it has no {entrypoint!r}", f"a function of that name ({there})")
         function = getattr(module, entrypoint)
         if not callable(function):
-            found = f"{entrypoint!r} is a {type(function).__name__}, not callable"
+            found = f"{entrypoint!r} is a {class_name(type(function))}, not callable"
             raise NotAFunction(module_uri, found, "a function")
         handler: Handler = function
         return handler
@@ -217,10 +222,10 @@ def _call_register_handlers(module_uri: str, registrar: HandlerRegistrar, loader
         register(counted)
     except HandlerModuleError:
         raise
-    except Exception as error:
+    except _ITS_OWN as error:
         raise ModuleNotLoaded(
             module_uri,
-            f"{REGISTER_FUNCTION}() raised {type(error).__name__}: {error}",
+            f"{REGISTER_FUNCTION}() raised {exception_line(error)}",
             "that it registers its handlers",
         ) from error
     if not counted.count:
@@ -283,7 +288,7 @@ def _import_dotted(module_uri: str, known: bool) -> ModuleType:
         raise ModuleNotLoaded(
             module_uri, f"there is no module {missing}", f"one that Python finds ({_near_modules(missing)})"
         ) from error
-    except (Exception, SystemExit) as error:
+    except _ITS_OWN as error:
         raise _raised(module_uri, error) from error
     spec = module.__spec__
     if not known or spec is None or not isinstance(spec.loader, importlib.abc.InspectLoader):
@@ -307,14 +312,14 @@ def _run(module_uri: str, spec: ModuleSpec, source: str | bytes) -> ModuleType:
             sys.modules.pop(name, None)
         else:
             sys.modules[name] = before
-        if isinstance(error, (Exception, SystemExit)):
+        if isinstance(error, _ITS_OWN):
             raise _raised(module_uri, error) from error
         raise
     return module
 
 
 def _raised(module_uri: str, error: BaseException) -> ModuleNotLoaded:
-    return ModuleNotLoaded(module_uri, f"it raised {type(error).__name__}: {error}", "a module that loads")
+    return ModuleNotLoaded(module_uri, f"it raised {exception_line(error)}", "a module that loads")
 
 
 def _near_modules(missing: str) -> str:

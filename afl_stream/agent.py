@@ -9,6 +9,7 @@ from threading import Lock
 from types import FrameType
 from typing import Final
 
+from afl.core.exception_text import exception_line
 from afl_handlers.calling import Deferred, Handler, HandlerOver
 from afl_handlers.modules import DEFAULT_ENTRYPOINT, HandlerModuleError, ModuleLoader, register_module
 from afl_stream.agent_cancellations import Cancellations
@@ -335,7 +336,7 @@ class Agent:
         found = [member.health() for member in self._members]
         reasons = [reason for reasons, _ in found for reason in reasons]
         if self._conduct.error is not None:
-            reasons.append(f"{type(self._conduct.error).__name__}: {self._conduct.error}")
+            reasons.append(exception_line(self._conduct.error))
         if self._conduct.is_stopping:
             reasons.append("the agent is stopping")
         if self._memberships is None:

@@ -11,8 +11,10 @@ from functools import partial
 from threading import Event as Flag
 from typing import Final
 
-from afl_handlers.calling import Handler, call_shape, result_problem, traceback_of
-from afl_handlers.modules import HandlerModuleError
+from afl.core.exception_text import exception_class, exception_text, exception_traceback
+from afl.core.handler_values import BadResult, answers_later, plain_result, plain_update
+from afl_handlers.calling import Handler, call_shape
+from afl_handlers.retries import next_try_s
 from afl_stream.agent_handlers import (
     HandlerContext,
     NotRun,
@@ -94,8 +96,7 @@ class Answering:
         assert route is not None
         try:
             handler = route.find()
-        except HandlerModuleError as error:
-            # The module has changed since the start.
+        except Exception as error:  # noqa: BLE001 - the module has changed since the start, or is not what it seems
             handler = _raising(error)
         shape = call_shape(handler)
         payload = route.payload(event.event_type, event.payload)
@@ -179,15 +180,14 @@ class Answering:
         self._shared.probe("agent.handled")
         counters = self._shared.counters
         if isinstance(outcome, Returned):
-            if getattr(outcome.value, "answers_later", False):
+            if answers_later(outcome.value):
                 counters.add("deferred")
                 self._tell(Settled(work, After.FINISH))
                 return
             self._queue_result(work, event, outcome.value)
         else:
             error = outcome.error if isinstance(outcome, Raised) else TimeoutError(f"after {outcome.timeout_s:g} s")
-            retry = work.route.retry if work.route is not None else None
-            wait_s = retry.wait_s(work.tries, error) if retry is not None else None
+            wait_s = next_try_s(work.route.retry if work.route is not None else None, work.tries, error)
             if wait_s is not None:
                 counters.add("retried")
                 self._tell(Settled(work, After.RETRY, wait_s))
@@ -196,14 +196,15 @@ class Answering:
         self.send(work)
 
     def _queue_result(self, work: Work, event: Event, value: object) -> None:
-        problem = result_problem(value)
-        if problem is not None:
-            self._queue_failure(work, event, BAD_RESULT, problem)
+        try:
+            result = plain_result(value)
+        except BadResult as error:
+            self._queue_failure(work, event, BAD_RESULT, exception_text(error))
             return
-        result: Mapping[str, object] = value or {}  # type: ignore[assignment]  # looked at above
         try:
             answer = self._shared.records.continued(event, result, self._group, work.record.headers)
-        except (ValueRefused, EventTooLarge) as error:
+        except (ValueRefused, EventTooLarge, RuntimeError, MemoryError) as error:
+            # A RuntimeError: the handler's own threads still change what it has returned.
             self._queue_failure(work, event, BAD_RESULT, f"the handler's result cannot be sent: {error}")
         else:
             self._shared.counters.add_answer(event.event_type, handled=True)
@@ -215,9 +216,9 @@ class Answering:
             self._queue_failure(work, event, TIMEOUT, f"the handler did not end within {outcome.timeout_s:g} s")
         else:
             # The step will say what was raised; where, only this does.
-            where = traceback_of(outcome.error)
+            where = exception_traceback(outcome.error)
             log.warning("the handler of %s failed for step %s\n%s", event.event_type, event.step_id, where)
-            self._queue_failure(work, event, type(outcome.error).__name__, str(outcome.error))
+            self._queue_failure(work, event, exception_class(outcome.error), exception_text(outcome.error))
 
     def _queue_failure(self, work: Work, event: Event, error_type: str, message: str) -> None:
         self._shared.counters.add_answer(event.event_type, handled=False)
@@ -236,9 +237,10 @@ class Answering:
         self.send(work)
 
     def _update(self, work: Work, event: Event, partial: Mapping[str, object]) -> None:
-        """Send news from a handler, on its thread. Raises what the codec and the producer raise."""
+        """Send news from a handler, on its thread. Raises BadResult, and what the codec and the producer raise."""
         self._shared.conduct.check()
-        update = self._shared.records.updated(event, partial, self._group, work.record.headers)
+        told = plain_update(partial)
+        update = self._shared.records.updated(event, told, self._group, work.record.headers)
         self._shared.producer.produce(update.topic, update.value, key=update.key, headers=update.headers)
         self._shared.counters.add("updates")
 

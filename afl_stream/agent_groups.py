@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from threading import Event as Flag
 from threading import Lock, Thread
 
+from afl.core.exception_text import exception_line
 from afl_stream.agent_duty import Duty
 from afl_stream.agent_handlers import RouteTable
 from afl_stream.agent_member import BUSY_POLL_S, GroupMember
@@ -135,7 +136,7 @@ class Memberships:
             while not conduct.is_stopping and not member.has_left:
                 member.turn(self._shared.config.poll_timeout_s)
         except Exception as error:  # noqa: BLE001 - the agent ends in good order, and `run` raises it
-            log.error("group %s: %s: %s", member.duty.group, type(error).__name__, error)
+            log.error("group %s: %s", member.duty.group, exception_line(error))
             conduct.fail(error)
         except BaseException as error:  # noqa: BLE001 - the same, but in no order at all
             conduct.die(error)

@@ -32,7 +32,8 @@ class RetryPolicy:
 
     def wait_s(self, tries: int, error: BaseException) -> float | None:
         """The wait after this many failed tries, or None when there is no other."""
-        if tries >= self.max_attempts or not isinstance(error, self.retry_on):
+        # By its type: what a handler raises may lie about its class.
+        if tries >= self.max_attempts or not issubclass(type(error), self.retry_on):
             return None
         return float(min(self.backoff_s * self.factor ** (tries - 1), self.max_backoff_s))
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
+from afl.core.crashes import Crash
+
 #: Called with the name of the step that comes next. What it raises goes to whoever takes that step.
 Probe = Callable[[str], None]
 
@@ -26,14 +28,6 @@ FAULT_POINTS = (
 
 def no_probe(point: str) -> None:
     """The probe of everyday: lets each step pass."""
-
-
-class Crash(BaseException):
-    """Stands for the death of the process: no handler of ordinary errors may stop it."""
-
-    def __init__(self, point: str) -> None:
-        super().__init__(f"crashed at {point}")
-        self.point = point
 
 
 @dataclass(slots=True)

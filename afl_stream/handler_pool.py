@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -12,6 +11,8 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Final
 
+from afl.core.crashes import Crash
+from afl.core.handler_values import awaitable_of
 from afl_handlers.calling import Handler
 from afl_handlers.loops import run_loop
 from afl_stream.agent_handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut
@@ -263,16 +264,17 @@ class HandlerPool:
     def _outcome_of(self, call: Call) -> Outcome | None:
         try:
             value = call.handler(*call.arguments)
-            if inspect.isawaitable(value):
-                future = asyncio.run_coroutine_threadsafe(_awaited(value), self._event_loop())
-                call.cancel = future.cancel
-                value = future.result()
-            return Returned(value)
-        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - the handler's, not ours
-            return Raised(error)
-        except BaseException as error:  # noqa: BLE001 - the process is to die of it, not only this thread
+            waiting = awaitable_of(value)
+            if waiting is None:
+                return Returned(value)
+            future = asyncio.run_coroutine_threadsafe(_awaited(waiting), self._event_loop())
+            call.cancel = future.cancel
+            return future.result()
+        except Crash as error:
             self._on_fatal(error)
             return None
+        except BaseException as error:  # noqa: BLE001 - the handler's, not ours, whatever it is
+            return Raised(error)
 
     def _run_async(self, call: Call) -> None:
         future = asyncio.run_coroutine_threadsafe(_called(call), self._event_loop())
@@ -312,11 +314,18 @@ class HandlerPool:
 
 async def _called(call: Call) -> Outcome:
     try:
-        return Returned(await call.handler(*call.arguments))
-    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - the handler's, not ours
-        # SystemExit would end the loop, and with it everybody else's handlers.
+        return await _awaited(call.handler(*call.arguments))
+    except Crash:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the handler's, not ours, whatever it is
         return Raised(error)
 
 
-async def _awaited(value: Awaitable[object]) -> object:
-    return await value
+async def _awaited(value: Awaitable[object]) -> Outcome:
+    try:
+        return Returned(await value)
+    except Crash:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the handler's, not ours, whatever it is
+        # SystemExit and KeyboardInterrupt would end the loop, and with it everybody else's handlers.
+        return Raised(error)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from afl.core.exception_text import exception_line
 from afl.runtime.persistence import ENDED_STATUSES, EngineStore, Store, WorkflowRow
 from afl.runtime.states import EventState, StepState
 from afl.runtime.tombstones import Tombstone
@@ -40,9 +41,7 @@ class ServiceEnded(StreamError):
     """A handler, or something else in a service, asked for the end of the process (SystemExit, for one)."""
 
     def __init__(self, service: str, error: BaseException) -> None:
-        super().__init__(
-            f"the {service} was ended by {type(error).__name__}({error}); what it had in hand is not answered"
-        )
+        super().__init__(f"the {service} was ended by {exception_line(error)}; what it had in hand is not answered")
         self.service = service
 
 

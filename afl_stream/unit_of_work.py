@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
+from afl.core.exception_text import exception_class, exception_text
 from afl.runtime.changers import run_iteration
 from afl.runtime.changes import take_changes
 from afl.runtime.errors import VersionMismatchError
@@ -332,7 +333,7 @@ class UnitOfWork:
         execution = self.execution(workflow_id) if workflow_id is not None else None
         if execution is not None and not execution.is_ended:
             self.touch(execution)
-            execution.abort(type(error).__name__, str(error))
+            execution.abort(exception_class(error), exception_text(error))
 
     def evaluate(self, execution: Execution) -> None:
         """Run to the fixed point, or until the workflow's budget of this batch is used up."""

@@ -13,9 +13,10 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler_routes import HandlerRoutes, TakesModules
 from afl.runtime.persistence import EngineStore
 from afl.runtime.polling_server import PollingServer
-from afl.runtime.task_work import HandlerMissing, RetryPolicy, TaskHandler
+from afl.runtime.task_work import HandlerMissing, TaskHandler
 from afl.runtime.tool_registry import Handler
 from afl_handlers.modules import ModuleLoader
+from afl_handlers.retries import RetryPolicy
 
 
 @dataclass

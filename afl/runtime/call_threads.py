@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from afl.core.handler_values import awaitable_of
 from afl.runtime.task_context import TaskContext, call_shape
 from afl.runtime.tool_registry import Handler
 from afl_handlers.loops import cancel_the_rest, run_loop
@@ -40,12 +41,18 @@ class LoopRunsHere(Exception):
 class Calls(Protocol):
     """How handlers are called. Raises what they raise, and HandlerTimeout."""
 
+    @property
+    def in_callers_thread(self) -> bool:
+        """Whether handlers run in the thread that asks for it, where Ctrl-C may be raised, too."""
+
     def call(self, handler: Handler, payload: dict[str, Any], context: TaskContext, timeout_s: float | None) -> Any: ...
     def close(self) -> None: ...
 
 
 class CallsHere:
     """Calls handlers in the calling thread, which has its own loop. A synchronous one takes as long as it takes."""
+
+    in_callers_thread = True
 
     def __init__(self) -> None:
         self._own = threading.local()
@@ -55,9 +62,10 @@ class CallsHere:
 
         Raises LoopRunsHere for a coroutine, where the caller is one itself.
         """
-        value = _invoke(handler, payload, context)
-        if not isinstance(value, Awaitable):
-            return value
+        returned = _invoke(handler, payload, context)
+        value = awaitable_of(returned)
+        if value is None:
+            return returned
         if _runs_loop():
             if asyncio.iscoroutine(value):
                 value.close()
@@ -79,6 +87,8 @@ class CallsHere:
 
 class CallThreads:
     """Threads that are used again once they are free, and one loop for all coroutines. They hold up no exit."""
+
+    in_callers_thread = False
 
     def __init__(self) -> None:
         self._idle: deque[SimpleQueue[Callable[[], None] | None]] = deque()
@@ -114,13 +124,13 @@ class CallThreads:
         if call_shape(handler).is_async:
             return self._await(_invoke(handler, payload, context), timeout_s, timeout_s)
         if timeout_s is None:
-            value = _invoke(handler, payload, context)
-            return self._await(value, None, None) if isinstance(value, Awaitable) else value
+            returned = _invoke(handler, payload, context)
+            value = awaitable_of(returned)
+            return returned if value is None else self._await(value, None, None)
         until_s = time.monotonic() + timeout_s
-        value = _result(self.submit(lambda: _invoke(handler, payload, context)), timeout_s, timeout_s)
-        if not isinstance(value, Awaitable):
-            return value
-        return self._await(value, timeout_s, max(0.0, until_s - time.monotonic()))
+        returned = _result(self.submit(lambda: _invoke(handler, payload, context)), timeout_s, timeout_s)
+        value = awaitable_of(returned)
+        return returned if value is None else self._await(value, timeout_s, max(0.0, until_s - time.monotonic()))
 
     def close(self) -> None:
         """Let the threads go that are free, the others when they are, and the loop with what runs in it."""
@@ -152,9 +162,12 @@ class CallThreads:
             if asyncio.iscoroutine(value):
                 value.close()
             raise asyncio.CancelledError
-        future = asyncio.run_coroutine_threadsafe(_within(value, left_s, timeout_s), loop)
+        future = asyncio.run_coroutine_threadsafe(_kept(_within(value, left_s, timeout_s)), loop)
         # The loop keeps the time; this is for a coroutine that blocks it or does not let itself be cancelled.
-        return _result(future, timeout_s, None if left_s is None else left_s + _GRACE_S)
+        ended: _Ended = _result(future, timeout_s, None if left_s is None else left_s + _GRACE_S)
+        if ended.error is not None:
+            raise ended.error
+        return ended.value
 
     def _running_loop(self) -> asyncio.AbstractEventLoop | None:
         """The loop; None when all of this is closed, and nobody would end another one."""
@@ -194,9 +207,27 @@ def _result(future: Future[Any], timeout_s: float | None, wait_s: float | None) 
 async def _within(value: Awaitable[Any], left_s: float | None, timeout_s: float | None) -> Any:
     if left_s is None or timeout_s is None:
         return await value
-    task = asyncio.ensure_future(value)
+    task = asyncio.ensure_future(_kept(value))
     done, _ = await asyncio.wait([task], timeout=left_s)
     if not done:
         task.cancel()
         raise HandlerTimeout(timeout_s)
-    return task.result()
+    ended = task.result()
+    if ended.error is not None:
+        raise ended.error
+    return ended.value
+
+
+class _Ended(NamedTuple):
+    """How a coroutine has ended."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+
+async def _kept(value: Awaitable[Any]) -> _Ended:
+    """Await; what is raised is returned: a task that raises SystemExit ends the loop, and with it all the others."""
+    try:
+        return _Ended(await value)
+    except BaseException as error:  # noqa: BLE001 - raised again by whoever waits for it
+        return _Ended(error=error)

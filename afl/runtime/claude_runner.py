@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from afl.compiled import CompiledProgram, Node
+from afl.core.crashes import Crash
+from afl.core.exception_text import exception_class, exception_text, exception_traceback
+from afl.core.handler_values import BadResult, answers_later, plain_result, plain_update
 from afl.runtime.call_threads import CallsHere, LoopRunsHere
 from afl.runtime.claude_client import default_model
 from afl.runtime.claude_conversation import (
@@ -33,7 +35,6 @@ from afl.runtime.telemetry import TelemetryEvent
 from afl.runtime.tool_definitions import ToolDefinition, tool_definitions
 from afl.runtime.tool_registry import ToolRegistry
 from afl.runtime.types import Value
-from afl_handlers.calling import result_problem
 
 _log = logging.getLogger(__name__)
 
@@ -167,24 +168,26 @@ class ClaudeAgentRunner:
             value = self._handled(event, calls) if self._registry.has_handler(facet) else self._asked(event, run)
         except LoopRunsHere:
             raise
-        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - it fails its step
-            level = logging.WARNING if isinstance(error, ClaudeFailed) else logging.ERROR
-            _log.log(level, "%s of step %s: %s", facet, event.step_id, error, exc_info=level == logging.ERROR)
-            self._fail(event, type(error).__name__, str(error))
+        except BaseException as error:
+            if issubclass(type(error), (KeyboardInterrupt, Crash)):
+                raise
+            if issubclass(type(error), ClaudeFailed):
+                _log.warning("%s of step %s: %s", facet, event.step_id, error)
+            else:
+                _log.error("%s of step %s failed\n%s", facet, event.step_id, exception_traceback(error))
+            self._fail(event, exception_class(error), exception_text(error))
             return True
-        if getattr(value, "answers_later", False):
+        if answers_later(value):
             return False
         self._probe("claude.answered")
-        problem = result_problem(value)
-        if problem is None:
-            try:
-                self._evaluator.continue_step(event.step_id, value, event_id=event.id)
-            except StoreUnavailable:
-                raise
-            except Exception as error:  # noqa: BLE001 - a result that does not fit fails its step
-                self._fail(event, type(error).__name__, str(error))
-        else:
-            self._fail(event, BAD_RESULT, problem)
+        try:
+            self._evaluator.continue_step(event.step_id, plain_result(value), event_id=event.id)
+        except StoreUnavailable:
+            raise
+        except BadResult as error:
+            self._fail(event, BAD_RESULT, exception_text(error))
+        except Exception as error:  # noqa: BLE001 - a result that does not fit fails its step
+            self._fail(event, exception_class(error), exception_text(error))
         self._probe("claude.stored")
         return True
 
@@ -261,7 +264,7 @@ class ClaudeAgentRunner:
         )
         return TaskContext(
             task,
-            lambda partial: self._evaluator.update_step(event.step_id, partial, event_id=event.id),
+            lambda partial: self._evaluator.update_step(event.step_id, plain_update(partial), event_id=event.id),
             lambda: not self._waits_for(event),
             is_over,
             is_cancelled=lambda: not self._waits_for(event),

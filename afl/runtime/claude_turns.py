@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Mapping
 from threading import Lock
 from typing import Any, Protocol
 
+from afl.core.exception_text import exception_line, exception_text
+from afl.core.handler_values import awaitable_of
 from afl.runtime.claude_conversation import (
     Ask,
     Brief,
@@ -128,8 +130,9 @@ class ClaudeTurns:
     def _use(self, use: UseTool, context: object) -> ToolOutcome:
         try:
             result = self._call(use, context)
-            return _outcome(use, _run(result) if isinstance(result, Awaitable) else result)
-        except Exception as error:  # noqa: BLE001 - Claude may find another way
+            waiting = awaitable_of(result)
+            return _outcome(use, result if waiting is None else _run(waiting))
+        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - Claude may find another way
             return _failed(error)
 
     async def _use_async(self, use: UseTool, context: object) -> ToolOutcome:
@@ -139,8 +142,9 @@ class ClaudeTurns:
                 result = await asyncio.to_thread(self._call, use, context)
             else:
                 result = self._call(use, context)
-            return _outcome(use, await result if isinstance(result, Awaitable) else result)
-        except Exception as error:  # noqa: BLE001 - Claude may find another way
+            waiting = awaitable_of(result)
+            return _outcome(use, result if waiting is None else await waiting)
+        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - Claude may find another way
             return _failed(error)
 
     def _call(self, use: UseTool, context: object) -> Any:
@@ -166,16 +170,16 @@ def _outcome(use: UseTool, result: object) -> ToolOutcome:
     return ToolOutcome(result_text({} if result is None else result))
 
 
-def _failed(error: Exception) -> ToolOutcome:
-    return ToolOutcome(f"{type(error).__name__}: {error}", is_error=True)
+def _failed(error: BaseException) -> ToolOutcome:
+    return ToolOutcome(exception_line(error), is_error=True)
 
 
 def _unavailable(brief: Brief, error: Exception) -> ClaudeUnavailable:
-    reason = f"{type(error).__name__}: {error}"
-    if isinstance(error, TypeError) and "authentication" in str(error):
+    reason = exception_line(error)
+    if issubclass(type(error), TypeError) and "authentication" in reason:
         # The library's own words for it name neither.
         reason = "there is no API key: set ANTHROPIC_API_KEY, or give api_key to claude_client()"
-    elif isinstance(error.__cause__, Exception):
+    elif error.__cause__ is not None:
         # The library says that there was no connection; what it met says why.
-        reason += f" ({error.__cause__})"
+        reason += f" ({exception_text(error.__cause__)})"
     return ClaudeUnavailable(brief.facet, reason)

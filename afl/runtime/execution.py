@@ -11,6 +11,7 @@ from bisect import insort
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
 
+from afl.core.exception_text import exception_class, exception_text
 from afl.runtime.errors import NoProgress, ScriptsNotAllowed, StepFailure
 from afl.runtime.execution_state import ExecutionState
 from afl.runtime.identity import derived_id, event_id_of
@@ -173,7 +174,11 @@ class Execution(ExecutionState):
 
         The first cause is kept as it was told, whatever it makes fail on its way out.
         """
-        record = error.record if isinstance(error, Cause) else self._cause(step, type(error).__name__, str(error))
+        record = (
+            error.record
+            if isinstance(error, Cause)
+            else self._cause(step, exception_class(error), exception_text(error))
+        )
         if step.caught is None and self.catch_of(step) is not None:
             self._catch(step, record)
         else:

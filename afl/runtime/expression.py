@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from afl.core.exception_text import exception_text
 from afl.runtime.errors import EvaluationError, ReferenceError
 from afl.runtime.expression_compiler import References, compile_default, compile_expression
 from afl.runtime.expression_nodes import Reference, expression_text, references_in
@@ -85,7 +86,7 @@ class _ContextReferences:
             try:
                 value = context.get_step_output(path[0], path[1])
             except Exception as error:  # the caller's code may raise anything
-                raise ReferenceError(text, f"no value: {error}") from error
+                raise ReferenceError(text, f"no value: {exception_text(error)}") from error
             return walk_members(value, path[2:], text)
 
         return read

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from afl.runtime.task_work import RetryPolicy, TaskHandler
+from afl.runtime.task_work import TaskHandler
 from afl.runtime.tool_registry import Handler, short_name
 from afl_handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, register_module
+from afl_handlers.retries import RetryPolicy
 
 
 @dataclass(frozen=True, slots=True)

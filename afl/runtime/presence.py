@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+from afl.core.exception_text import exception_class, exception_text
 from afl.runtime.clock import Clock
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
 from afl.runtime.persistence import TaskStore
@@ -151,7 +152,7 @@ class Presence:
         if error is None:
             self._tell("could not sign off", state=ServerState.SHUTDOWN, ping_time=now_ms)
         else:
-            told = {"type": type(error).__name__, "message": str(error)}
+            told = {"type": exception_class(error), "message": exception_text(error)}
             self._tell("could not sign off", state=ServerState.ERROR, ping_time=now_ms, error=told)
 
     def _tell(self, failing: str, **fields: object) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from afl.core.exception_text import exception_line
+
 
 class Pulse:
     """The sign of life of one loop. The loop writes it, any thread reads it; nothing here waits for anything."""
@@ -20,7 +22,7 @@ class Pulse:
 
     def skipped(self, error: Exception) -> None:
         """It could not do its round."""
-        self._obstacle = f"{type(error).__name__}: {error}"
+        self._obstacle = exception_line(error)
 
     def silent_s(self) -> float:
         """Seconds since it last came round."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from typing import Any
 
+from afl.core.exception_text import exception_text
 from afl.runtime import limits
 from afl.runtime.clock import Clock
 from afl.runtime.entities import HandlerRegistration
@@ -19,9 +20,10 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler_routes import HandlerRoutes
 from afl.runtime.persistence import EngineStore
 from afl.runtime.polling_server import PollingServer
-from afl.runtime.task_work import HandlerMissing, RetryPolicy, TaskHandler
+from afl.runtime.task_work import HandlerMissing, TaskHandler
 from afl.runtime.tool_registry import Handler, short_name
 from afl_handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, full_uri, register_module
+from afl_handlers.retries import RetryPolicy
 
 _log = logging.getLogger(__name__)
 
@@ -171,7 +173,8 @@ class RegistryRunner(PollingServer):
         try:
             function = self._loader.function(registration.module_uri, registration.entrypoint, registration.checksum)
         except Exception as error:
-            raise HandlerNotLoaded(f"Failed to load handler for '{facet_name}': {error}") from error
+            why = exception_text(error)
+            raise HandlerNotLoaded(f"Failed to load handler for '{facet_name}': {why}") from error
         return TaskHandler(
             function=function,
             timeout_s=registration.timeout_ms / 1_000 if registration.timeout_ms > 0 else None,

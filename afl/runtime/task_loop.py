@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from _thread import start_new_thread
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from functools import partial
 from typing import Final
 
 from afl.compiled import Node
+from afl.core.exception_text import exception_line, exception_text, exception_traceback
 from afl.runtime import limits
 from afl.runtime.call_threads import Calls, CallsHere, CallThreads
 from afl.runtime.clock import Clock, SystemClock
@@ -34,6 +36,10 @@ _log = logging.getLogger(__name__)
 _FATAL: Final = (StoreCorrupt, ForeignStore, VersionMismatchError)
 #: Renewals in the length of a lease.
 _BEATS_PER_LEASE: Final = 3
+#: Tries of a task in one process whose doing fails for reasons of its own, not its handler's; then its step fails.
+MAX_TASK_TRIES: Final = 3
+#: Tasks that such tries are counted of. Beyond that the oldest are forgotten, and begin anew.
+_MOST_COUNTED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +109,9 @@ class TaskLoop:
         self._drained = 0
         #: When the loop last came round, for those who ask whether it lives.
         self.pulse = Pulse()
+        #: Tries that failed, by task.
+        self._tries: OrderedDict[str, int] = OrderedDict()
+        self._left_undone = 0
         self._asts: dict[str, tuple[Node, Node | None]] = {}
         self._here = CallsHere()
         self._work = TaskWork(
@@ -141,6 +150,11 @@ class TaskLoop:
         """How many tasks the last `run` gave back at its end, because they took too long."""
         return self._drained
 
+    @property
+    def left_undone(self) -> int:
+        """How many tasks were left claimed because their end could not be stored: their leases run out."""
+        return self._left_undone
+
     def cache_workflow_ast(self, workflow_id: str, ast: Node, program_ast: Node | None = None) -> None:
         """Keep a program for the next time that the workflow is resumed, which makes sure that it is the pinned one."""
         self._asts[workflow_id] = (ast, program_ast)
@@ -157,7 +171,7 @@ class TaskLoop:
                 result = self._evaluator.resume(workflow_id)
         error = getattr(result, "error", None)
         if isinstance(error, Exception) and not isinstance(error, StepFailure):
-            _log.warning("workflow %s could not be gone on with: %s", workflow_id, error)
+            _log.warning("workflow %s could not be gone on with: %s", workflow_id, exception_text(error))
         # What follows may be for us.
         self._wake.set()
 
@@ -274,15 +288,36 @@ class TaskLoop:
 
     def _do(self, job: Job, calls: Calls) -> None:
         try:
-            self._work.do(job, calls)
-        except Exception:
+            if not self._work.do(job, calls):
+                self._left_undone += 1
+        except Exception as error:
             if calls is self._here:
                 raise
-            _log.exception("task %s was not done; its lease runs out", job.task.uuid)
+            self._not_done(job, error)
         finally:
             with self._lock:
                 self._jobs.pop(job.task.uuid, None)
             self._wake.set()
+
+    def _not_done(self, job: Job, error: Exception) -> None:
+        """Let a task be tried again that something has kept from being done; after MAX_TASK_TRIES its step fails."""
+        task_id = job.task.uuid
+        with self._lock:
+            tries = self._tries.pop(task_id, 0) + 1
+            if tries < MAX_TASK_TRIES:
+                self._tries[task_id] = tries
+                if len(self._tries) > _MOST_COUNTED:
+                    self._tries.popitem(last=False)
+        _log.error("try %d of %d of task %s (%s) has failed\n%s", tries, MAX_TASK_TRIES, task_id, job.task.name,
+                   exception_traceback(error))  # fmt: skip
+        try:
+            if tries < MAX_TASK_TRIES:
+                self._store.give_task_back(task_id, self._owner)
+            else:
+                self._work.give_up(job, error, tries)
+        except Exception as another:  # noqa: BLE001 - what keeps it from that may pass, and the lease runs out
+            self._left_undone += 1
+            _log.error("task %s is left to its lease: %s", task_id, exception_line(another))
 
     def _claim(self, lease_ms: int) -> TaskDefinition | None:
         names = self._wanted()

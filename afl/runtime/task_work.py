@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
@@ -10,6 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from afl.core.crashes import Crash
+from afl.core.exception_text import exception_class, exception_line, exception_text, exception_traceback
+from afl.core.handler_values import BadResult, answers_later, plain_result, plain_update
 from afl.runtime.call_threads import Calls, HandlerTimeout, LoopRunsHere
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import RuntimeError as EngineError
@@ -19,7 +21,8 @@ from afl.runtime.identity import split_event_id
 from afl.runtime.persistence import EngineStore
 from afl.runtime.task_context import TaskContext
 from afl.runtime.tool_registry import Handler
-from afl_handlers.calling import FACET_NAME_KEY, METADATA_KEY, result_problem, traceback_of
+from afl_handlers.calling import FACET_NAME_KEY, METADATA_KEY
+from afl_handlers.retries import RetryPolicy, next_try_s
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +32,8 @@ BUILT_IN_PREFIX: Final = "afl:"
 TIMEOUT: Final = "Timeout"
 BAD_RESULT: Final = "BadResult"
 NO_HANDLER: Final = "NoHandler"
+#: The failure of a task that something else than its handler has kept from being done, again and again.
+TASK_NOT_DONE: Final = "TaskNotDone"
 
 #: How long what a handler was told of its task holds, when it asks again whether that was cancelled.
 _LOOK_AGAIN_S: Final = 1.0
@@ -42,13 +47,6 @@ class HandlerMissing(EngineError):
 
 class _LeftToOthers(Exception):
     """The server stops, or has lost its claim, before the next try of a handler."""
-
-
-class RetryPolicy(Protocol):
-    """When a handler that raised is called again: agents on Kafka bring such an object."""
-
-    def wait_s(self, tries: int, error: BaseException) -> float | None:
-        """The wait after this many failed tries, or None when there is no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +94,8 @@ class Job:
     lost: bool = False
     #: This process is through with it, done or not: nothing is written for it any more.
     abandoned: bool = False
+    #: Its end could not be stored: the lease is let run out.
+    left: bool = False
     #: An operator has ended it; and when that is looked up again, on the monotonic clock.
     cancelled: bool = False
     look_again_s: float = 0.0
@@ -143,8 +143,20 @@ class TaskWork:
         self._stopping = stopping
         self._probe = probe
 
-    def do(self, job: Job, calls: Calls) -> None:
-        """Do a task, whatever becomes of it: nothing is raised but what the probe raises, and LoopRunsHere."""
+    def do(self, job: Job, calls: Calls) -> bool:
+        """Do a task, whatever becomes of it; False: its end could not be stored, and its lease runs out.
+
+        Raises what the probe raises, LoopRunsHere, KeyboardInterrupt in the caller's thread, and what is nobody's
+        business here: a mistake of the engine's.
+        """
+        self._do(job, calls)
+        return not job.left
+
+    def give_up(self, job: Job, error: Exception, tries: int) -> None:
+        """Fail the step of a task that cannot be done, whatever its handler says. Raises what keeps it from that."""
+        self._fail(job, TASK_NOT_DONE, f"the task was tried {tries} times, and each time {exception_line(error)}")
+
+    def _do(self, job: Job, calls: Calls) -> None:
         task = job.task
         try:
             handler = self._source.find(task.name)
@@ -152,11 +164,12 @@ class TaskWork:
             self._fail(job, NO_HANDLER, str(error))
             return
         except StoreUnavailable as error:
+            job.left = True
             _log.warning("task %s is left to whoever claims it next: %s", task.uuid, error)
             return
         except Exception as error:  # noqa: BLE001 - what can't be had fails the step that asks for it
-            _log.exception("handler of %s could not be had", task.name)
-            self._fail(job, type(error).__name__, str(error))
+            _log.error("the handler of %s could not be had\n%s", task.name, exception_traceback(error))
+            self._fail(job, exception_class(error), exception_text(error))
             return
         try:
             value = self._call(job, handler, calls)
@@ -168,13 +181,18 @@ class TaskWork:
             raise
         except HandlerTimeout as error:
             self._fail(job, TIMEOUT, str(error))
-        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - the handler's, not ours
-            if isinstance(error, StoreUnavailable) and task.name.startswith(BUILT_IN_PREFIX):
+        except BaseException as error:
+            if _is_ours(error, calls):
+                raise
+            # By their types: what a handler raises may lie about its class, or raise when it is asked.
+            if issubclass(type(error), StoreUnavailable) and task.name.startswith(BUILT_IN_PREFIX):
+                job.left = True
                 _log.warning("task %s is left to whoever claims it next: %s", task.uuid, error)
                 return
             # The step will say what was raised; where, only this does.
-            _log.warning("the handler of %s failed for step %s\n%s", task.name, task.step_id, traceback_of(error))
-            self._fail(job, type(error).__name__, str(error))
+            where = exception_traceback(error)
+            _log.warning("the handler of %s failed for step %s\n%s", task.name, task.step_id, where)
+            self._fail(job, exception_class(error), exception_text(error))
         else:
             self._answer(job, value)
 
@@ -193,10 +211,12 @@ class TaskWork:
                 return calls.call(handler.function, handler.payload(job.task), context, handler.timeout_s)
             except LoopRunsHere:
                 raise
-            except (Exception, SystemExit, asyncio.CancelledError) as error:
+            except BaseException as error:
+                if _is_ours(error, calls):
+                    raise
                 tries += 1
-                cause = TimeoutError(str(error)) if isinstance(error, HandlerTimeout) else error
-                wait_s = handler.retry.wait_s(tries, cause) if handler.retry is not None else None
+                cause = TimeoutError(str(error)) if issubclass(type(error), HandlerTimeout) else error
+                wait_s = next_try_s(handler.retry, tries, cause)
                 if wait_s is None:
                     raise
                 if job.lost or self._stopping.wait(wait_s) or job.lost or job.abandoned:
@@ -207,12 +227,13 @@ class TaskWork:
 
     def _answer(self, job: Job, value: Any) -> None:
         task = job.task
-        if getattr(value, "answers_later", False):
+        if answers_later(value):
             self._patiently(job, lambda: self._store.renew_leases([task.uuid], self._owner, 0))
             return
-        problem = result_problem(value)
-        if problem is not None:
-            self._fail(job, BAD_RESULT, problem)
+        try:
+            result = plain_result(value)
+        except BadResult as error:
+            self._fail(job, BAD_RESULT, exception_text(error))
             return
         self._probe("task.handled")
         if not _is_for_step(task):
@@ -220,10 +241,10 @@ class TaskWork:
             return
         try:
             stored = self._patiently(
-                job, lambda: self._evaluator.continue_step(task.step_id, value, is_checked=True, **_event_of(task))
+                job, lambda: self._evaluator.continue_step(task.step_id, result, is_checked=True, **_event_of(task))
             )
         except Exception as error:  # noqa: BLE001 - a result that does not fit fails its step
-            self._fail(job, type(error).__name__, str(error))
+            self._fail(job, exception_class(error), exception_text(error))
             return
         if stored:
             self._probe("task.answered")
@@ -275,6 +296,7 @@ class TaskWork:
                 if wait_s is None:
                     break
                 threading.Event().wait(wait_s)
+        job.left = True
         _log.error("task %s is left to whoever claims it next: its answer could not be stored", job.task.uuid)
         return False
 
@@ -291,7 +313,14 @@ class TaskWork:
         return job.cancelled
 
     def _update(self, job: Job, partial: Mapping[str, Any]) -> None:
-        self._evaluator.update_step(job.task.step_id, partial, is_checked=True, **_event_of(job.task))
+        told = plain_update(partial)
+        self._evaluator.update_step(job.task.step_id, told, is_checked=True, **_event_of(job.task))
+
+
+def _is_ours(error: BaseException, calls: Calls) -> bool:
+    """Whether what a call has raised is not the handler's: Ctrl-C in the thread that polls, or the process's death."""
+    kind = type(error)
+    return issubclass(kind, Crash) or (issubclass(kind, KeyboardInterrupt) and calls.in_callers_thread)
 
 
 def _is_for_step(task: TaskDefinition) -> bool:

@@ -9,12 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from afl.core.crashes import Crash
+from afl.core.exception_text import class_name, exception_class, exception_line, exception_text
 from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.errors import StepFailure
 from afl.runtime.identity import workflow_of
 from afl.runtime.step import StepDefinition
 
 _log = logging.getLogger(__name__)
+
+#: What passes through a sink's methods: Ctrl-C in a thread that runs a workflow, and a test's death of the process.
+_NOT_THE_SINKS: Final = (KeyboardInterrupt, Crash)
 
 #: The types of all events.
 EVENT_TYPES: Final = (
@@ -127,8 +132,12 @@ class Telemetry:
         if self.sink is None:
             return None
         try:
-            return self.sink.event_types
-        except Exception as error:  # noqa: BLE001 - as in `emit`
+            chosen = self.sink.event_types
+            # A plain set: what is asked of it later must not be the sink's own code.
+            return None if chosen is None else frozenset(chosen)
+        except _NOT_THE_SINKS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - as in `emit`
             self._note_lost("what is wanted", error)
             return None
 
@@ -139,18 +148,20 @@ class Telemetry:
             return
         try:
             self.sink.emit(event)
-        except Exception as error:  # noqa: BLE001 - whatever it is, no run may depend on it
+        except _NOT_THE_SINKS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever it is, no run may depend on it
             self._note_lost(event.event_type, error)
 
-    def _note_lost(self, what: str, error: Exception) -> None:
+    def _note_lost(self, what: str, error: BaseException) -> None:
         self.lost += 1
         if self.lost == 1:
             _log.warning(
                 "telemetry lost %s, and says so only once; runs go on: %s raised %s: %s",
                 what,
-                type(self.sink).__name__,
-                type(error).__name__,
-                text_of(error),
+                class_name(type(self.sink)),
+                exception_class(error),
+                exception_text(error),
             )
 
     def traceparent(self, workflow_id: str, event_id: str) -> str | None:
@@ -158,8 +169,11 @@ class Telemetry:
         if self.sink is None or not self.enabled:
             return None
         try:
-            return self.sink.traceparent(workflow_id, event_id)
-        except Exception as error:  # noqa: BLE001 - as in `emit`
+            parent = self.sink.traceparent(workflow_id, event_id)
+            return None if parent is None else str.__str__(parent)
+        except _NOT_THE_SINKS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - as in `emit`
             self._note_lost("a trace context", error)
             return None
 
@@ -169,8 +183,10 @@ class Telemetry:
             return
         try:
             self.sink.close()
-        except Exception as error:  # noqa: BLE001 - as in `emit`
-            _log.warning("%s did not close: %s: %s", type(self.sink).__name__, type(error).__name__, text_of(error))
+        except _NOT_THE_SINKS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - as in `emit`
+            _log.warning("%s did not close: %s", class_name(type(self.sink)), exception_line(error))
 
     def get_events(self) -> list[dict[str, object]]:
         """Return the JSON form of all events kept, oldest first."""
@@ -194,7 +210,7 @@ class Telemetry:
 
     def log_workflow_error(self, workflow_id: str, error: BaseException, **details: object) -> None:
         """A run has failed, or a call could not go on with it."""
-        told = {"error": text_of(error), "errorType": _type_of(error)}
+        told = {"error": exception_text(error), "errorType": _type_of(error)}
         self._log("workflow.error", {**told, **details}, workflow_id)
 
     def log_iteration_start(self, workflow_id: str, iteration: int) -> None:
@@ -233,7 +249,7 @@ class Telemetry:
         life = _life_of(step) if step.timestamp is not None else {}
         if isinstance(error, StepFailure) and error.step_id != step.id:
             life["causedBy"] = error.step_id
-        self._log_step("step.error", step, state, error=text_of(error), errorType=_type_of(error), **life)
+        self._log_step("step.error", step, state, error=exception_text(error), errorType=_type_of(error), **life)
 
     def log_dependency_resolved(self, step_id: str, dependency_id: str) -> None:
         """A step no longer waits for another."""
@@ -272,17 +288,9 @@ class Telemetry:
             )
 
 
-def text_of(error: BaseException) -> str:
-    """An error's text, also of one whose text cannot be made."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - a class from outside may do anything there
-        return f"a {type(error).__name__} without a text"
-
-
 def _type_of(error: BaseException) -> str:
     """The class of an error by name; of a step's failure, that of its cause."""
-    return error.error_type if isinstance(error, StepFailure) else type(error).__name__
+    return error.error_type if isinstance(error, StepFailure) else exception_class(error)
 
 
 def _life_of(step: StepDefinition) -> dict[str, object]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import dropwhile
 from typing import Final, NamedTuple, cast
 
+from afl.core.exception_text import exception_class, exception_text
 from afl.runtime.documents import decode_value
 from afl.runtime.identity import event_id_of
 from afl.runtime.persistence import ErrorRecord, EventDefinition, StepDocument
@@ -182,7 +183,8 @@ def _record_error(step: StepDefinition, before: StepDocument | None) -> ErrorRec
     if before is not None and before.error is not None and before.error.message == str(error):
         # What was read as an exception and comes back keeps what the exception has no place for.
         return before.error
-    return ErrorRecord(type=type(error).__name__, message=str(error), step_id=step.id, facet=step.facet_name)
+    kind, message = exception_class(error), exception_text(error)
+    return ErrorRecord(type=kind, message=message, step_id=step.id, facet=step.facet_name)
 
 
 def _view_error(record: ErrorRecord | None) -> Exception | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from afl.compiled import AmbiguousName, ProgramError, UnknownName
+from afl.core.exception_text import exception_class, exception_line, exception_text, exception_traceback
 from afl.errors import AFLError, CompileError, SourceUnreadable
 from afl.runtime.errors import (
     ForeignStore,
@@ -75,7 +76,7 @@ def message_of(error: BaseException, invocation: Invocation = _NO_OPTIONS) -> st
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if exit_code_of(error) is ExitCode.INTERNAL:
-        return f"this is a mistake of afl-stream itself: {type(error).__name__}: {error} (-v shows where)"
+        return f"this is a mistake of afl-stream itself: {exception_line(error)} (-v shows where)"
     if isinstance(error, TopicMissing | UnknownTopic):
         # With the options of this call, or it would look elsewhere.
         needed = f" and is needed for {error.needed_for}" if isinstance(error, TopicMissing) else ""
@@ -83,7 +84,7 @@ def message_of(error: BaseException, invocation: Invocation = _NO_OPTIONS) -> st
         return f"topic {error.topic} does not exist{needed}; create it with: {remedy}"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    return str(error)
+    return exception_text(error)
 
 
 def report(error: BaseException, invocation: Invocation) -> ExitCode:
@@ -93,9 +94,9 @@ def report(error: BaseException, invocation: Invocation) -> ExitCode:
     message = message_of(error, invocation)
     if invocation.verbosity or code is ExitCode.INTERNAL:
         level = logging.ERROR if invocation.verbosity else logging.DEBUG
-        _log.log(level, "%s", type(error).__name__, exc_info=error)
+        _log.log(level, "%s", exception_traceback(error))
     if terminal.as_json:
-        facts = {"type": type(error).__name__, "message": message, "exit_code": int(code)}
+        facts = {"type": exception_class(error), "message": message, "exit_code": int(code)}
         terminal.document({"error": facts})
     terminal.warn(message if isinstance(error, CommandRefused) and error.is_rendered else f"Error: {message}")
     return code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from afl.core.exception_text import exception_text
 from afl.runtime import limits
 from afl.runtime.errors import EvaluationError
 from afl.runtime.execution import Execution
@@ -88,7 +89,8 @@ def _holds(execution: Execution, step: StepRecord, frame: Frame, case: CasePlan)
     try:
         value = case.condition(frame)
     except Exception as error:  # noqa: BLE001 - whatever it is, the case does not run
-        warn(execution, step, case.block.name, f"case {case.condition_text} counts as not true: {error}")
+        why = exception_text(error)
+        warn(execution, step, case.block.name, f"case {case.condition_text} counts as not true: {why}")
         return False
     if not isinstance(value, bool):
         found = type_name(value)

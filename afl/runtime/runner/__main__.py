@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from typing import Final
 
+from afl.core.exception_text import exception_line, exception_text, exception_traceback
 from afl.errors import AFLError
 from afl.runtime.dispatch import TaskDispatch
 from afl.runtime.evaluator import Evaluator
@@ -51,8 +52,8 @@ def main(args: Sequence[str] | None = None) -> int:
         # Handlers may be at work in threads that nobody can end; an ordinary exit might wait for what they started.
         os._exit(128 + error.number)
     except Exception as error:  # noqa: BLE001 - the one place of the main thread
-        _log.debug("the runner has failed", exc_info=True)
-        _say(str(error) if isinstance(error, (AFLError, HandlerModuleError)) else f"{type(error).__name__}: {error}")
+        _log.debug("the runner has failed\n%s", exception_traceback(error))
+        _say(exception_text(error) if isinstance(error, (AFLError, HandlerModuleError)) else exception_line(error))
         return FAILED
 
 
@@ -71,6 +72,9 @@ def _run(options: argparse.Namespace) -> int:
         run_until_signalled(service.run_until_idle if options.until_idle else service.start, service.stop)
     if service.given_back:
         _say(f"{service.given_back} tasks took longer than the shutdown timeout and were given back")
+        return FAILED
+    if service.left_undone:
+        _say(f"{service.left_undone} tasks are left claimed, for their ends could not be stored: their leases run out")
         return FAILED
     return OK
 

@@ -117,6 +117,11 @@ class RunnerService(TakesModules, PollingServer):
         """How many tasks were given back when `start` ended, because they took longer than `shutdown_timeout_ms`."""
         return self._loop.given_back
 
+    @property
+    def left_undone(self) -> int:
+        """How many tasks were left claimed because their ends could not be stored."""
+        return self._loop.left_undone
+
     def _go_on_with(self, payload: Mapping[str, Any], context: TaskContext) -> None:
         """Do an `afl:resume` task: the step goes on with the returns that somebody has written to it."""
         step_id = str(payload.get("step_id") or context.step_id or "")

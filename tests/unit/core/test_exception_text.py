@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from afl.core.exception_text import MAX_EXCEPTION_CHARS, exception_class, exception_text
+from afl.core.exception_text import (
+    MAX_EXCEPTION_CHARS,
+    MAX_TRACEBACK_CHARS,
+    exception_class,
+    exception_line,
+    exception_text,
+    exception_traceback,
+)
 
 
 class Silent(Exception):
@@ -46,3 +53,40 @@ def test_texts_have_a_bound_and_can_be_encoded() -> None:
 
     assert len(text) < MAX_EXCEPTION_CHARS + 100
     assert text.encode()
+
+
+class Noted(Exception):
+    @property
+    def __notes__(self) -> list[str]:  # type: ignore[override]
+        raise SystemExit(9)
+
+
+class Leaving(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(9)
+
+
+def _raised(error: BaseException) -> BaseException:
+    try:
+        raise error
+    except BaseException as caught:  # noqa: BLE001 - what it is does not matter here
+        return caught
+
+
+def test_a_text_that_ends_the_process_is_told_as_such() -> None:
+    assert exception_line(Leaving()) == "Leaving: (Leaving whose text cannot be read: its __str__ raised SystemExit)"
+
+
+def test_a_traceback_says_where_whatever_the_exception_does() -> None:
+    for error in (ValueError("x"), Leaving(), Noted("x"), ExceptionGroup("both", [Leaving(), Noted("y")])):
+        told = exception_traceback(_raised(error))
+        assert "in _raised" in told
+        assert type(error).__name__ in told
+
+
+def test_a_traceback_has_a_bound_and_both_of_its_ends() -> None:
+    told = exception_traceback(_raised(ValueError("x" * 1_000_000 + "the end")))
+
+    assert len(told) < MAX_TRACEBACK_CHARS + 100
+    assert told.startswith("Traceback")
+    assert told.endswith("the end")

@@ -257,3 +257,38 @@ def test_dependencies_outside_a_block_are_seen_resolved_too() -> None:
         if event.event_type == "dependency.resolved" and event.details["dependencyId"] == a
     }
     assert {engine.step(path).id for path in ("outer", "outer.inner", "each#0", "choice#0")} <= resolved
+
+
+class Awful(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(9)
+
+
+class Leaves(TelemetrySink):
+    """Ends the process, whatever it is asked; and what it gives does so too."""
+
+    @property
+    def event_types(self) -> frozenset[str] | None:
+        raise SystemExit(9)
+
+    def emit(self, event: TelemetryEvent) -> None:
+        raise Awful
+
+    def traceparent(self, workflow_id: str, event_id: str) -> str | None:
+        return object()  # type: ignore[return-value]  # what is tried here
+
+    def close(self) -> None:
+        raise GeneratorExit
+
+
+def test_a_sink_that_ends_the_process_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    watching = Telemetry(sink=Leaves())
+
+    assert watching.wants("workflow.start")
+    watching.emit(TelemetryEvent(timestamp=1, event_type="workflow.start", workflow_id="w"))
+    assert watching.traceparent("w", "e") is None
+    watching.close()
+
+    assert watching.lost == 3
+    assert "telemetry lost what is wanted" in caplog.text
+    assert "Leaves did not close: GeneratorExit" in caplog.text

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from afl.core.crashes import Crash
 from afl.runtime import AgentPoller, AgentPollerConfig, Deferred, TaskContext
 from afl.runtime.clock import ManualClock
 from afl.runtime.entities import TaskDefinition, TaskState
@@ -179,7 +180,7 @@ def test_a_result_that_cannot_be_stored_fails_the_step(tmp_path: Path) -> None:
 
     poller.poll_once()
 
-    assert shop.failure()[0] == "ResultMismatch"
+    assert shop.failure()[0] == "BadResult"
     shop.store.close()
 
 
@@ -475,22 +476,18 @@ def test_the_task_of_a_dead_poller_is_taken_over(shop: Workshop) -> None:
         eventually(lambda: shop.status() == "COMPLETED", 5)
 
 
-class ProcessDied(BaseException):
-    """What a test kills a poller with."""
-
-
 @pytest.mark.parametrize("step", ["task.handled", "task.answered"])
 def test_nothing_is_lost_when_a_poller_dies_between_two_steps(step: str, tmp_path: Path) -> None:
     def dies(at: str) -> None:
         if at == step:
-            raise ProcessDied
+            raise Crash(at)
 
     clock = ManualClock(1_000)
     shop = Workshop(opened("sqlite", tmp_path, clock), clock)
     shop.start("Buy", order="17")
     dead = AgentPoller(shop.store, shop.evaluator, clock=clock, probe=dies)
     dead.register("shop.Pay", lambda payload: {"receipt": "first"})
-    with pytest.raises(ProcessDied):
+    with pytest.raises(Crash):
         dead.poll_once()
 
     clock.advance(1_000_000)

@@ -15,6 +15,7 @@ import pytest
 from anthropic._data import DEPRECATED_MODELS
 from anthropic.types import model as anthropic_models
 
+from afl.core.crashes import Crash
 from afl.runtime import ClaudeAgentRunner, SqliteStore, ToolRegistry
 from afl.runtime.agent import DEFAULT_MODEL, claude_client, default_model
 from afl.runtime.evaluator import Evaluator, ExecutionResult
@@ -175,7 +176,10 @@ def test_a_handler_that_gives_something_else_fails_its_step() -> None:
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [({1: "fire"}, "a dict with keys that are no text"), ({"queue": {1, 2}}, "TypeError: a value of type set")],
+    [
+        ({1: "fire"}, "a dict with keys that are no text"),
+        ({"queue": {1, 2}}, "BadResult: queue: a set is not a value that JSON can hold"),
+    ],
 )
 def test_a_result_that_cannot_be_stored_fails_its_step(value: object, said: str, tmp_path: Path) -> None:
     registry, desk = ToolRegistry(), Helpdesk()
@@ -454,17 +458,13 @@ def test_the_library_is_loaded_when_a_client_is_made_and_no_sooner() -> None:
     assert said == "False\n"
 
 
-class Crash(BaseException):
-    """The process ends here."""
-
-
 @pytest.mark.parametrize(("point", "asked"), [("claude.answered", 4), ("claude.stored", 3)])
 def test_a_run_whose_process_died_is_taken_up_where_its_store_has_it(point: str, asked: int) -> None:
     desk, passes = Helpdesk(), iter(["", point])
 
     def die(reached: str) -> None:
         if reached == point and next(passes) == point:
-            raise Crash
+            raise Crash(reached)
 
     def create(**request: Any) -> object:
         questions.append(request["messages"][0]["content"])

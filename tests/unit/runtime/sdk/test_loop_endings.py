@@ -16,6 +16,7 @@ from afl.runtime.errors import StoreUnavailable
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.task_context import TaskContext
+from afl.runtime.task_loop import MAX_TASK_TRIES
 from tests.eventually import eventually
 from tests.unit.runtime.sdk.workshop import Workshop, pay, started
 
@@ -280,3 +281,78 @@ def test_what_keeps_a_workflow_from_going_on_is_logged(caplog: pytest.LogCapture
         poller.poll_once()
 
     assert "workflow run could not be gone on with: store store can't be used: away" in caplog.text
+
+
+def test_a_task_that_something_keeps_from_being_done_is_tried_so_often_and_then_its_step_fails() -> None:
+    shop, calls = Workshop(), []
+
+    def pays(payload: dict[str, object]) -> dict[str, object]:
+        calls.append(payload)
+        return pay(payload)
+
+    def breaks(step: str) -> None:
+        if step == "task.handled":
+            raise LookupError("no room")
+
+    poller = AgentPoller(shop.store, shop.evaluator, AgentPollerConfig(poll_interval_ms=5), probe=breaks)
+    poller.register("shop.Pay", pays)
+    shop.start("Buy", order="17")
+
+    poller._loop.run(until_idle=True)
+
+    assert len(calls) == MAX_TASK_TRIES == 3
+    assert shop.failure() == ("TaskNotDone", "the task was tried 3 times, and each time LookupError: no room")
+    assert shop.task().state == TaskState.FAILED
+    assert poller._loop.left_undone == 0
+
+
+def test_a_poller_that_leaves_a_task_to_its_lease_says_so_at_its_end() -> None:
+    class Lost(MemoryStore):
+        """A store that takes nothing back."""
+
+        def give_task_back(self, task_id: str, owner: str) -> bool:
+            raise StoreUnavailable(path="store", reason="away")
+
+    def breaks(step: str) -> None:
+        if step == "task.handled":
+            raise LookupError("no room")
+
+    shop = Workshop(Lost())
+    poller = AgentPoller(shop.store, shop.evaluator, AgentPollerConfig(poll_interval_ms=5), probe=breaks)
+    poller.register("shop.Pay", pay)
+    shop.start("Buy", order="17")
+
+    poller._loop.run(until_idle=True)
+
+    assert poller._loop.left_undone == 1
+
+
+class Hopeless:
+    """A policy that is of no use."""
+
+    def __init__(self, gives: object) -> None:
+        self._gives = gives
+
+    def wait_s(self, tries: int, error: BaseException) -> float | None:
+        if isinstance(self._gives, BaseException):
+            raise self._gives
+        return self._gives  # type: ignore[return-value]  # what is tried here
+
+
+@pytest.mark.parametrize("gives", [float("nan"), float("inf"), "1", True, ZeroDivisionError("x")])
+def test_a_retry_policy_that_fails_is_told_and_tries_nothing_again(
+    gives: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop = Workshop()
+
+    def fails(payload: dict[str, object]) -> dict[str, object]:
+        raise ConnectionError("the bank is away")
+
+    poller = poller_of(shop)
+    poller.register("shop.Pay", fails, retry=Hopeless(gives))
+    shop.start("Buy", order="17")
+
+    poller.poll_once()
+
+    assert shop.failure() == ("ConnectionError", "the bank is away")
+    assert "the retry policy" in caplog.text

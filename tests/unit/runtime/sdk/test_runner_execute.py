@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from afl.core.crashes import Crash
 from afl.runtime import Evaluator, RunnerService, ToolRegistry
 from afl.runtime.clock import ManualClock
 from afl.runtime.entities import FlowDefinition, RunnerState, SourceText, TaskDefinition, TaskState
@@ -31,10 +32,6 @@ from tests.unit.runtime.sdk.runner_shop import (
 from tests.unit.runtime.sdk.workshop import PROGRAM, Workshop, opened
 
 FREE = "namespace free { workflow Sum(a: Long, b: Long = 2) => (c: Long) andThen { yield Sum(c = $.a + $.b) } }"
-
-
-class Crash(BaseException):
-    """The process dies."""
 
 
 class CrashAt:
