@@ -174,6 +174,7 @@ class Answering:
 
     def _on_outcome(self, work: Work, event: Event, outcome: Outcome) -> None:
         self._shared.conduct.check()
+        work.is_running = False
         if isinstance(outcome, NotRun):
             self._tell(Settled(work, After.START_AGAIN))
             return

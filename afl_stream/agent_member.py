@@ -12,6 +12,7 @@ from afl_stream.agent_duty import Attendance, Duty
 from afl_stream.agent_handlers import RouteTable
 from afl_stream.agent_partitions import FIRST_BACKOFF_S, HeldPartitions
 from afl_stream.agent_runtime import Shared
+from afl_stream.agent_suspects import Suspects
 from afl_stream.agent_work import PartitionWork, Work, WorkLot
 from afl_stream.errors import NewerFormat, SchemaUnavailable, Unreadable
 from afl_stream.messages import Event
@@ -43,8 +44,8 @@ class GroupMember:
       6. the offset moves past it, and past nothing unfinished                             (agent.committed)
 
     A crash before 4 runs the handler again, with the same event id. A crash between 4 and 6 does too, and answers a
-    second time; the first answer has won by then. A crash in 3 is counted by whoever runs the record next; records so
-    marked run one at a time, so that those beside the culprit are not taken for it. After 6 nothing is done again.
+    second time; the first answer has won by then. A crash in 3 is counted by whoever runs the record next, and makes
+    suspects of all records that ran; see Suspects. After 6 nothing is done again.
 
     All of it happens on the thread that calls `turn`, but for 3 and 4, which happen where the handler runs. Records
     whose handlers are quick start in lots, each lot on one thread; a slow one among them does not hold up the others.
@@ -62,6 +63,7 @@ class GroupMember:
         self._ready: deque[Work] = deque()
         self._to_send: list[tuple[float, Work]] = []
         self._in_flight: set[Work] = set()
+        self._suspects = Suspects(shared, self._held)
         self._seen_events: OrderedDict[str, None] = OrderedDict()
         shared.pool.on_free(self._answering.wake.set)
 
@@ -169,6 +171,7 @@ class GroupMember:
         self._settle()
 
     def _on_drop(self, partition: PartitionWork) -> None:
+        self._suspects.drop(partition)
         self._ready = deque(work for work in self._ready if work.partition is not partition)
         for step_id, queue in list(self._steps.items()):
             kept = deque(work for work in queue if work.partition is not partition or work in self._in_flight)
@@ -199,6 +202,7 @@ class GroupMember:
 
     def _advance(self, starting: bool) -> None:
         self._settle()
+        self._suspects.let_others_start(self._in_flight)
         if starting:
             for partition in self._held:
                 self._open(partition)
@@ -269,12 +273,7 @@ class GroupMember:
             crashes = work.crashes
             if self._ends_unstarted(work, crashes) or (lots and not crashes and lots[-1].take(work)):
                 continue
-            if crashes and any(other.crashes for other in self._in_flight):
-                # The one before is through when its answer is acknowledged: until then the death of this one would
-                # count against it, too.
-                waiting.append(work)
-                continue
-            if self._shared.pool.reserve(alone=crashes > 0):
+            if self._suspects.reserve(work) if crashes else self._shared.pool.reserve():
                 lots.append(WorkLot(work, is_alone=crashes > 0))
             else:
                 waiting.append(work)
@@ -320,7 +319,7 @@ class GroupMember:
                 self._in_flight.add(work)
                 self._answering.fail(work, NO_HANDLER, f"no handler for facet {event.event_type}")
             return True
-        if crashes >= self._shared.config.stream.agent.max_crashes:
+        if self._suspects.is_convicted(crashes):
             self._give_up(work, PoisonEvent(event.id, crashes))
             return True
         return False
@@ -333,7 +332,8 @@ class GroupMember:
         doubtful: dict[TopicPartition, PartitionWork] = {}
         for work in starting:
             partition = work.partition
-            partition.progress.start(work.record.offset)
+            work.is_running = True
+            partition.progress.start(work.record.offset, work)
             partition.dirty = True
             crashes = work.crashes
             if crashes and work.tries == 0:
@@ -347,12 +347,15 @@ class GroupMember:
             return True
         retry_at_s = self._shared.clock_s() + FIRST_BACKOFF_S
         for work in reversed(starting):
+            work.is_running = False
             work.partition.progress.pause(work.record.offset)
             if work.partition.held:
                 work.not_before_s = retry_at_s
                 self._ready.appendleft(work)
         for lot in lots:
-            self._shared.pool.release(alone=lot.is_alone)
+            self._shared.pool.release()
+            if lot.is_alone:
+                self._suspects.not_started()
         return False
 
     def _give_up(self, work: Work, error: Unreadable | PoisonEvent) -> None:

@@ -49,8 +49,8 @@ class PartitionWork:
 class Work:
     """One record in hand. It is finished when nothing is left to be sent for it.
 
-    `outgoing` is sent front first, each after the one before was acknowledged. `in_flight`: its handler runs, or
-    something is on its way to the broker; such work goes on when its partition is gone.
+    `outgoing` is sent front first, each after the one before was acknowledged. `is_running`: its handler was started
+    and has not ended; whoever sees it end says so, on whichever thread.
     """
 
     partition: PartitionWork
@@ -59,7 +59,7 @@ class Work:
     route: Route | None = None
     tries: int = 0
     not_before_s: float = 0.0
-    in_flight: bool = False
+    is_running: bool = False
     outgoing: deque[Outgoing] = field(default_factory=deque)
 
     @property

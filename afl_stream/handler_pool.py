@@ -17,6 +17,8 @@ from afl_handlers.calling import Handler
 from afl_handlers.loops import run_loop
 from afl_stream.agent_handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut
 
+#: How long a call that runs in seclusion keeps others from starting, and how long it waits for those that run.
+SECLUSION_S: Final = 60.0
 #: A lot that has begun this long ago has met a slow call, and its others go where there is room.
 _OVERDUE_S: Final = 0.05
 
@@ -86,6 +88,9 @@ class Lot:
 class HandlerPool:
     """Slots for handlers, and what runs them. Any thread may use it.
 
+    One lot at a time may run `alone`, by leave of `reserve_alone`: others that ask for that wait. Its leave lasts until
+    `end_alone`, and from its end to there nothing starts: whoever has the leave makes durable first that it is over.
+
     A slot is taken by `reserve` and is free again when all calls of the lot that was run in it have their outcome, also
     when that is that a time was up: the thread of a handler that does not come back is replaced, and ends when the
     handler does. Calls that are stuck behind a slow one go on in other slots as soon as some are free.
@@ -104,7 +109,11 @@ class HandlerPool:
         self._clock_s = clock_s
         self._lock = Lock()
         self._reserved = 0
-        self._one_alone = False
+        #: Who has leave to run a lot alone; whether that lot has ended; who has it run secluded, or wants to.
+        self._alone: object | None = None
+        self._alone_is_over = False
+        self._secluded: object | None = None
+        self._secluded_until_s = 0.0
         #: Calls that run and may run out of time.
         self._timed: set[Call] = set()
         #: Lots of several calls that are not through.
@@ -131,21 +140,63 @@ class HandlerPool:
         """How many slots are taken."""
         return self._reserved
 
-    def reserve(self, *, alone: bool = False) -> bool:
-        """Take a slot if one is free. Of those that ask for `alone` only one runs at a time."""
+    def reserve(self) -> bool:
+        """Take a slot if one is free."""
         with self._lock:
-            if self._reserved >= self._max_concurrent or (alone and self._one_alone):
+            if self._reserved >= self._max_concurrent or self._alone_is_over:
+                return False
+            if self._secluded is not None and self._clock_s() < self._secluded_until_s:
                 return False
             self._reserved += 1
-            self._one_alone = self._one_alone or alone
             return True
 
-    def release(self, *, alone: bool = False) -> None:
-        """Give a slot back in which nothing was run."""
+    def reserve_alone(self, whose: object, *, secluded: bool = False) -> bool:
+        """Take a slot, and leave to run a lot `alone` in it, if one is free and nobody has that leave.
+
+        `secluded`: nothing is to run beside it. From the first time that this is asked for nothing else is started,
+        until it is granted and the lot has ended, or `withdraw`; but for SECLUSION_S at most, and again as long while
+        it runs: calls that take hours must not keep all others.
+        """
+        with self._lock:
+            if self._alone is not None:
+                return False
+            if secluded and self._secluded is None:
+                self._secluded, self._secluded_until_s = whose, self._clock_s() + SECLUSION_S
+            if self._secluded not in (None, whose) or self._reserved >= self._max_concurrent:
+                return False
+            if secluded:
+                if self._reserved and self._clock_s() < self._secluded_until_s:
+                    return False
+                self._secluded_until_s = self._clock_s() + SECLUSION_S
+            self._reserved += 1
+            self._alone, self._alone_is_over = whose, False
+            return True
+
+    def withdraw(self, whose: object) -> None:
+        """Hear that whoever waits to run a lot secluded does not want to any more."""
+        with self._lock:
+            if self._secluded is not whose or self._alone is whose:
+                return
+            self._secluded = None
+        self._tell_free()
+
+    def end_alone(self, whose: object) -> None:
+        """Give back the leave to run a lot alone: others may start, and may have it."""
+        with self._lock:
+            if self._alone is not whose:
+                return
+            self._alone, self._alone_is_over = None, False
+            if self._secluded is whose:
+                self._secluded = None
+        self._tell_free()
+
+    def release(self) -> None:
+        """Give a slot back in which nothing was run, or nothing runs any more."""
         with self._lock:
             self._reserved -= 1
-            if alone:
-                self._one_alone = False
+        self._tell_free()
+
+    def _tell_free(self) -> None:
         for listener in self._listeners:
             listener()
 
@@ -259,7 +310,7 @@ class HandlerPool:
     def _end(self, lot: Lot) -> None:
         with self._lock:
             self._lots.discard(lot)
-        self.release(alone=lot.alone)
+        self.release()
 
     def _outcome_of(self, call: Call) -> Outcome | None:
         try:
@@ -293,6 +344,10 @@ class HandlerPool:
         self._end(call.lot)
 
     def _settle(self, call: Call, outcome: Outcome) -> None:
+        if call.lot is not None and call.lot.alone:
+            # Before anybody can hear of it and end the leave.
+            with self._lock:
+                self._alone_is_over = True
         self._tell(call, outcome)
         if call.timeout_s is not None:
             with self._lock:

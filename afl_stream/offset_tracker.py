@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from collections import deque
-from typing import Final
+from typing import Final, Protocol
 
 from afl_stream.transport import CommittedOffset
 
@@ -19,11 +19,19 @@ MAX_METADATA_CHARS: Final = 4_000
 _FORM: Final = re.compile(r"afl1( o)?(?: f([A-Za-z0-9_-]+))?(?: c((?:[0-9]{1,9}:[0-9]{1,9},?)+))?\Z")
 
 
+class Run(Protocol):
+    """The run of a record's handler."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the handler is at work now. Any thread may ask."""
+
+
 class PartitionProgress:
     """The records of one partition that were taken, started and finished.
 
     `position` never passes an unfinished record. Finished records above it and the counts of records that were
-    started and not finished travel in the metadata: whoever takes the partition next runs no finished record again
+    running when a process died travel in the metadata: whoever takes the partition next runs no finished record again
     and knows which records may have killed their process.
     """
 
@@ -32,7 +40,7 @@ class PartitionProgress:
         self._next: int | None = None if committed is None else committed.offset
         self._taken: deque[int] = deque()
         self._unfinished: set[int] = set()
-        self._running: set[int] = set()
+        self._running: dict[int, Run | None] = {}
         self._finished: set[int] = set()
         self._crashes: dict[int, int] = {}
         #: Whether it is committed that this process is at work.
@@ -80,18 +88,18 @@ class PartitionProgress:
         """How many times the record was started by a process that did not live to finish it."""
         return self._crashes.get(offset, 0)
 
-    def start(self, offset: int) -> None:
-        """Note that the record runs now."""
-        self._running.add(offset)
+    def start(self, offset: int, run: Run | None = None) -> None:
+        """Note that the record runs now, as long as `run` says, or until it is paused or finished."""
+        self._running[offset] = run
 
     def pause(self, offset: int) -> None:
         """Note that the record runs no longer and did no harm; it is still unfinished."""
-        self._running.discard(offset)
+        self._running.pop(offset, None)
 
     def finish(self, offset: int) -> None:
         """Note that nothing is left to do for this record. Raises KeyError when it was not taken."""
         self._unfinished.remove(offset)
-        self._running.discard(offset)
+        self._running.pop(offset, None)
         self._crashes.pop(offset, None)
         self._finished.add(offset)
         self._advance()
@@ -112,8 +120,10 @@ class PartitionProgress:
         finished = {offset for offset in self._finished if offset >= position}
         counts = {offset: count for offset, count in self._crashes.items() if offset >= position}
         if not clean:
-            for offset in self._running:
-                counts[offset] = counts.get(offset, 0) + 1
+            # A handler that has ended did no harm, whether or not its answer is acknowledged.
+            for offset, run in self._running.items():
+                if run is None or run.is_running:
+                    counts[offset] = counts.get(offset, 0) + 1
         text = "afl1" if clean else "afl1 o"
         if finished:
             text += " f" + _bitmap(position, finished)

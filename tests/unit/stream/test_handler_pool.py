@@ -10,7 +10,7 @@ import pytest
 from afl_handlers.calling import Handler, is_async, takes_context
 from afl_stream.agent_handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut
 from afl_stream.embedded import Crash
-from afl_stream.handler_pool import Call, HandlerPool, Lot
+from afl_stream.handler_pool import SECLUSION_S, Call, HandlerPool, Lot
 from tests.eventually import eventually
 
 
@@ -252,12 +252,61 @@ def test_the_pace_of_a_handler_is_known_after_its_first_run_and_follows_the_late
 
 
 def test_of_those_that_must_run_alone_one_runs_at_a_time(bench: Bench) -> None:
-    assert bench.pool.reserve(alone=True)
-    assert not bench.pool.reserve(alone=True)
+    assert bench.pool.reserve_alone("one")
+    assert not bench.pool.reserve_alone("other")
     assert bench.pool.reserve()
 
-    bench.pool.release(alone=True)
-    assert bench.pool.reserve(alone=True)
+    bench.pool.release()
+    bench.pool.end_alone("one")
+    assert bench.pool.reserve_alone("other")
+
+
+@pytest.mark.parametrize("handler", [lambda payload: None, _answer], ids=["function", "coroutine"])
+def test_nothing_starts_between_the_end_of_one_that_ran_alone_and_the_word_that_it_may(
+    bench: Bench, handler: Handler
+) -> None:
+    assert bench.pool.reserve_alone("one")
+    call = Call(handler, ({},), is_async=is_async(handler), timeout_s=None, on_outcome=bench.outcomes.put)
+    bench.pool.run(Lot(call, alone=True))
+    bench.outcome()
+    eventually(lambda: bench.pool.in_use == 0, 10)
+
+    assert not bench.pool.reserve()
+    assert not bench.pool.reserve_alone("other")
+
+    bench.pool.end_alone("one")
+    assert bench.pool.reserve()
+
+
+def test_one_that_runs_secluded_waits_until_nothing_runs_and_keeps_others_from_starting(bench: Bench) -> None:
+    assert bench.pool.reserve()
+    assert not bench.pool.reserve_alone("one", secluded=True)
+    assert not bench.pool.reserve()
+    assert not bench.pool.reserve_alone("other")
+
+    bench.pool.release()
+    assert bench.pool.reserve_alone("one", secluded=True)
+    assert not bench.pool.reserve()
+
+
+def test_one_that_no_longer_wants_to_run_secluded_lets_others_start(bench: Bench) -> None:
+    assert bench.pool.reserve()
+    assert not bench.pool.reserve_alone("one", secluded=True)
+
+    bench.pool.withdraw("one")
+    assert bench.pool.reserve()
+
+
+def test_others_start_beside_one_that_has_run_secluded_for_long() -> None:
+    bench = Bench(slots=3)
+    assert bench.pool.reserve()
+    assert not bench.pool.reserve_alone("one", secluded=True)
+    bench.now_s += SECLUSION_S
+    assert bench.pool.reserve_alone("one", secluded=True), "what runs has run for long enough"
+
+    assert not bench.pool.reserve()
+    bench.now_s += SECLUSION_S
+    assert bench.pool.reserve()
 
 
 def test_a_free_slot_is_told() -> None:
