@@ -202,6 +202,9 @@ class ScriptSettings:
     memory_mib: int = number(limits.SCRIPT_MEMORY_MIB, 96, "memory of a script, the interpreter's own 40 MiB included")
     output_bytes: int = number(limits.SCRIPT_OUTPUT_BYTES, 1, "largest result of a script, as JSON")
     printed_bytes: int = number(limits.SCRIPT_PRINTED_BYTES, 1, "how much of what a script prints is kept")
+    idle_mib: int = number(
+        limits.SCRIPT_IDLE_MIB, 1, "memory of one worker's processes that wait to run their script again"
+    )
     accept_missing: str | None = text(
         None,
         "what scripts need not be shut off from where the platform cannot: of `processes`, `network`, `files`, "

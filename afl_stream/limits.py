@@ -46,12 +46,13 @@ MAX_ERROR_HEADER_CHARS: Final = 1_000
 MAX_CACHED_SCHEMAS: Final = 10_000
 
 #: What one run of a script may use, by default: time on the clock and of the processor in seconds, memory, the result
-#: as JSON, and what is kept of what it prints.
+#: as JSON, and what is kept of what it prints; and what those processes of one worker hold together that wait.
 SCRIPT_WALL_S: Final = 30
 SCRIPT_CPU_S: Final = 10
 SCRIPT_MEMORY_MIB: Final = 256
 SCRIPT_OUTPUT_BYTES: Final = 4 * 1024 * 1024
 SCRIPT_PRINTED_BYTES: Final = 64 * 1024
+SCRIPT_IDLE_MIB: Final = 128
 
 #: Room that key, headers and the batch around a record take on top of its value.
 RECORD_OVERHEAD_BYTES: Final = 16_384

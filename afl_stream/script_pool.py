@@ -25,5 +25,6 @@ def open_script_pool(settings: ScriptSettings) -> ScriptPool:
         memory_bytes=settings.memory_mib * MEBIBYTE,
         output_bytes=settings.output_bytes,
         printed_bytes=settings.printed_bytes,
+        idle_bytes=settings.idle_mib * MEBIBYTE,
     )
     return ScriptPool(limits, settings.workers, accept_missing=accepted)

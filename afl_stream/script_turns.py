@@ -149,7 +149,7 @@ class ScriptTurns:
             self._probe("scripts.submitted")
 
     def _submit(self, runner: ScriptRunner, job: ScriptJob) -> None:
-        future = runner.submit(job.code, job.params)
+        future = runner.submit(job.code, job.params, job.workflow_id)
         future.add_done_callback(lambda ended: self._ended.append((job, ended)))
 
     def _wait_in_front(self, job: ScriptJob) -> None:

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 from afl.runtime.entities import NoteType
+from afl.runtime.errors import LimitReached
 from afl.runtime.execution import Execution
 from afl.runtime.notices import Cause, tell_endings
 from afl.runtime.persistence import ErrorRecord
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 class ScriptRunner(Protocol):
     """Runs scripts somewhere else, several at a time. `afl.scripts.pool.ScriptPool` is one."""
 
-    def submit(self, code: str, params: Mapping[str, object]) -> Future[ScriptResult]:
-        """Run a script; the future raises ScriptFailed when it gave no result, anything else when it could not run."""
+    def submit(self, code: str, params: Mapping[str, object], workflow_id: str) -> Future[ScriptResult]:
+        """Run a script of a workflow; nothing of it is left for another text or workflow. The future raises ScriptFailed when it gave no result, anything else when it could not run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,7 @@ def finish_script(execution: Execution, step_id: str, ending: ScriptEnding) -> b
     step = execution.scripts.pop(step_id, None)
     if step is None or execution.is_ended:
         return False
+    ending = _within_bounds(execution, step, ending)
     if ending.printed:
         place: dict[str, object] = {**place_of(execution, step), "position": _script_of(step).line}
         note(execution, step, "printed", NoteType.INFO, ending.printed, place)
@@ -92,6 +94,19 @@ def finish_script(execution: Execution, step_id: str, ending: ScriptEnding) -> b
     else:
         _end_pre_script(execution, step, ending.result)
     return True
+
+
+def _within_bounds(execution: Execution, step: StepRecord, ending: ScriptEnding) -> ScriptEnding:
+    """The same ending, or a failure by name for a result that an agent could not have given either."""
+    if ending.result is None:
+        return ending
+    what = f"the result of the script at line {_script_of(step).line}"
+    try:
+        execution.bounds.check_values(execution, what, ending.result)
+    except LimitReached as error:
+        name = type(error).__name__
+        return ScriptEnding(printed=ending.printed, error_type=name, message=f"{name}: {error}")
+    return ending
 
 
 def _job(execution: Execution, step: StepRecord) -> ScriptJob:
@@ -190,7 +205,7 @@ class ScriptRuns:
         future = self._running.get(job.step_id)
         if future is None:
             assert self._runner is not None
-            future = self._running[job.step_id] = self._runner.submit(job.code, job.params)
+            future = self._running[job.step_id] = self._runner.submit(job.code, job.params, job.workflow_id)
             future.add_done_callback(lambda _: self._ended.put(job.step_id))
         elif future.done():
             # Its end was taken by a copy of the workflow that lost.

@@ -55,7 +55,7 @@ def write_all(descriptor: int, message: bytes) -> None:
 
 
 class FrameReader:
-    """Takes messages out of what arrives, and remembers what is left over."""
+    """Puts the one message together that is to arrive."""
 
     def __init__(self, max_bytes: int) -> None:
         self._buffer = bytearray()
@@ -65,41 +65,25 @@ class FrameReader:
         self._buffer += arrived
 
     def take(self) -> bytes | None:
-        """Return the next whole message, None while there is none. Raises FrameTooLarge."""
+        """Return the one message that was agreed, None while it is not whole. Raises FrameTooLarge for more."""
         if len(self._buffer) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._buffer)
-        if length > self._max_bytes:
-            raise FrameTooLarge
         end = _LENGTH.size + length
-        if len(self._buffer) < end:
-            return None
-        frame = bytes(self._buffer[_LENGTH.size : end])
-        del self._buffer[:end]
-        return frame
+        if length > self._max_bytes or len(self._buffer) > end:
+            raise FrameTooLarge
+        return bytes(memoryview(self._buffer)[_LENGTH.size :]) if len(self._buffer) == end else None
 
 
-def exchange(
-    request: bytes,
-    *,
-    to_descriptor: int,
-    from_descriptor: int,
-    replies: int,
-    deadline_s: float,
-    max_bytes: int,
-    watched_descriptor: int | None = None,
-) -> list[bytes]:
-    """Send a request and read its replies, whatever the other side does.
+def exchange(request: bytes, *, to_descriptor: int, from_descriptor: int, deadline_s: float, max_bytes: int) -> bytes:
+    """Send a request and return its reply, whatever the other side does.
 
-    Both descriptors must not block. `deadline_s` is a reading of `time.monotonic()`. When the other end of
-    `watched_descriptor` closes, there is no one left to answer.
+    Both descriptors must not block. `deadline_s` is a reading of `time.monotonic()`.
     Raises FramesEnded, FrameTooLarge, FrameDeadline.
     """
     poller = select.poll()
     poller.register(from_descriptor, select.POLLIN)
-    if watched_descriptor is not None:
-        poller.register(watched_descriptor, 0)
-    reader, frames = FrameReader(max_bytes), list[bytes]()
+    reader = FrameReader(max_bytes)
     unsent = memoryview(request)
     unsent = unsent[_write_some(to_descriptor, unsent) :]
     if unsent:
@@ -114,16 +98,13 @@ def exchange(
                 if not arrived:
                     raise FramesEnded
                 reader.feed(arrived)
-                while (frame := reader.take()) is not None:
-                    frames.append(frame)
-                    if len(frames) == replies:
-                        return frames
-            elif descriptor == to_descriptor:
+                frame = reader.take()
+                if frame is not None:
+                    return frame
+            else:
                 unsent = unsent[_write_some(to_descriptor, unsent) :]
                 if not unsent:
                     poller.unregister(to_descriptor)
-            else:
-                raise FramesEnded
 
 
 def _write_some(descriptor: int, message: memoryview) -> int:

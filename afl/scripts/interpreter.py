@@ -17,7 +17,8 @@ from afl.scripts.check import SCRIPT_FILE, check_script
 from afl.scripts.errors import MEMORY_ERROR, SCRIPT_ERROR
 from afl.scripts.frames import FramesEnded, encode_frame, read_frame, write_all
 from afl.scripts.limits import ScriptLimits
-from afl.scripts.outcomes import EXIT_OUT_OF_MEMORY, FAILED, SUCCEEDED
+from afl.scripts.outcomes import CUT, EXIT_OUT_OF_MEMORY, FAILED, MAX_TEXT_CHARS, SUCCEEDED
+from afl.scripts.replies import as_json
 from afl.scripts.vocabulary import BUILTIN_NAMES, MODULES, WITHHELD, is_refused_name
 
 #: Loaded by Python itself on first use, which is too late here: time zones and parsing of dates, names of
@@ -27,9 +28,6 @@ _LOADED_LATE: Final = (
     "encodings.utf_8_sig encodings.utf_16 encodings.utf_32 encodings.cp1252 encodings.shift_jis encodings.cp932 "
     "encodings.euc_jp encodings.iso2022_jp encodings.hex_codec encodings.unicode_escape"
 )
-
-_MOST_TEXT: Final = 4000
-_CUT: Final = "\n... (more was printed than is kept)\n"
 
 
 def load_modules() -> dict[str, ModuleType]:
@@ -76,7 +74,7 @@ class _Printed:
         # Half of a surrogate pair cannot be told as UTF-8: it is printed as a question mark.
         written = text.encode("utf-8", "replace")
         if len(written) > self._left:
-            self._parts.append(written[: self._left].decode("utf-8", "ignore") + _CUT)
+            self._parts.append(written[: self._left].decode("utf-8", "ignore") + CUT)
         else:
             self._parts.append(written.decode())
         self._left -= len(written)
@@ -104,7 +102,7 @@ class ScriptInterpreter:
         names: dict[str, Any] = {}
         try:
             result = self._run(text, params, printed, names)
-            return SUCCEEDED + b'{"result":' + result + b',"printed":' + _as_json(printed.text()) + b"}"
+            return SUCCEEDED + b'{"result":' + result + b',"printed":' + as_json(printed.text()) + b"}"
         except _Refused as refused:
             failure = refused.args[0]
         except BaseException as error:  # noqa: BLE001 - whatever a script raises is its answer
@@ -112,7 +110,7 @@ class ScriptInterpreter:
             # The traceback holds the script's values, which may fill the memory that the answer needs.
             error.__traceback__ = None
             names.clear()
-        return FAILED + _as_json({**failure, "printed": printed.text()})
+        return FAILED + as_json({**failure, "printed": printed.text()})
 
     def warm_up(self) -> None:
         """Run a script while no one waits: a forked process copies the memory that it touches first, for 2 ms."""
@@ -132,7 +130,7 @@ class ScriptInterpreter:
             raise _refused("TypeError", f"result must be a dict, not {type(result).__name__}")
         if not all(type(name) is str for name in result):
             raise _refused("TypeError", "the keys of result must be strings")
-        encoded = _as_json(result)
+        encoded = as_json(result)
         if len(encoded) > self._limits.output_bytes:
             raise _refused(
                 SCRIPT_ERROR,
@@ -171,11 +169,10 @@ class ScriptInterpreter:
 
 
 def serve_scripts(interpreter: ScriptInterpreter) -> None:
-    """Answer runs at descriptors 0 and 1 until the worker is done with this process."""
+    """Answer runs at descriptors 0 and 1 until the pool is done with this process."""
     while True:
         try:
-            text, params = read_frame(0), read_frame(0)
-            reply = interpreter.run(text, params)
+            reply = interpreter.run(read_frame(0), read_frame(0))
             write_all(1, encode_frame(reply))
         except FramesEnded:
             os._exit(0)
@@ -205,10 +202,6 @@ def _public_names(module: ModuleType) -> dict[str, object]:
     return {**public, "__all__": sorted(public)}
 
 
-def _as_json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-
-
 def _describe(error: BaseException) -> dict[str, object]:
     """Name, text and line of an exception, whose `str` may be a script's own and may fail as well."""
     if isinstance(error, MemoryError):
@@ -219,7 +212,7 @@ def _describe(error: BaseException) -> dict[str, object]:
             line = trace.tb_lineno
         trace = trace.tb_next
     try:
-        text = str(error)[:_MOST_TEXT].encode("utf-8", "replace").decode()
+        text = str(error)[:MAX_TEXT_CHARS].encode("utf-8", "replace").decode()
     except BaseException:  # noqa: BLE001 - see above
         text = ""
     name = type(error).__name__

@@ -11,7 +11,7 @@ MEBIBYTE = 1024 * 1024
 class ScriptLimits:
     """Bounds of one run; reaching one ends the script, never the engine."""
 
-    #: From the hand-over of the parameters to the result.
+    #: From the hand-over of the parameters to the result, a second try included.
     wall_s: float = 30.0
     #: Processor time. Less than the wall clock's: endless loops end early, and a busy machine costs a script nothing.
     cpu_s: int = 10
@@ -23,9 +23,11 @@ class ScriptLimits:
     output_bytes: int = 4 * MEBIBYTE
     #: What `print` keeps; the rest is dropped and said to be.
     printed_bytes: int = 64 * 1024
+    #: What the processes of one worker hold that wait for their text and workflow to come again.
+    idle_bytes: int = 128 * MEBIBYTE
 
     def __post_init__(self) -> None:
-        for name in ("wall_s", "cpu_s", "memory_bytes", "code_bytes", "output_bytes", "printed_bytes"):
+        for name in ("wall_s", "cpu_s", "memory_bytes", "code_bytes", "output_bytes", "printed_bytes", "idle_bytes"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be more than 0, not {getattr(self, name)}")
         if self.memory_bytes < 96 * MEBIBYTE:

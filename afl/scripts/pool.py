@@ -12,11 +12,20 @@ from threading import Condition
 from types import TracebackType
 from typing import Any
 
-from afl.scripts.errors import MEMORY_ERROR, SCRIPT_ERROR, TIMEOUT, ScriptFailed, ScriptPoolClosed
+from afl.scripts.errors import (
+    MEMORY_ERROR,
+    SCRIPT_ERROR,
+    TIMEOUT,
+    ScriptFailed,
+    ScriptPoolClosed,
+    ScriptWorkerUnavailable,
+)
 from afl.scripts.isolation import Isolation, require_posix
 from afl.scripts.limits import ScriptLimits
-from afl.scripts.outcomes import EXIT_OUT_OF_MEMORY, EXITED, REPLIED, SIGNALLED, SUCCEEDED, TIMED_OUT, TOO_LARGE
-from afl.scripts.worker_process import WorkerLost, WorkerProcess
+from afl.scripts.outcomes import EXIT_OUT_OF_MEMORY, EXITED, REPLIED, SIGNALLED, TIMED_OUT, TOO_LARGE
+from afl.scripts.replies import read_reply
+from afl.scripts.worker import ScriptKey, Worker
+from afl.scripts.zygote_process import ZygoteLost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,48 +55,40 @@ class ScriptPool:
         self._limits = limits or ScriptLimits()
         self._accept_missing = frozenset(accept_missing)
         self._changed = Condition()
-        self._idle: list[WorkerProcess] = []
-        self._all: set[WorkerProcess] = set()
+        self._idle: list[Worker] = []
+        self._all: set[Worker] = set()
         self._to_start = workers
         self._closed = False
         self._executor = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="afl-script")
         try:
-            for worker in [self._take(b"") for _ in range(workers)]:
+            for worker in [self._take(None) for _ in range(workers)]:
                 self._give_back(worker)
         except BaseException:
             self.close()
             raise
         self.isolation: Isolation = self._idle[0].isolation
 
-    def run(self, code: str, params: Mapping[str, object]) -> ScriptResult:
+    def run(self, code: str, params: Mapping[str, object], workflow_id: str = "") -> ScriptResult:
         """Run a script and wait for its result, while waiting for a free worker as well.
 
-        `params` must be what JSON can hold; the script gets a copy. Raises ScriptFailed, ScriptPoolClosed,
+        `params` must be what JSON can hold; the script gets a copy. A process that ran the text for this workflow may
+        run it again; without a `workflow_id` every run has a process of its own. Raises ScriptFailed, ScriptPoolClosed,
         ScriptWorkerUnavailable.
         """
         text = _encode_code(code, self._limits)
         encoded = _encode_params(params)
         began_s = time.monotonic()
-        outcome, reply = self._run_on_worker(text, encoded)
+        outcome, reply = self._run_on_worker(text, encoded, ScriptKey(workflow_id, text) if workflow_id else None)
         duration_s = time.monotonic() - began_s
         if outcome != REPLIED:
             raise self._failure(outcome)
-        try:
-            told = json.loads(reply[1:])
-            if reply[:1] == SUCCEEDED:
-                return ScriptResult(result=dict(told["result"]), printed=str(told["printed"]), duration_s=duration_s)
-            failure = ScriptFailed(
-                str(told["error_type"]), str(told["text"]), line=told["line"], printed=str(told["printed"])
-            )
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            # Not from our interpreter: nested beyond what can be read back, or made up by a script that got at it.
-            raise ScriptFailed(SCRIPT_ERROR, f"the script's process gave no readable result: {error}") from error
-        raise failure
+        told = read_reply(reply, self._limits)
+        return ScriptResult(result=told.result, printed=told.printed, duration_s=duration_s)
 
-    def submit(self, code: str, params: Mapping[str, object]) -> Future[ScriptResult]:
+    def submit(self, code: str, params: Mapping[str, object], workflow_id: str = "") -> Future[ScriptResult]:
         """Run a script as soon as a worker is free; the future has what `run` returns or raises."""
         try:
-            return self._executor.submit(self.run, code, params)
+            return self._executor.submit(self.run, code, params, workflow_id)
         except RuntimeError as error:
             raise ScriptPoolClosed from error
 
@@ -98,12 +99,12 @@ class ScriptPool:
             workers, self._all = self._all, set()
             idle, self._idle = self._idle, []
             self._changed.notify_all()
-        for worker in workers:
+        for worker in workers.difference(idle):
             # A running script's thread owns the pipes of its worker: only the process is ended here.
             worker.terminate()
         self._executor.shutdown(cancel_futures=True)
         for worker in idle:
-            worker.kill()
+            worker.end()
 
     def __enter__(self) -> ScriptPool:
         return self
@@ -113,35 +114,54 @@ class ScriptPool:
     ) -> None:
         self.close()
 
-    def _run_on_worker(self, text: bytes, params: bytes) -> tuple[str, bytes]:
-        """Run on a worker; on another one should the first be lost, since scripts change nothing but their result."""
-        lost: WorkerLost | None = None
-        for _ in range(2):
-            worker = self._take(text)
-            try:
-                outcome = worker.run(text, params)
-            except BaseException as error:
-                self._discard(worker)
-                if not isinstance(error, WorkerLost):
-                    raise
-                lost = error
-            else:
-                self._give_back(worker)
-                return outcome
-        raise ScriptFailed(SCRIPT_ERROR, f"the script's worker was lost twice: {lost}")
+    def _run_on_worker(self, text: bytes, params: bytes, key: ScriptKey | None) -> tuple[str, bytes]:
+        """Run on a worker; on another one should the first be lost, since scripts change nothing but their result.
 
-    def _take(self, text: bytes) -> WorkerProcess:
-        """Wait for an idle worker, rather one that has run this text before, or start one in a lost one's place."""
+        One deadline is for both tries: it is set when the first worker has the script.
+        """
+        worker = self._take(key)
+        deadline_s = time.monotonic() + self._limits.wall_s
+        try:
+            return self._run_on(worker, text, params, key, deadline_s)
+        except ZygoteLost as error:
+            lost = error
+        try:
+            return self._run_on(self._take(key, deadline_s), text, params, key, deadline_s)
+        except (ZygoteLost, ScriptWorkerUnavailable) as error:
+            if time.monotonic() >= deadline_s:
+                return TIMED_OUT, b""
+            if isinstance(error, ScriptWorkerUnavailable):
+                raise
+            raise ScriptFailed(SCRIPT_ERROR, f"the script's worker was lost twice: {lost}; {error}") from error
+
+    def _run_on(
+        self, worker: Worker, text: bytes, params: bytes, key: ScriptKey | None, deadline_s: float
+    ) -> tuple[str, bytes]:
+        try:
+            ended = worker.run(text, params, key, deadline_s)
+        except BaseException:
+            self._discard(worker)
+            raise
+        if worker.is_lost:
+            self._discard(worker)
+        else:
+            self._give_back(worker)
+        return ended
+
+    def _take(self, key: ScriptKey | None, deadline_s: float | None = None) -> Worker:
+        """Wait for an idle worker, rather one that has a process for this key, or start one in a lost one's place."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._idle or self._to_start)
+            self._changed.wait_for(lambda: self._closed or self._idle or self._to_start, _left_s(deadline_s))
             if self._closed:
                 raise ScriptPoolClosed
             if self._idle:
-                index = next((i for i, worker in enumerate(self._idle) if worker.last_text == text), -1)
+                index = next((i for i, worker in enumerate(self._idle) if worker.knows(key)), -1)
                 return self._idle.pop(index)
+            if not self._to_start:
+                raise ScriptWorkerUnavailable("all are busy")
             self._to_start -= 1
         try:
-            worker = WorkerProcess(self._limits)
+            worker = Worker(self._limits, _left_s(deadline_s))
         except BaseException:
             self._free_place()
             raise
@@ -163,7 +183,7 @@ class ScriptPool:
             self._to_start += 1
             self._changed.notify()
 
-    def _give_back(self, worker: WorkerProcess) -> None:
+    def _give_back(self, worker: Worker) -> None:
         with self._changed:
             if not self._closed:
                 self._idle.append(worker)
@@ -171,14 +191,14 @@ class ScriptPool:
                 return
         worker.kill()
 
-    def _discard(self, worker: WorkerProcess) -> None:
+    def _discard(self, worker: Worker) -> None:
         worker.kill()
         with self._changed:
             self._all.discard(worker)
         self._free_place()
 
     def _failure(self, outcome: str) -> ScriptFailed:
-        """A run without a reply, as the worker saw it, in words."""
+        """A run without a reply, as its worker saw it, in words."""
         limits = self._limits
         ending, _, number = outcome.rpartition(" ")
         if outcome == TIMED_OUT:
@@ -197,9 +217,13 @@ class ScriptPool:
 def measure_isolation(limits: ScriptLimits | None = None) -> Isolation:
     """Start a worker, and return what a script is shut off from on this platform. Raises ScriptWorkerUnavailable."""
     require_posix()
-    worker = WorkerProcess(limits or ScriptLimits())
+    worker = Worker(limits or ScriptLimits())
     worker.kill()
     return worker.isolation
+
+
+def _left_s(deadline_s: float | None) -> float | None:
+    return None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
 
 
 def _signal_name(number: int) -> str:

@@ -1,225 +1,249 @@
-"""The worker process: shuts itself in, and forks a process for every script that it is given.
+"""A worker as the pool sees it: a zygote, and the processes that it has forked for scripts.
 
-One process is always ready. A process that answered stays for further runs of the same text, since a loop's steps
-share one; it is never given another text, so nothing of a script is left for another script.
+A process belongs to one text of one workflow. It may run again for the same two, since the steps of a loop share them;
+for another text or another workflow a new process is forked, from a zygote that has never held data.
 """
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import json
 import os
 import resource
-import signal
-import sys
+import select
 import time
-from typing import Final, NoReturn
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
-from afl.scripts.frames import (
-    FrameDeadline,
-    FramesEnded,
-    FrameTooLarge,
-    encode_frame,
-    exchange,
-    read_frame,
-    write_all,
-)
-from afl.scripts.interpreter import ScriptInterpreter, load_modules, serve_scripts
+from afl.scripts.errors import ScriptWorkerUnavailable
+from afl.scripts.frames import FrameDeadline, FramesEnded, FrameTooLarge, encode_frame, exchange
+from afl.scripts.isolation import Isolation
 from afl.scripts.limits import ScriptLimits
-from afl.scripts.lockdown import has_privileges, measure_lockdown, shut_in_script, shut_in_worker
+from afl.scripts.orders import END, FORK, REST, STATUS, WAKE
 from afl.scripts.outcomes import EXITED, REPLIED, SIGNALLED, SUCCEEDED, TIMED_OUT, TOO_LARGE
+from afl.scripts.zygote_process import ZygoteLost, ZygoteProcess
 
 #: A process is used for this many runs and seconds at most, so that what it leaks is bounded.
 _MOST_RUNS: Final = 1000
 _MOST_RUN_S: Final = 1.0
-#: Processes that wait for their text to come again; each takes some 8 MB.
-_MOST_USED: Final = 8
+#: Processes of one worker that wait for their text and workflow to come again.
+_MOST_IDLE: Final = 8
+#: What a zygote may take at least to clear up after a script, when its time is over.
+_MOMENT_S: Final = 0.5
 #: Room for what a reply says beside the result and the printed text.
 _REPLY_ROOM: Final = 64 * 1024
+_PAGE_BYTES: Final = resource.getpagesize()
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptKey:
+    """What a process may be used again for: the same text in the same workflow."""
+
+    workflow_id: str
+    text: bytes
 
 
 class ScriptProcess:
-    """One forked process, and the two pipes to it."""
+    """The pool's ends of the pipes to a forked process."""
 
-    def __init__(self, limits: ScriptLimits, interpreter: ScriptInterpreter) -> None:
+    def __init__(self, zygote: ZygoteProcess, limits: ScriptLimits) -> None:
+        """Order a process; `pid` is known once the zygote has answered. Raises ZygoteLost."""
+        self.pid = 0
+        self._limits = limits
+        self._zygote = zygote
+        self._runs, self._run_s = 0, 0.0
         requests_read, self._requests = os.pipe()
         self._replies, replies_write = os.pipe()
-        self.text: bytes | None = None
-        self._runs, self._run_s = 0, 0.0
-        self._limits = limits
-        self.pid = os.fork()
-        if self.pid == 0:
-            _become_script_process(requests_read, replies_write, limits, interpreter)
-        os.close(requests_read)
-        os.close(replies_write)
-        os.set_blocking(self._requests, False)
-        os.set_blocking(self._replies, False)
+        theirs = [requests_read, replies_write]
+        try:
+            os.set_blocking(self._requests, False)
+            os.set_blocking(self._replies, False)
+            zygote.send(FORK, descriptors=theirs)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
 
-    def run(self, text: bytes, params: bytes) -> bytes:
+    def run(self, text: bytes, params: bytes, deadline_s: float) -> bytes:
         """Return the reply to one run. Raises what `exchange` does; the process is of no use then."""
-        self.text = text
         began_s = time.monotonic()
-        (reply,) = exchange(
+        reply = exchange(
             encode_frame(text) + encode_frame(params),
             to_descriptor=self._requests,
             from_descriptor=self._replies,
-            replies=1,
-            deadline_s=began_s + self._limits.wall_s,
+            deadline_s=deadline_s,
             # Printed text may grow sixfold as JSON.
             max_bytes=self._limits.output_bytes + 6 * self._limits.printed_bytes + _REPLY_ROOM,
-            watched_descriptor=0,
         )
         self._runs += 1
         self._run_s += time.monotonic() - began_s
         return reply
 
     def may_run_again(self) -> bool:
-        return self._runs < _MOST_RUNS and self._run_s < _MOST_RUN_S
+        """Whether it has said no more than it was asked, and has not run for too long."""
+        poller = select.poll()
+        poller.register(self._replies, select.POLLIN)
+        return self._runs < _MOST_RUNS and self._run_s < _MOST_RUN_S and not poller.poll(0)
 
-    def end(self) -> int:
-        """Kill the process if it still runs, and return its wait status."""
-        os.close(self._requests)
-        os.close(self._replies)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        return os.waitpid(self.pid, 0)[1]
+    def resident_bytes(self) -> int | None:
+        """The memory that it holds, pages that it shares with its zygote counted in; None where nothing tells."""
+        try:
+            return int(Path(f"/proc/{self.pid}/statm").read_bytes().split()[1]) * _PAGE_BYTES
+        except (OSError, ValueError, IndexError):
+            return None
 
-    def status(self) -> int:
-        """Wait for a process that closed its pipe; it may have done so without ending."""
-        deadline_s = time.monotonic() + 0.5
-        while time.monotonic() < deadline_s:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                os.close(self._requests)
-                os.close(self._replies)
-                return status
-            time.sleep(0.001)
-        return self.end()
+    def close(self) -> None:
+        for descriptor in (self._requests, self._replies):
+            os.close(descriptor)
 
 
-class ScriptWorker:
-    """Answers the pool's requests one after the other, each by a process that no other text was run in."""
+class Worker:
+    """Runs one script at a time. Not for two threads at once, but for `terminate`."""
 
-    def __init__(self, limits: ScriptLimits, interpreter: ScriptInterpreter) -> None:
+    def __init__(self, limits: ScriptLimits, within_s: float | None = None) -> None:
+        """Start the zygote and have a process ready. Raises ScriptWorkerUnavailable."""
         self._limits = limits
-        self._interpreter = interpreter
-        #: Processes by the text they have run, least recently used first.
-        self._used: dict[bytes, ScriptProcess] = {}
-        self._spare = self._fork()
+        #: Whether its zygote was lost after the last run had its reply: the worker is of no use any more.
+        self.is_lost = False
+        self._zygote = ZygoteProcess(limits) if within_s is None else ZygoteProcess(limits, within_s)
+        self.isolation: Isolation = self._zygote.isolation
+        #: Processes at rest with the memory that they hold, least recently used first.
+        self._idle: dict[ScriptKey, tuple[ScriptProcess, int]] = {}
+        self._spare: ScriptProcess | None = None
+        try:
+            self._order_spare()
+        except BaseException as error:
+            self.kill()
+            raise ScriptWorkerUnavailable(str(error)) from error
 
-    def serve(self) -> None:
-        """Answer until the pool closes the pipe."""
-        while True:
-            outcome, reply = self._answer(read_frame(0), read_frame(0))
-            write_all(1, encode_frame(outcome.encode()) + encode_frame(reply))
-            # Clearing up and getting ready cost milliseconds, which no one waits for now.
-            if len(self._used) > _MOST_USED:
-                self._used.pop(next(iter(self._used))).end()
-            if self._spare.text is not None:
-                self._spare = self._fork()
+    @property
+    def pid(self) -> int:
+        """The process id of the zygote."""
+        return self._zygote.pid
 
-    def _answer(self, text: bytes, params: bytes) -> tuple[str, bytes]:
-        process = self._used.pop(text, None)
-        if process is not None:
-            outcome, reply = self._run(process, text, params)
-            if outcome == REPLIED or outcome in (TIMED_OUT, TOO_LARGE):
+    def knows(self, key: ScriptKey | None) -> bool:
+        """Whether a process waits for this text and workflow."""
+        return key is not None and key in self._idle
+
+    def run(self, text: bytes, params: bytes, key: ScriptKey | None, deadline_s: float) -> tuple[str, bytes]:
+        """Return how the run ended, and the reply if there is one.
+
+        Without a key the process is used once. Raises ZygoteLost, and ScriptWorkerUnavailable where the system forks
+        no process.
+        """
+        idle = self._idle.pop(key, None) if key is not None else None
+        if idle is not None:
+            process = idle[0]
+            try:
+                self._ask(WAKE, process.pid, deadline_s)
+            except ZygoteLost:
+                process.close()
+                raise
+            outcome, reply = self._run(process, text, params, key, deadline_s)
+            if outcome in (REPLIED, TIMED_OUT, TOO_LARGE):
                 return outcome, reply
             # Perhaps it was gone before it was asked; a script changes nothing, so it can run again.
-        return self._run(self._spare, text, params)
+        return self._run(self._take_spare(deadline_s), text, params, key, deadline_s)
 
-    def _run(self, process: ScriptProcess, text: bytes, params: bytes) -> tuple[str, bytes]:
+    def terminate(self) -> None:
+        """End the worker's processes; who waits for their answer sees that. For any thread."""
+        self._zygote.terminate()
+
+    def end(self) -> None:
+        """End a worker that runs nothing; its zygote reaps what it has forked."""
+        self._zygote.end()
+        self.kill()
+
+    def kill(self) -> None:
+        """End the worker and whatever it runs, and close all pipes; doing so again is harmless."""
+        self._zygote.kill()
+        idle, self._idle = self._idle, {}
+        spare, self._spare = self._spare, None
+        for process in [*(process for process, _ in idle.values()), *([spare] if spare is not None else [])]:
+            process.close()
+
+    def _run(
+        self, process: ScriptProcess, text: bytes, params: bytes, key: ScriptKey | None, deadline_s: float
+    ) -> tuple[str, bytes]:
         try:
-            reply = process.run(text, params)
+            reply = process.run(text, params, deadline_s)
         except FrameDeadline:
-            process.end()
+            self._put_away(None, process, deadline_s)
             return TIMED_OUT, b""
         except FrameTooLarge:
-            process.end()
+            self._put_away(None, process, deadline_s)
             return TOO_LARGE, b""
         except FramesEnded:
-            status = process.status()
-            if os.WIFSIGNALED(status):
-                return f"{SIGNALLED} {os.WTERMSIG(status)}", b""
-            return f"{EXITED} {os.WEXITSTATUS(status)}", b""
-        if reply[:1] == SUCCEEDED and process.may_run_again():
-            self._used[text] = process
-        else:
-            process.end()
+            process.close()
+            return self._how_it_ended(process, deadline_s), b""
+        except BaseException:
+            process.close()
+            raise
+        may_run_again = reply[:1] == SUCCEEDED and process.may_run_again()
+        self._put_away(key if may_run_again else None, process, deadline_s)
         return REPLIED, reply
 
-    def _fork(self) -> ScriptProcess:
-        return ScriptProcess(self._limits, self._interpreter)
-
-
-def _become_script_process(
-    requests: int, replies: int, limits: ScriptLimits, interpreter: ScriptInterpreter
-) -> NoReturn:
-    try:
-        _keep_only(requests, replies)
-        shut_in_script(limits)
-        interpreter.warm_up()
-        serve_scripts(interpreter)
-    finally:
-        os._exit(1)
-
-
-def _keep_only(reading: int, writing: int) -> None:
-    """Make the two descriptors 0 and 1, and close all others."""
-    os.dup2(reading, 0)
-    os.dup2(writing, 1)
-    os.closerange(2, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-
-
-def _measure(limits: ScriptLimits) -> dict[str, bool]:
-    """What a shut-in process was refused, as such a process found it. One that ended over it has told nothing."""
-    reading, writing = os.pipe()
-    worker_pid = os.getpid()
-    pid = os.fork()
-    if pid == 0:
+    def _put_away(self, key: ScriptKey | None, process: ScriptProcess, deadline_s: float) -> None:
+        """Let a process rest where it has a key, else end it. How its run ended is known, whatever is lost here."""
         try:
-            _keep_only(reading, writing)
-            shut_in_script(limits)
-            write_all(1, encode_frame(json.dumps(measure_lockdown(limits, worker_pid)).encode()))
-        finally:
-            os._exit(0)
-    os.close(writing)
-    try:
-        refused: dict[str, bool] = json.loads(read_frame(reading))
-    except FramesEnded:
-        refused = {}
-    os.close(reading)
-    os.waitpid(pid, 0)
-    return {**refused, "privileges": not has_privileges()}
+            if key is None:
+                self._end(process)
+            else:
+                self._keep(key, process, deadline_s)
+        except ZygoteLost:
+            self.is_lost = True
 
+    def _keep(self, key: ScriptKey, process: ScriptProcess, deadline_s: float) -> None:
+        """Let a process rest for the next run of its text and workflow, and end what rests beyond the bounds."""
+        try:
+            stands_still = self._ask(REST, process.pid, deadline_s) == 1
+        except ZygoteLost:
+            process.close()
+            raise
+        resident_bytes = process.resident_bytes() if stands_still else None
+        if resident_bytes is None:
+            self._end(process)
+            return
+        self._idle[key] = (process, resident_bytes)
+        while len(self._idle) > _MOST_IDLE or sum(held for _, held in self._idle.values()) > self._limits.idle_bytes:
+            self._end(self._idle.pop(next(iter(self._idle)))[0])
 
-def _get_ready() -> tuple[ScriptLimits, ScriptInterpreter]:
-    """Read the settings, load what scripts need, and shut in."""
-    settings = json.loads(read_frame(0))
-    limits = ScriptLimits(**settings["limits"])
-    interpreter = ScriptInterpreter(limits, load_modules())
-    sys.path.clear()
-    sys.path_importer_cache.clear()
-    # Closing all descriptors up to the highest possible one is slow where millions are allowed.
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-    shut_in_worker(settings["empty_folder"])
-    return limits, interpreter
+    def _end(self, process: ScriptProcess) -> None:
+        process.close()
+        self._zygote.send(END, process.pid)
 
+    def _how_it_ended(self, process: ScriptProcess, deadline_s: float) -> str:
+        status = self._ask(STATUS, process.pid, deadline_s)
+        if os.WIFSIGNALED(status):
+            return f"{SIGNALLED} {os.WTERMSIG(status)}"
+        return f"{EXITED} {os.WEXITSTATUS(status)}"
 
-def main() -> None:
-    """Run a worker: descriptor 0 brings the settings, then requests; the measured isolation goes out first at 1."""
-    # A terminal's Ctrl-C is for the engine, which closes the pipe when it wants this to end.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        limits, interpreter = _get_ready()
-        measured: dict[str, object] = {**_measure(limits)}
-    except Exception as error:  # noqa: BLE001 - there is no one else to tell
-        write_all(1, encode_frame(json.dumps({"failed": f"{type(error).__name__}: {error}"}).encode()))
-        os._exit(1)
-    write_all(1, encode_frame(json.dumps(measured).encode()))
-    gc.collect()
-    gc.freeze()
-    with contextlib.suppress(FramesEnded, BrokenPipeError):
-        ScriptWorker(limits, interpreter).serve()
-    # Scripts' processes see the end of their pipes; the one that runs was killed by its deadline or is now.
-    os._exit(0)
+    def _ask(self, kind: bytes, pid: int, deadline_s: float) -> int:
+        """Give an order that is answered, and return its answer."""
+        until_s = max(deadline_s, time.monotonic() + _MOMENT_S)
+        if self._spare is not None and not self._spare.pid:
+            # Answers come in the order of the orders: the spare's process was ordered before.
+            self._spare.pid = self._zygote.receive(until_s)
+        self._zygote.send(kind, pid)
+        return self._zygote.receive(until_s)
+
+    def _order_spare(self) -> None:
+        self._spare = ScriptProcess(self._zygote, self._limits)
+
+    def _take_spare(self, deadline_s: float) -> ScriptProcess:
+        """Take the process that is ready, and have the next one forked while this one runs."""
+        process, self._spare = self._spare, None
+        try:
+            if process is None:
+                process = ScriptProcess(self._zygote, self._limits)
+            if not process.pid:
+                process.pid = self._zygote.receive(deadline_s)
+            if process.pid < 0:
+                raise ScriptWorkerUnavailable(f"no process can be forked: {os.strerror(-process.pid)}")
+            self._order_spare()
+        except BaseException:
+            if process is not None:
+                process.close()
+            raise
+        return process

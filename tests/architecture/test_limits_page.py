@@ -62,6 +62,7 @@ def test_scripts_have_the_same_limits_wherever_they_are_run() -> None:
     assert (limits.wall_s, limits.cpu_s) == (stream.SCRIPT_WALL_S, stream.SCRIPT_CPU_S)
     assert limits.memory_bytes == stream.SCRIPT_MEMORY_MIB * MEBIBYTE
     assert (limits.output_bytes, limits.printed_bytes) == (stream.SCRIPT_OUTPUT_BYTES, stream.SCRIPT_PRINTED_BYTES)
+    assert limits.idle_bytes == stream.SCRIPT_IDLE_MIB * MEBIBYTE
 
 
 def test_every_setting_that_the_page_names_exists() -> None:

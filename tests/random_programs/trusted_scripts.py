@@ -24,7 +24,7 @@ def run_script(code: str, params: Mapping[str, Value]) -> dict[str, Value]:
 class TrustingRunner:
     """A script runner for an engine under test: it starts no process, and has no limits."""
 
-    def submit(self, code: str, params: Mapping[str, object]) -> "Future[ScriptResult]":
+    def submit(self, code: str, params: Mapping[str, object], workflow_id: str) -> "Future[ScriptResult]":
         future: Future[ScriptResult] = Future()
         try:
             future.set_result(ScriptResult(result=_run(code, params), printed="", duration_s=0.0))

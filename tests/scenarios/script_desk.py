@@ -44,7 +44,7 @@ class Presses:
         self.runs: Counter[str] = Counter()
         self.lying: deque[tuple[str, Future[ScriptResult]]] = deque()
 
-    def submit(self, code: str, params: Mapping[str, object]) -> Future[ScriptResult]:
+    def submit(self, code: str, params: Mapping[str, object], workflow_id: str) -> Future[ScriptResult]:
         what = "text" if "upper" in code else "title" if "title" in code else "opened"
         # Which script of the workflow: it is asked for with the same params, whoever asks.
         self.runs[f"{what} of {params['item'] if what == 'text' else params['items']}"] += 1

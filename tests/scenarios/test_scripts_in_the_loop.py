@@ -196,7 +196,7 @@ def test_scripts_of_a_cancelled_workflow_that_have_not_begun_are_not_run() -> No
 
 def test_an_agent_gets_what_the_script_of_its_facet_added_to_the_payload() -> None:
     class Adding(Presses):
-        def submit(self, code: str, params: Mapping[str, object]) -> Future[ScriptResult]:
+        def submit(self, code: str, params: Mapping[str, object], workflow_id: str) -> Future[ScriptResult]:
             future: Future[ScriptResult] = Future()
             future.set_result(ScriptResult(result={"hint": ["a", 1]}, printed="", duration_s=0.0))
             return future
@@ -306,9 +306,9 @@ class OutOfMemory(Presses):
         super().__init__()
         self.left = times
 
-    def submit(self, code: str, params: Mapping[str, object]) -> Future[ScriptResult]:
+    def submit(self, code: str, params: Mapping[str, object], workflow_id: str) -> Future[ScriptResult]:
         if not self.left:
-            return super().submit(code, params)
+            return super().submit(code, params, workflow_id)
         self.left -= 1
         future: Future[ScriptResult] = Future()
         future.set_exception(ScriptWorkerUnavailable("no memory"))

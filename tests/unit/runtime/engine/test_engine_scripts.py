@@ -31,7 +31,7 @@ class Desk:
     def __init__(self) -> None:
         self.lying: list[tuple[Mapping[str, object], Future[ScriptResult]]] = []
 
-    def submit(self, code: str, params: Mapping[str, object]) -> Future[ScriptResult]:
+    def submit(self, code: str, params: Mapping[str, object], workflow_id: str) -> Future[ScriptResult]:
         future: Future[ScriptResult] = Future()
         self.lying.append((params, future))
         return future
@@ -261,6 +261,18 @@ def test_a_failing_script_in_front_of_a_workflow_fails_it(pool: ScriptPool) -> N
     assert engine.row().status == ERROR
 
 
+def test_a_result_that_is_deeper_than_values_may_be_fails_its_step(pool: ScriptPool) -> None:
+    nested = "x = []\n for i in range(101): x = [x]\n result['x'] = x"
+    for text in (
+        f"facet F() => (x: Json) script {{\n {nested}\n }}\nworkflow W() andThen {{ f = F() }}",
+        f"workflow W() => (x: Json) andThen script {{\n {nested}\n }}",
+    ):
+        failure = failure_of(Engine(compiled(text), scripts=pool).start())
+
+        assert failure.error_type == "ValueTooDeep"
+        assert failure.message.startswith("ValueTooDeep: x in the result of the script at line ")
+
+
 def test_what_runs_beside_a_failing_script_is_finished(pool: ScriptPool) -> None:
     engine = Engine(
         compiled(
@@ -409,7 +421,7 @@ def test_a_script_come_to_where_none_is_run_fails_its_step_by_name() -> None:
 class Unavailable:
     """A runner without a process to run anything in."""
 
-    def submit(self, code: str, params: Mapping[str, object]) -> Future[ScriptResult]:
+    def submit(self, code: str, params: Mapping[str, object], workflow_id: str) -> Future[ScriptResult]:
         future: Future[ScriptResult] = Future()
         future.set_exception(ScriptWorkerUnavailable("no memory"))
         return future
@@ -451,8 +463,8 @@ def test_of_two_calls_that_run_the_same_script_one_has_its_effect() -> None:
     class Overtaken(Desk):
         """While it runs the script, another process does so too, and ends the workflow."""
 
-        def submit(self, code: str, params: Mapping[str, object]) -> Future[ScriptResult]:
-            future = super().submit(code, params)
+        def submit(self, code: str, params: Mapping[str, object], workflow_id: str) -> Future[ScriptResult]:
+            future = super().submit(code, params, workflow_id)
             other = Engine(program, store=engine.store, scripts=Answering({"v": 1})).resume()
             assert other.outputs == {"v": 1}
             future.set_result(ScriptResult(result={"v": 2}, printed="", duration_s=0.0))
@@ -471,7 +483,7 @@ class Answering:
     def __init__(self, result: Mapping[str, object]) -> None:
         self._result = result
 
-    def submit(self, code: str, params: Mapping[str, object]) -> Future[ScriptResult]:
+    def submit(self, code: str, params: Mapping[str, object], workflow_id: str) -> Future[ScriptResult]:
         future: Future[ScriptResult] = Future()
         future.set_result(ScriptResult(result=self._result, printed="", duration_s=0.0))
         return future
@@ -481,8 +493,8 @@ def test_independent_scripts_are_all_handed_over_before_one_is_waited_for() -> N
     class Counting(Desk):
         """Ends its scripts when it has three."""
 
-        def submit(self, code: str, params: Mapping[str, object]) -> Future[ScriptResult]:
-            future = super().submit(code, params)
+        def submit(self, code: str, params: Mapping[str, object], workflow_id: str) -> Future[ScriptResult]:
+            future = super().submit(code, params, workflow_id)
             if len(self.lying) == 3:
                 for given, open_future in self.lying:
                     open_future.set_result(ScriptResult(result={"v": given["n"]}, printed="", duration_s=0.0))

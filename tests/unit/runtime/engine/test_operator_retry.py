@@ -144,10 +144,10 @@ class MoodyRunner(TrustingRunner):
     def __init__(self) -> None:
         self.calls = 0
 
-    def submit(self, code: str, params: object) -> "Future[ScriptResult]":
+    def submit(self, code: str, params: object, workflow_id: str) -> "Future[ScriptResult]":
         self.calls += 1
         if self.calls > 1:
-            return super().submit(code, params)  # type: ignore[arg-type]  # as it came
+            return super().submit(code, params, workflow_id)  # type: ignore[arg-type]  # as it came
         future: Future[ScriptResult] = Future()
         future.set_exception(ScriptFailed("Moody", "not now"))
         return future
