@@ -13,12 +13,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from afl.core.masking import MASK, Secrets, is_secret, masked_text, may_be_secret, secrets_of_url
+from afl.core.printable import printable
 from afl.errors import AFLError
 
 CONFIG_NAME = "afl.config.json"
 
 #: Names the configuration file when no path is given.
 CONFIG_VARIABLE = "AFL_CONFIG"
+
+#: Settings whose values may hold a password, whatever form they have.
+_NEVER_SHOWN = frozenset({"mongodb", "url"})
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"", "0", "false", "no", "off"})
@@ -37,7 +42,9 @@ class WrongSetting(AFLError, ValueError):
     """A setting with a value that cannot be meant."""
 
     def __init__(self, name: str, found: object, wanted: str) -> None:
-        super().__init__(f"the setting {name} is {found!r}, wanted {wanted}")
+        is_hidden = (is_secret(name) or name in _NEVER_SHOWN) and may_be_secret(found)
+        shown = MASK if is_hidden else printable(repr(found))
+        super().__init__(masked_text(f"the setting {name} is {shown}, wanted {wanted}"))
         self.name = name
 
 
@@ -45,7 +52,7 @@ class WrongSetting(AFLError, ValueError):
 class MongoDBConfig:
     """A MongoDB database, and who asks. Without a user name the url alone decides."""
 
-    url: str = "mongodb://localhost:27017"
+    url: str = field(default="mongodb://localhost:27017", repr=False)
     username: str = ""
     password: str = field(default="", repr=False)
     auth_source: str = "admin"
@@ -64,6 +71,10 @@ class MongoDBConfig:
         options.append(f"authSource={quote(self.auth_source, safe='')}")
         person = f"{quote(self.username, safe='')}:{quote(self.password, safe='')}"
         return f"{scheme}://{person}@{hosts}/{database}?{'&'.join(options)}"
+
+    def masked(self, text: str) -> str:
+        """Return a text without the secrets of these settings."""
+        return Secrets({self.password, quote(self.password, safe=""), *secrets_of_url(self.url)}).masked(text)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as they stand in a file, the password included."""

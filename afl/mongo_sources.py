@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from afl.config import MongoDBConfig
+from afl.core.masking import NOT_WELL_FORMED, is_well_formed, shown_url
 from afl.errors import AFLError
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ class MongoSources:
             return question()
         except PyMongoError as error:
             reason = str(error).partition(", Timeout:")[0]
-            raise MongoDBUnavailable(f"MongoDB at {_without_password(self._config.url)}: {reason}") from error
+            raise MongoDBUnavailable(
+                self._config.masked(f"MongoDB at {shown_url(self._config.url)}: {reason}")
+            ) from error
 
 
 def _client(config: MongoDBConfig) -> MongoClient[dict[str, Any]]:
@@ -111,9 +114,6 @@ def _client(config: MongoDBConfig) -> MongoClient[dict[str, Any]]:
     try:
         return MongoClient(config.connection_string(), serverSelectionTimeoutMS=SERVER_TIMEOUT_MS, appname="afl")
     except (PyMongoError, ValueError, TypeError) as error:
-        raise MongoDBUnavailable(f"the MongoDB url {_without_password(config.url)}: {error}") from error
-
-
-def _without_password(url: str) -> str:
-    scheme, mark, rest = url.partition("://")
-    return scheme + mark + rest.rpartition("@")[2]
+        # Without its cause: what a parser says of a url that is not escaped quotes pieces of the password.
+        reason = config.masked(str(error)) if is_well_formed(config.url) else NOT_WELL_FORMED
+        raise MongoDBUnavailable(f"the MongoDB url {shown_url(config.url)}: {reason}") from None

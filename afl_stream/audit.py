@@ -10,6 +10,8 @@ from threading import Lock
 from typing import Final
 
 from afl_stream.agent_runtime import Clock, LostRecords, monotonic_s, no_probe
+from afl_stream.audit_assignment import OwnAssignment
+from afl_stream.audit_group import default_group
 from afl_stream.audit_lines import (
     AuditFile,
     AuditSink,
@@ -33,9 +35,11 @@ from afl_stream.transport import (
     Fenced,
     OffsetOutOfRange,
     Record,
+    Start,
     TopicPartition,
     Transport,
     TransportError,
+    UnknownTopic,
 )
 
 __all__ = ["Audit", "AuditConfig", "AuditCounts", "AuditFile", "AuditStream"]
@@ -51,12 +55,14 @@ class AuditConfig:
 
     `from_beginning`: write everything that the log still holds, whatever was written or committed before.
     `lost_records`: what to do when retention was faster than the audit; with EARLIEST, a line of kind `lost` names the
-    range. `group` None: `{prefix}audit`.
+    range. `group` None: `{prefix}audit`. `alone`: read every partition in no group, from there on, and commit nothing;
+    `group` and `from_beginning` do not count then.
     """
 
     stream: StreamConfig = field(default_factory=StreamConfig)
     group: str | None = None
     from_beginning: bool = False
+    alone: Start | None = None
     lost_records: LostRecords = LostRecords.STOP
     commands: bool = False
     external: bool = False
@@ -92,6 +98,8 @@ class Audit:
     wrote before it lost and regained a partition. Where neither says (another member has the partition now, or the sink
     is a stream and the process another), a line may be there twice: topic, partition and offset tell.
 
+    Outside any group there is no step 4: each run begins where it is told to, and takes nothing from another audit.
+
     A new facet's topic is followed from its first record on. `turn` and `run` belong to one thread.
     """
 
@@ -114,6 +122,8 @@ class Audit:
         self._probe = probe
         self._clock_s = clock_s
         self._consumer: Consumer | None = None
+        #: What is read outside any group; None in a group.
+        self._own: OwnAssignment | None = None
         self._written = {} if config.from_beginning else sink.written()
         #: Where each partition's first assignment began, in a run from the beginning.
         self._begun: set[TopicPartition] = set()
@@ -131,9 +141,11 @@ class Audit:
         self._is_dead = False
 
     @property
-    def group(self) -> str:
-        """The group that the audit reads in."""
-        return self.config.group or f"{self.config.stream.prefix}audit"
+    def group(self) -> str | None:
+        """The group that the audit reads in, or None outside any."""
+        if self.config.alone is not None:
+            return None
+        return self.config.group or default_group(self.config.stream)
 
     @property
     def is_stopping(self) -> bool:
@@ -142,7 +154,7 @@ class Audit:
 
     @property
     def has_partitions(self) -> bool:
-        """Whether the group has given this member any. For the thread that calls `turn`."""
+        """Whether there are any: of the group's, or all outside a group. For the thread that calls `turn`."""
         return self._consumer is not None and bool(self._consumer.assignment())
 
     @property
@@ -170,7 +182,7 @@ class Audit:
         self._is_stopping = True
 
     def start(self) -> None:
-        """Join the group. Raises TopicMissing and what the transport raises."""
+        """Join the group, or assign all partitions. Raises TopicMissing and what the transport raises."""
         if self._consumer is not None:
             return
         topology, config = self._topology, self.config
@@ -185,8 +197,13 @@ class Audit:
                 raise TopicMissing(topic, "the audit")
         if self._codec is None:
             self._codec = single_object_codec(TopicLog(self._transport, topology.schemas()))
-        self._consumer = self._transport.consumer(self.group, client_id=self.group)
-        self._consumer.subscribe(topics, pattern=topology.facet_pattern(), listener=self)
+        self._consumer = self._transport.consumer(self.group, client_id=self.group or default_group(config.stream))
+        if config.alone is None:
+            self._consumer.subscribe(topics, pattern=topology.facet_pattern(), listener=self)
+            return
+        self._own = OwnAssignment(
+            self._transport.admin(), self._consumer, topics, self._is_followed, config.alone, self._clock_s
+        )
 
     def turn(self, timeout_s: float) -> int:
         """Read a batch and write it; return the number of lines written.
@@ -227,15 +244,8 @@ class Audit:
         if self._paused - full:
             consumer.resume(sorted(self._paused - full))
         self._paused = full
-        lines: list[bytes] = []
         reached: dict[TopicPartition, LastWritten] = {}
-        try:
-            for record in consumer.consume(self.config.batch_records, timeout_s):
-                self._unopened.setdefault(record.topic_partition, deque()).append(record)
-        except OffsetOutOfRange as error:
-            if self.config.lost_records is LostRecords.STOP:
-                raise
-            lines.append(self._lost(consumer, error, reached))
+        lines = self._read(consumer, timeout_s, reached)
         self._probe("audit.polled")
         if self._clock_s() >= self._retry_at_s:
             for where in list(self._unopened):
@@ -248,6 +258,41 @@ class Audit:
         self._note(reached)
         self._commit(self._positions, wait=False)
         return len(lines)
+
+    def _read(self, consumer: Consumer, timeout_s: float, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
+        """Put a batch into the queues, and return the lines that tell of lost records."""
+        try:
+            self._follow_topics()
+            records = consumer.consume(self.config.batch_records, timeout_s)
+        except UnknownTopic as error:
+            if self._own is None:
+                raise
+            self._own.look_soon(missing=error.topic)
+            return []
+        except OffsetOutOfRange as error:
+            if self._own is not None:
+                self._own.look_soon()
+                if error.partition in self._follow_topics():
+                    return []
+            if self.config.lost_records is LostRecords.STOP:
+                raise
+            return [self._lost(consumer, error, reached)]
+        for record in records:
+            self._unopened.setdefault(record.topic_partition, deque()).append(record)
+        if self._own is not None:
+            self._own.note(records)
+        return []
+
+    def _follow_topics(self) -> frozenset[TopicPartition]:
+        """Outside a group: read what has appeared, and forget the partitions of topics that are gone or others now,
+        which are returned."""
+        if self._own is None:
+            return frozenset()
+        ended = self._own.look_when_due()
+        self.on_lost(tuple(ended))
+        for where in ended:
+            self._written.pop(where, None)
+        return ended
 
     def _open(self, where: TopicPartition, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
         """The lines of what was read of a partition, up to a record that has to wait."""
@@ -317,7 +362,7 @@ class Audit:
         return encode_line(line_of(record, message))
 
     def _commit(self, positions: Mapping[TopicPartition, int], *, wait: bool) -> None:
-        if not positions or self._consumer is None:
+        if not positions or self._consumer is None or self._own is not None:
             return
         offsets = {where: CommittedOffset(offset=offset) for where, offset in positions.items()}
         self._commit_with(self._consumer, offsets, wait)

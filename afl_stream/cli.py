@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -260,25 +261,50 @@ afl_stream.add_command(handlers_group)
 
 
 @afl_stream.command("audit", short_help="Write down every record as JSON.")
-@click.option("--file", "file", default="-", metavar="PATH", help="Where the lines go; - is standard output.")
-@click.option(
-    "--from-beginning", is_flag=True, help="Write all that the topics still hold, whatever was written before."
-)
+@click.option("--file", "file", default="-", metavar="PATH", help="Where the lines go; by default standard output.")
+@click.option("--group", metavar="NAME", help="With --file: the consumer group; by default the file's own.")
+@click.option("--from-beginning", is_flag=True, help="Read all that the topics still hold; so it is without --file.")
+@click.option("--from-end", is_flag=True, help="Without --file: read only what comes from now on.")
 @click.option("--until-idle/--follow", default=False, help="End when everything is read, or go on (the default).")
 @common
-def audit_command(invocation: Invocation, **options: Any) -> ExitCode:
+def audit_command(
+    invocation: Invocation, file: str, group: str | None, from_beginning: bool, from_end: bool, until_idle: bool
+) -> ExitCode:
     """Write a line of JSON for every event, answer, command and milestone, without taking part.
 
-    It goes on where the last audit stopped. A file gets each record once, whatever crashes.
+    Without --file it reads on its own: all that the topics hold and what comes, in no consumer group, and nothing is
+    committed. Any number may do so at once, and each sees every record.
+
+    With --file it reads in a consumer group, and goes on where the file stopped: a file gets each record once,
+    whatever crashes. Each file has a group of its own, whose name is kept beside it (PATH.group). Audits with the same
+    --group share the records: each record is in one of their files.
 
     \b
     Examples:
+      afl-stream audit --from-end
+      afl-stream audit --until-idle | jq 'select(.kind == "answer")'
       afl-stream audit --file audit.jsonl
-      afl-stream audit --from-beginning --until-idle | jq 'select(.kind == "answer")'
+      afl-stream audit --file audit-1.jsonl --group afl.audit.shared
     """
+    is_file = file != "-"
+    if from_beginning and from_end:
+        raise click.UsageError("--from-beginning and --from-end exclude each other")
+    if group is not None and not is_file:
+        raise click.UsageError("--group goes with --file PATH: to standard output an audit reads in no group")
+    if group is not None and not group.strip():
+        raise click.UsageError("--group needs a name")
+    if from_end and is_file:
+        raise click.UsageError("--from-end is for reading without --file: a file goes on where it stopped")
     from afl_stream.commands.services import run_audit
 
-    return run_audit(invocation, **options)
+    return run_audit(
+        invocation,
+        file=Path(file) if is_file else None,
+        group=group,
+        from_beginning=from_beginning,
+        from_end=from_end,
+        until_idle=until_idle,
+    )
 
 
 @afl_stream.command("status", short_help="List runs, or show one with its steps.")

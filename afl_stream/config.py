@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_type_hints
 
+from afl.core.masking import MASK, Secrets, may_be_secret, secrets_of_url, shown_url
 from afl_stream.config_sections import (
     TRANSPORTS,
     AgentSettings,
@@ -32,12 +33,11 @@ from afl_stream.durations import EXAMPLES, duration_ms
 from afl_stream.errors import ConfigError
 from afl_stream.kafka_passthrough import (
     KINDS,
-    MASK,
     LibrdkafkaSettings,
     as_text,
     canonical,
     flattened,
-    is_secret,
+    is_hidden,
     kind_and_name,
     name_in_variable,
     refusal,
@@ -68,6 +68,8 @@ _TOPIC_TEMPLATE: Final = re.compile(r"[A-Za-z0-9._-]*(\{prefix\})?[A-Za-z0-9._-]
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})\Z")
 _KAFKA_VARIABLE: Final = "AFL_KAFKA_"
+#: What stands in many places, and is no secret under a name that nobody knows.
+_PLAIN_VALUE: Final = re.compile(r"(true|false|[0-9.-]{0,5})\Z", re.IGNORECASE)
 _YES_OR_NO: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -137,11 +139,25 @@ class StreamConfig:
                 described.update((start + name, one) for name, one in shown(value).items())
                 continue
             if "address" in setting.metadata and isinstance(value, str):
-                described[key] = _without_person(value)
+                described[key] = shown_url(value)
                 continue
             secret = bool(setting.metadata.get("secret")) and value is not None
             described[key] = MASK if secret else value
         return described
+
+    def secrets(self) -> Secrets:
+        """Return what must not stand in any text that is shown: passwords, keys, tokens, and those inside of urls."""
+        found: set[str] = set()
+        for _, setting, value in _settings(self):
+            if isinstance(value, LibrdkafkaSettings):
+                hidden = {t for name, t in value.items() if is_hidden(name, t) and not _PLAIN_VALUE.match(t)}
+                found |= hidden.union(*map(secrets_of_url, hidden))
+            elif isinstance(value, str) and "address" in setting.metadata:
+                found |= secrets_of_url(value)
+            elif isinstance(value, str) and setting.metadata.get("secret"):
+                # Older secrets are listed with their ids.
+                found |= {value, *(entry.partition("=")[2] for entry in value.split(","))}
+        return Secrets(found)
 
 
 class _Given(NamedTuple):
@@ -183,7 +199,7 @@ def _from_table(table: Mapping[str, object], source: str) -> dict[str, _Given]:
     top = {f.name: f for f in dataclasses.fields(StreamConfig)}
     for name, value in table.items():
         if name not in top:
-            raise ConfigError(source, name, value, _known(name, list(top)))
+            raise ConfigError(source, name, _of_unknown(value), _known(name, list(top)))
         section = _section(name)
         if section is StoreSettings and isinstance(value, str):
             # The whole section is one setting, mostly: where the store is.
@@ -193,7 +209,7 @@ def _from_table(table: Mapping[str, object], source: str) -> dict[str, _Given]:
             given[name] = _Given(_typed(StreamConfig, name, value, source, name), source)
             continue
         if not isinstance(value, Mapping):
-            raise ConfigError(source, name, value, f"a table [{name}]")
+            raise ConfigError(source, name, _of_unknown(value), f"a table [{name}]")
         names = _own_names(section)
         for inner, inner_value in flattened(value) if section is KafkaSettings else value.items():
             key = f"{name}.{inner}"
@@ -204,7 +220,7 @@ def _from_table(table: Mapping[str, object], source: str) -> dict[str, _Given]:
             elif section is KafkaSettings:
                 found = _passed(inner, inner_value, source)
             else:
-                raise ConfigError(source, key, inner_value, _known(inner, names))
+                raise ConfigError(source, key, _of_unknown(inner_value), _known(inner, names))
             given[key] = _Given(found, source)
     return given
 
@@ -246,7 +262,8 @@ def _passed(name: str, value: object, source: str) -> str:
     key, names = f"kafka.{name}", _own_names(KafkaSettings)
     plain = kind_and_name(name)[1]
     if not plain or plain in KINDS:
-        raise ConfigError(source, key, value, "a librdkafka setting's name behind it: kafka.producer.linger.ms")
+        wanted = "a librdkafka setting's name behind it: kafka.producer.linger.ms"
+        raise ConfigError(source, key, _of_unknown(value), wanted)
     near = difflib.get_close_matches(plain.replace(".", "_"), names, 1, cutoff=0.85)
     if near or ("_" in plain and plain != "log_level" and not plain.endswith("_cb")):
         raise ConfigError(source, key, _masked(key, value), _known(plain.replace(".", "_"), names))
@@ -295,8 +312,15 @@ def _same_setting(one: str, other: str) -> bool:
     return (kind, canonical(name)) == (other_kind, canonical(other_name))
 
 
+def _of_unknown(value: object) -> object:
+    """What is shown of the value of a key that there is not: it may be that of a secret, misspelt."""
+    return MASK if may_be_secret(value) else value
+
+
 def _masked(key: str, value: object) -> object:
-    return MASK if is_secret(key.removeprefix("kafka."), value) else value
+    name = key.removeprefix("kafka.")
+    is_ours = name in _own_names(KafkaSettings)
+    return MASK if is_hidden(kind_and_name(name)[1], value) and not is_ours else value
 
 
 def _typed(owner: type, name: str, value: object, source: str, key: str) -> object:
@@ -308,7 +332,8 @@ def _typed(owner: type, name: str, value: object, source: str, key: str) -> obje
     wanted = int if hint is int else str
     # bool is an int for Python, but `replication = true` is a mistake.
     if not isinstance(value, wanted) or isinstance(value, bool):
-        found = MASK if _setting(owner, name).metadata.get("secret") else value
+        metadata = _setting(owner, name).metadata
+        found = MASK if metadata.get("secret") or "address" in metadata else value
         raise ConfigError(source, key, found, "a whole number" if wanted is int else "a string")
     return value
 
@@ -354,13 +379,15 @@ def _check_store(store: StoreSettings, source: str) -> None:
     for key, found in (("retention", store.retention), ("tombstone_retention", store.tombstone_retention)):
         if found is not None and duration_ms(found) is None:
             raise ConfigError(source, f"store.{key}", found, EXAMPLES)
+    if store.path is not None and store.path.startswith(("mongodb:", "mongodb+srv:")):
+        raise ConfigError(source, "store.path", MASK, "a file; the url of a MongoDB begins with mongodb://")
     if store.url is None:
         return
-    shown_url = _without_person(store.url)
+    url = shown_url(store.url)
     if not store.url.startswith(("mongodb://", "mongodb+srv://")):
-        raise ConfigError(source, "store.url", shown_url, "the url of a MongoDB: mongodb://host/database")
+        raise ConfigError(source, "store.url", url, "the url of a MongoDB: mongodb://host/database")
     if store.path is not None:
-        raise ConfigError(source, "store.url", shown_url, f"either this or store.path ({store.path}), not both")
+        raise ConfigError(source, "store.url", url, f"either this or store.path ({store.path}), not both")
 
 
 def _check_dispatch(dispatch: DispatchSettings, source: str) -> None:
@@ -377,7 +404,7 @@ def _check_kafka(config: StreamConfig, source: str) -> None:
         ports = [_ADDRESS.match(address.strip()) for address in kafka.bootstrap.split(",")]
         if not all(port and 1 <= int(port[1]) <= 65_535 for port in ports):
             wanted = "host:port, or several separated by commas; the protocol goes into security.protocol"
-            raise ConfigError(source, "kafka.bootstrap", kafka.bootstrap, wanted)
+            raise ConfigError(source, "kafka.bootstrap", shown_url(kafka.bootstrap), wanted)
     elif config.transport == "kafka":
         wanted = "kafka.bootstrap to be set as well (AFL_KAFKA_BOOTSTRAP): host:port of a broker"
         raise ConfigError(source, "transport", config.transport, wanted)
@@ -395,13 +422,6 @@ def _check_template(source: str, key: str, template: str, allowed: set[str]) -> 
     if not template or "{" in rest or "}" in rest or not set(_PLACEHOLDER.findall(template)) <= allowed:
         wanted = " and ".join(f"{{{name}}}" for name in sorted(allowed))
         raise ConfigError(source, key, template, f"a group id with no placeholder but {wanted}")
-
-
-def _without_person(url: str) -> str:
-    """An url without user, password and options."""
-    scheme, mark, rest = url.partition("://")
-    hosts, slash, database = rest.partition("?")[0].partition("/")
-    return f"{scheme}{mark}{hosts.rpartition('@')[2]}{slash}{database}"
 
 
 def _filled(template: str, prefix: str, facet: str) -> str:

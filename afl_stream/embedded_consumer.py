@@ -103,16 +103,34 @@ class EmbeddedConsumer:
         self._group_moved = True
         return member
 
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+    def assign(self, positions: Mapping[TopicPartition, int | Start]) -> None:
         """Raises UnknownTopic, UnknownPartition, and TransportError for a member of a group."""
+        self._assign(positions, keep_others=False)
+
+    def assign_more(self, positions: Mapping[TopicPartition, int | Start]) -> None:
+        """Raises UnknownTopic, UnknownPartition, and TransportError for a member of a group."""
+        self._assign(positions, keep_others=True)
+
+    def _assign(self, positions: Mapping[TopicPartition, int | Start], *, keep_others: bool) -> None:
         with self._broker.lock:
-            self._check_open()
-            if self.member is not None:
-                raise TransportError(f"a member of group {self.group} is given its partitions; it cannot assign")
+            self._check_outside_groups()
             logs = {where: self._broker.log(where) for where in positions}
-            self._drop(list(self._positions))
-            for where, offset in positions.items():
-                self._add(where, logs[where], offset)
+            self._drop(list(positions) if keep_others else list(self._positions))
+            for where, start in positions.items():
+                bounds = logs[where].bounds
+                begin = bounds.low if start is Start.EARLIEST else bounds.high
+                self._add(where, logs[where], begin if isinstance(start, Start) else start)
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Raises TransportError for a member of a group."""
+        with self._broker.lock:
+            self._check_outside_groups()
+            self._drop(partitions)
+
+    def _check_outside_groups(self) -> None:
+        self._check_open()
+        if self.member is not None:
+            raise TransportError(f"a member of group {self.group} is given its partitions; it cannot assign")
 
     # Reading
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
+from afl.core.masking import masked_text
+from afl.core.printable import printable
+
 
 class StreamError(Exception):
     """The root of every error that afl_stream raises on purpose."""
@@ -14,7 +17,8 @@ class ConfigError(StreamError):
     """A setting cannot be used as it stands."""
 
     def __init__(self, source: str, key: str, found: object, expected: str) -> None:
-        super().__init__(f"{source}: {key}: found {found!r}, expected {expected}")
+        told = f"{source}: {printable(key)}: found {printable(repr(found))}, expected {expected}"
+        super().__init__(masked_text(told))
         self.source = source
         self.key = key
         self.found = found

@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 #: How long a look at brokers that were all down may take, and how often one is taken.
 _LOOK_S: Final = 1.0
 
+_LOGICAL: Final = {Start.EARLIEST: OFFSET_BEGINNING, Start.LATEST: OFFSET_END}
+
 _OUT_OF_RANGE: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 #: What passes without anybody's doing, and librdkafka goes on from by itself.
 _PASSING: Final = frozenset({
@@ -49,6 +51,10 @@ _PASSING: Final = frozenset({
     KafkaError.REBALANCE_IN_PROGRESS,
     KafkaError.REQUEST_TIMED_OUT,
 })  # fmt: skip
+
+
+def _offsets(positions: Mapping[TopicPartition, int | Start]) -> dict[TopicPartition, int]:
+    return {where: _LOGICAL[at] if isinstance(at, Start) else at for where, at in positions.items()}
 
 
 class KafkaConsumer:
@@ -141,13 +147,32 @@ class KafkaConsumer:
             self._missing_told.add(topic)
             self._due.append(UnknownTopic(topic))
 
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+    def assign(self, positions: Mapping[TopicPartition, int | Start]) -> None:
         """Raises TransportError for a member of a group."""
+        self._check_outside_groups()
+        self._outside.clear()
+        self._partitions.begin_all(_offsets(positions))
+        self._assigned = set(positions)
+
+    def assign_more(self, positions: Mapping[TopicPartition, int | Start]) -> None:
+        """Raises TransportError for a member of a group."""
+        self._check_outside_groups()
+        self.unassign([where for where in positions if where in self._assigned])
+        starts = _offsets(positions)
+        self._partitions.begin_more(starts)
+        self._accept(starts)
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Raises TransportError for a member of a group."""
+        self._check_outside_groups()
+        gone = [where for where in partitions if where in self._assigned]
+        self._partitions.end(gone)
+        self._tell_gone(gone, None)
+        self._missing_told.difference_update(where.topic for where in gone)
+
+    def _check_outside_groups(self) -> None:
         if self._is_member:
             raise TransportError(f"a member of group {self.group} is given its partitions; it cannot assign")
-        self._outside.clear()
-        self._partitions.begin_all(positions)
-        self._assigned = set(positions)
 
     # Reading
 
@@ -318,7 +343,7 @@ class KafkaConsumer:
         rest = [where for where in partitions if where not in starts]
         if rest:
             committed = self.committed(rest)
-            begin = OFFSET_BEGINNING if self._start is Start.EARLIEST else OFFSET_END
+            begin = _LOGICAL[self._start]
             starts.update({where: committed[where].offset if where in committed else begin for where in rest})
         return starts
 

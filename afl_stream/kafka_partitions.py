@@ -34,6 +34,18 @@ class Partitions:
         self._begun = {}
         self.speak(starts)
 
+    def begin_more(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read these too, outside any group."""
+        self._incremental = True
+        if starts:
+            self._client.incremental_assign([Place(w.topic, w.partition, offset) for w, offset in starts.items()])
+
+    def end(self, partitions: Sequence[TopicPartition]) -> None:
+        """Read these no longer, outside any group."""
+        if partitions:
+            self.resume([where for where in partitions if where in self.paused])
+            self._client.incremental_unassign(places_of(partitions))
+
     def begin(self, partitions: Iterable[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
         """Read what the group has given, from the beginning where nothing else is said."""
         begin = [Place(w.topic, w.partition, starts.get(w, OFFSET_BEGINNING)) for w in partitions]

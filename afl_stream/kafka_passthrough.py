@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-MASK: Final = "********"
+from afl.core.masking import MASK, is_secret, may_be_secret
+from afl_stream.kafka_shown_names import SHOWN_NAMES
 
 #: What stands before the settings of one kind of client, in the file and in variables.
 KINDS: Final = ("producer", "consumer")
@@ -33,6 +33,7 @@ _STORED_POSITIONS: Final = "no such setting: where reading starts is decided by 
 _COMMITS: Final = "no such setting: an offset is committed when the work on its record is finished, never by a timer"
 _GROUP_NAMES: Final = "evaluator.group or agent.group in its place"
 _SPREAD: Final = "no such setting: evaluators and agents each need their own"
+_CALLBACKS: Final = ("_cb", ".cb")
 _CALLBACK: Final = "no such setting: a callback is code, and cannot be given as a setting"
 
 #: What the delivery of records relies on, with what is expected of someone who sets it.
@@ -69,14 +70,6 @@ _DECIDED_BY_BROKER: Final[Mapping[str, str]] = {
     "heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms",
 }
 
-_SECRET_NAME: Final = re.compile(
-    r"passw|passphrase|secret|jaas|[._]pwd\b|(^|\.)token$|[._]key[._]pem$|^ssl[._]key$"
-    r"|^sasl\.oauthbearer\.config$|^sasl\.kerberos\.kinit\.cmd$",
-    re.IGNORECASE,
-)
-#: A private key may stand in any setting that takes PEM, and a password in any URL.
-_SECRET_VALUE: Final = re.compile(r"PRIVATE KEY-|://[^/@\s]*:[^/@\s]+@")
-
 
 class LibrdkafkaSettings(Mapping[str, str]):
     """Settings by librdkafka's names; cannot be changed, can be hashed, and shows no secret."""
@@ -103,14 +96,17 @@ class LibrdkafkaSettings(Mapping[str, str]):
         return repr(shown(self._values))
 
 
-def is_secret(name: str, value: object = "") -> bool:
-    """Whether this librdkafka setting must not be shown: by its name, or by what stands in its value."""
-    return bool(_SECRET_NAME.search(name)) or bool(_SECRET_VALUE.search(str(value)))
+def is_hidden(name: str, value: object = "") -> bool:
+    """Whether a setting's value must not be shown: a secret by its name or value, or under a name that librdkafka does
+    not have, which may be the misspelt name of a secret."""
+    if is_secret(name, value):
+        return True
+    return name not in SHOWN_NAMES and not name.endswith(_CALLBACKS) and may_be_secret(value)
 
 
 def shown(settings: Mapping[str, object]) -> dict[str, object]:
     """The same settings for logs and pages, secrets masked."""
-    return {name: MASK if is_secret(name, value) else value for name, value in settings.items()}
+    return {name: MASK if is_hidden(name, value) else value for name, value in settings.items()}
 
 
 def canonical(name: str) -> str:
@@ -155,7 +151,7 @@ def flattened(table: Mapping[str, object], start: str = "") -> Iterator[tuple[st
 def refusal(name: str, value: str, group_protocol: str) -> str | None:
     """What is expected in place of a setting that delivery depends on; None for one that may be passed through."""
     known = canonical(name)
-    if name.endswith(("_cb", ".cb")):
+    if name.endswith(_CALLBACKS):
         return _CALLBACK
     if known == _IN_FLIGHT and not (value.isascii() and value.isdigit() and 1 <= int(value) <= _MOST_IN_FLIGHT):
         return f"1 to {_MOST_IN_FLIGHT}: with more, a retry changes the order of records"

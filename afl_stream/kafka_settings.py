@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from afl_stream.config import StreamConfig
-from afl_stream.kafka_passthrough import MASK, canonical, is_secret
+from afl_stream.kafka_passthrough import canonical
 from afl_stream.kafka_passthrough import shown as shown
 from afl_stream.limits import RECORD_OVERHEAD_BYTES
 from afl_stream.transport import Assignor
@@ -91,13 +91,8 @@ def admin_settings(config: StreamConfig, *, client_id: str = "") -> Settings:
 
 
 def without_secrets(text: str, config: StreamConfig) -> str:
-    """This text, as librdkafka's errors quote values, with every secret that was passed through masked."""
-    kafka = config.kafka
-    for settings in (kafka.client, kafka.producer, kafka.consumer):
-        for name, value in settings.items():
-            if value and is_secret(name, value):
-                text = text.replace(value, MASK)
-    return text
+    """This text, as librdkafka's errors quote values, with every secret of the settings masked."""
+    return config.secrets().masked(text)
 
 
 def _common(config: StreamConfig, client_id: str) -> Settings:

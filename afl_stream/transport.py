@@ -135,8 +135,16 @@ class Consumer(Protocol):
         """Join the group for these topics, or for all topics that the regular expression `pattern` matches (from
         the first character on; new ones are found while running)."""
 
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from these offsets, outside any group."""
+    def assign(self, positions: Mapping[TopicPartition, int | Start]) -> None:
+        """Read these partitions and no others, outside any group: each from its offset, or from where the log begins
+        or ends at the time of the first fetch."""
+
+    def assign_more(self, positions: Mapping[TopicPartition, int | Start]) -> None:
+        """Read these partitions too, outside any group; those that are read already go on where they are. One that is
+        named and read already begins again where it is told to."""
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Read these no longer, outside any group. Their pauses are forgotten."""
 
     def poll(self, timeout_s: float) -> Record | None:
         """The next record, or None after `timeout_s`. Raises OffsetOutOfRange, BrokerUnavailable, and UnknownTopic

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from afl.runtime.claude_errors import ClaudeNotInstalled
+from afl.runtime.claude_errors import ClaudeKeyUnusable, ClaudeNotInstalled
 
 if TYPE_CHECKING:
     from anthropic import Anthropic, AsyncAnthropic
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 DEFAULT_MODEL: Final = "claude-sonnet-5-5"
 #: Names another model in the environment.
 MODEL_VARIABLE: Final = "AFL_CLAUDE_MODEL"
+#: Holds the key of the Messages API.
+KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
 #: How long one request may take: more than a reply of a few thousand tokens needs, and far less than for ever.
 REQUEST_TIMEOUT_S: Final = 120.0
 #: Tries after the first for what passes: rate limits, overload, server errors, lost connections. The waits double, or
@@ -26,6 +28,18 @@ def default_model() -> str:
     return os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL
 
 
+def usable_key(api_key: str | None) -> str | None:
+    """Return the key that is given, else that of the environment, without what a file or a shell left around it.
+
+    None where there is none. Raises ClaudeKeyUnusable, which tells the place of what is wrong and not the key.
+    """
+    key = (os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key).strip()
+    for at, char in enumerate(key):
+        if not "!" <= char <= "~":
+            raise ClaudeKeyUnusable(at + 1, len(key))
+    return key or None
+
+
 def claude_client(
     *,
     api_key: str | None = None,
@@ -36,14 +50,15 @@ def claude_client(
     """
     A client of the Messages API, for `ClaudeAgentRunner` and `LLMHandler`.
 
-    Without `api_key` and `base_url` those of the environment: `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`. Raises
-    ClaudeNotInstalled without the extra `claude`.
+    Without `api_key` and `base_url` those of the environment: `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`. Blanks and
+    line breaks around the key are taken off. Raises ClaudeNotInstalled without the extra `claude`, and ClaudeKeyUnusable
+    for a key that no request can carry.
     """
     try:
         from anthropic import Anthropic
     except ImportError as error:
         raise ClaudeNotInstalled from error
-    return Anthropic(api_key=api_key, base_url=base_url, timeout=timeout_s, max_retries=max_retries)
+    return Anthropic(api_key=usable_key(api_key), base_url=base_url, timeout=timeout_s, max_retries=max_retries)
 
 
 def async_claude_client(
@@ -58,4 +73,4 @@ def async_claude_client(
         from anthropic import AsyncAnthropic
     except ImportError as error:
         raise ClaudeNotInstalled from error
-    return AsyncAnthropic(api_key=api_key, base_url=base_url, timeout=timeout_s, max_retries=max_retries)
+    return AsyncAnthropic(api_key=usable_key(api_key), base_url=base_url, timeout=timeout_s, max_retries=max_retries)

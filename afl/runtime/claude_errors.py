@@ -35,3 +35,15 @@ class ClaudeNotInstalled(EngineError):
 
     def __init__(self) -> None:
         super().__init__("the anthropic package is not installed; install afl-stream[claude], or pass another client")
+
+
+class ClaudeKeyUnusable(EngineError):
+    """The API key has a character that no key has."""
+
+    def __init__(self, place: int, length: int) -> None:
+        super().__init__(
+            f"the API key (ANTHROPIC_API_KEY, or api_key) has a blank, a line break or another character that no key "
+            f"has, at place {place} of {length}"
+        )
+        self.place = place
+        self.length = length

@@ -6,12 +6,16 @@ import asyncio
 import inspect
 import json
 import logging
+import os
+import traceback
 from collections.abc import Awaitable, Mapping
 from threading import Lock
 from typing import Any, Protocol
 
 from afl.core.exception_text import exception_line, exception_text
 from afl.core.handler_values import awaitable_of
+from afl.core.masking import Secrets
+from afl.runtime.claude_client import KEY_VARIABLE
 from afl.runtime.claude_conversation import (
     Ask,
     Brief,
@@ -96,14 +100,27 @@ class ClaudeTurns:
                 raise TypeError("an asynchronous client is for handle_async; give claude_client() here")
             return read_reply(response)
         except Exception as error:
-            raise _unavailable(brief, error) from error
+            raise self._unavailable(brief, error) from None
 
     async def _ask_async(self, brief: Brief, ask: Ask) -> Reply:
         try:
             response = await asyncio.to_thread(self._client.messages.create, **ask.request)
             return read_reply(await response if inspect.isawaitable(response) else response)
         except Exception as error:
-            raise _unavailable(brief, error) from error
+            raise self._unavailable(brief, error) from None
+
+    def _unavailable(self, brief: Brief, error: Exception) -> ClaudeUnavailable:
+        """The failure of a request. It goes without its cause: the library quotes a key that it cannot send, and a
+        traceback shows what causes say."""
+        reason = exception_line(error)
+        if isinstance(error, TypeError) and "authentication" in reason:
+            # The library's own words for it name neither.
+            reason = "there is no API key: set ANTHROPIC_API_KEY, or give api_key to claude_client()"
+        elif isinstance(error.__cause__, Exception):
+            # The library says that there was no connection; what it met says why.
+            reason += f" ({exception_text(error.__cause__)})"
+        _log.debug("the request for %s failed at %s", brief.facet, _raised_at(error))
+        return ClaudeUnavailable(brief.facet, _keys_of(self._client).masked(reason))
 
     def _record(self, brief: Brief, used: ClaudeUsage) -> None:
         with self._lock:
@@ -174,12 +191,14 @@ def _failed(error: BaseException) -> ToolOutcome:
     return ToolOutcome(exception_line(error), is_error=True)
 
 
-def _unavailable(brief: Brief, error: Exception) -> ClaudeUnavailable:
-    reason = exception_line(error)
-    if issubclass(type(error), TypeError) and "authentication" in reason:
-        # The library's own words for it name neither.
-        reason = "there is no API key: set ANTHROPIC_API_KEY, or give api_key to claude_client()"
-    elif error.__cause__ is not None:
-        # The library says that there was no connection; what it met says why.
-        reason += f" ({exception_text(error.__cause__)})"
-    return ClaudeUnavailable(brief.facet, reason)
+def _keys_of(client: object) -> Secrets:
+    """The keys that a client was made with, and those of the environment."""
+    given = [getattr(client, name, None) for name in ("api_key", "auth_token")]
+    given += [os.environ.get(name) for name in (KEY_VARIABLE, "ANTHROPIC_AUTH_TOKEN")]
+    return Secrets(key for key in given if isinstance(key, str))
+
+
+def _raised_at(error: BaseException) -> str:
+    """The innermost place of a traceback, without what was said there."""
+    places = traceback.extract_tb(error.__traceback__)
+    return f"{places[-1].filename}:{places[-1].lineno}" if places else "an unknown place"

@@ -16,6 +16,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.uri_parser import parse_uri
 from pymongo.write_concern import WriteConcern
 
+from afl.core.masking import NOT_WELL_FORMED, Secrets, is_well_formed, secrets_of_url, shown_url
 from afl.runtime.errors import ForeignStore, StoreCorrupt, StoreMissing, StoreUnavailable
 from afl.runtime.mongo_documents import (
     OUTBOX,
@@ -116,11 +117,12 @@ class Connection:
     ) -> None:
         self._closed = False
         self._owns_client = client is None
-        self.name = f"{_without_person(url)}/{database}" if client is None else database
+        self.name = f"{_hosts_of(url)}/{database}" if client is None else database
+        self._secrets = Secrets(secrets_of_url(url))
         try:
             self._client = client or MongoClient[dict[str, Any]](url, **_client_settings(url, timeout_s))
         except (InvalidURI, PyMongoError, ValueError) as error:
-            raise StoreUnavailable(path=self.name, reason=str(error)) from error
+            raise _unusable(url, self.name, error) from None
         self._database_name = database
         #: The time of the newest state that was read, by the servers' clock: what follows is not older.
         self._read_until: Timestamp | None = None
@@ -159,7 +161,7 @@ class Connection:
             yield
         except (PyMongoError, InvalidOperation) as error:
             reason = str(error).partition(", Timeout:")[0].partition(", full error:")[0]
-            raise StoreUnavailable(path=self.name, reason=reason) from error
+            raise StoreUnavailable(path=self.name, reason=self._secrets.masked(reason)) from error
 
     @contextmanager
     def in_order(self) -> Iterator[ClientSession | None]:
@@ -279,7 +281,7 @@ def database_of(url: str) -> str:
         # An address of a service record is looked up when it is connected to.
         return parse_uri(url)["database"] or DEFAULT_DATABASE if url.startswith("mongodb://") else _path_of(url)
     except (PyMongoError, ValueError) as error:
-        raise StoreUnavailable(path=_without_person(url), reason=str(error)) from error
+        raise _unusable(url, _hosts_of(url), error) from None
 
 
 def _client_settings(url: str, timeout_s: float) -> dict[str, Any]:
@@ -299,8 +301,15 @@ def _path_of(url: str) -> str:
     return rest.partition("?")[0].partition("/")[2] or DEFAULT_DATABASE
 
 
-def _without_person(url: str) -> str:
+def _hosts_of(url: str) -> str:
     """Return an url's scheme and hosts: who asks, and how, is nobody's business."""
-    scheme, mark, rest = url.partition("://")
-    hosts = rest.partition("?")[0].partition("/")[0].rpartition("@")[2]
-    return f"{scheme}{mark}{hosts}"
+    scheme, mark, rest = shown_url(url).partition("://")
+    return f"{scheme}{mark}{rest.partition('/')[0]}"
+
+
+def _unusable(url: str, name: str, error: Exception) -> StoreUnavailable:
+    """The error for a url that the client does not take. Raise it without its cause: what a parser says of a url that
+    is not escaped quotes pieces of the password."""
+    if not is_well_formed(url):
+        return StoreUnavailable(path=name, reason=NOT_WELL_FORMED)
+    return StoreUnavailable(path=name, reason=Secrets(secrets_of_url(url)).masked(str(error)))

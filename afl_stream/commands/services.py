@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from afl.runtime.clock import SystemClock
@@ -14,7 +14,10 @@ from afl.runtime.entities import HandledCount
 from afl.runtime.persistence import EngineStore
 from afl.runtime.presence import Presence, present
 from afl_stream.agent import Agent, AgentConfig
+from afl_stream.agent_runtime import LostRecords
 from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
+from afl_stream.audit_group import group_of
+from afl_stream.audit_lines import AuditSink
 from afl_stream.commands.idleness import Idleness
 from afl_stream.commands.interrupts import draining
 from afl_stream.commands.invocation import Invocation, open_store, open_transport
@@ -22,6 +25,7 @@ from afl_stream.exit_codes import ExitCode
 from afl_stream.registry_agent import RegistryAgent
 from afl_stream.service import EvaluatorService, tune_collector
 from afl_stream.stored_handlers import StoredHandlers
+from afl_stream.transport import Start
 
 _READ_TIMEOUT_S = 0.1
 
@@ -119,26 +123,39 @@ def _run_until_idle(agent: Agent, stop: threading.Event, idleness: Idleness) -> 
     return agent.close()
 
 
-def run_audit(invocation: Invocation, *, file: str, from_beginning: bool, until_idle: bool) -> ExitCode:
-    """Run an audit."""
+def run_audit(
+    invocation: Invocation,
+    *,
+    file: Path | None,
+    group: str | None,
+    from_beginning: bool,
+    from_end: bool,
+    until_idle: bool,
+) -> ExitCode:
+    """Run an audit: into a file in a group, or to standard output outside any."""
     config, terminal = invocation.settings(), invocation.terminal()
     with open_transport(config) as transport:
-        sink = AuditStream(sys.stdout.buffer) if file == "-" else AuditFile(Path(file))
-        audit = Audit(
-            AuditConfig(stream=config, from_beginning=from_beginning, commands=True, external=True, lifecycle=True),
-            transport,
-            sink,
-        )
+        settings = AuditConfig(stream=config, commands=True, external=True, lifecycle=True)
+        sink: AuditSink
+        if file is None:
+            start = Start.LATEST if from_end else Start.EARLIEST
+            # What is gone is told in a line: a stop would make the reader begin again, and find less.
+            settings = replace(settings, alone=start, lost_records=LostRecords.EARLIEST)
+            sink = AuditStream(sys.stdout.buffer)
+            told = f"audit to stdout from {'now on' if from_end else 'the beginning'}, in no group"
+        else:
+            sink = AuditFile(file)
+            settings = replace(settings, group=group_of(config, file, group), from_beginning=from_beginning)
+            told = f"audit of group {settings.group} to {file}"
+        audit = Audit(settings, transport, sink)
         with draining(audit.stop):
-            terminal.remark(
-                f"audit of group {audit.group} to {'stdout' if file == '-' else file}; {_until(until_idle)}"
-            )
+            terminal.remark(f"{told}; {_until(until_idle)}")
             if until_idle:
                 _read_to_the_end(audit, Idleness(config))
             else:
                 audit.run()
         counts = audit.counts
-    if terminal.as_json and file != "-":
+    if terminal.as_json and file is not None:
         terminal.document(asdict(counts))
     else:
         terminal.remark(f"{counts.written} records written, {counts.unreadable} of them unreadable")
@@ -151,7 +168,7 @@ def _read_to_the_end(audit: Audit, idleness: Idleness) -> None:
             before = audit.counts
             if audit.turn(audit.config.poll_timeout_s) or audit.counts.repeated != before.repeated:
                 idleness.busy()
-            elif idleness.is_over(() if audit.has_partitions else [audit.group]):
+            elif idleness.is_over(() if audit.has_partitions or audit.group is None else [audit.group]):
                 break
     finally:
         audit.close()

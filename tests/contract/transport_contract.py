@@ -454,6 +454,83 @@ class TransportContract:
         with pytest.raises(TransportError):
             reader.consumer.commit({where: CommittedOffset(offset=2)}, wait=True)
 
+    def test_more_partitions_can_be_read_without_a_group_while_the_others_go_on(self, transport: Transport) -> None:
+        first, second = make_topic(transport, partitions=2), make_topic(transport)
+        write(transport, first, b"0", b"1", partition=0)
+        write(transport, first, b"2", partition=1)
+        reader = Reader(transport.consumer(None))
+        reader.consumer.assign({TopicPartition(first, 0): Start.EARLIEST})
+        pump_until(lambda: len(reader.records) == 2, reader)
+
+        write(transport, second, b"3")
+        reader.consumer.assign_more({TopicPartition(first, 1): Start.EARLIEST, TopicPartition(second, 0): 0})
+        pump_until(lambda: len(reader.records) == 4, reader)
+        write(transport, first, b"4", partition=0)
+        pump_until(lambda: len(reader.records) == 5, reader)
+
+        assert sorted(value or b"" for value in reader.values) == [b"0", b"1", b"2", b"3", b"4"]
+        assert len(reader.consumer.assignment()) == 3
+
+    def test_a_partition_that_is_assigned_again_begins_where_it_is_told_to(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+        where = TopicPartition(topic, 0)
+        write(transport, topic, b"0", b"1", b"2")
+        reader = Reader(transport.consumer(None))
+        reader.consumer.assign({where: 0})
+        pump_until(lambda: len(reader.records) == 3, reader)
+        reader.consumer.pause([where])
+
+        reader.consumer.assign_more({where: 1})
+        pump_until(lambda: len(reader.records) == 5, reader)
+
+        assert reader.values == [b"0", b"1", b"2", b"1", b"2"]
+
+    def test_reading_without_a_group_can_begin_at_the_end(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+        write(transport, topic, b"0", b"1")
+        reader = Reader(transport.consumer(None))
+        reader.consumer.assign({TopicPartition(topic, 0): Start.LATEST})
+        number = 1
+
+        def seen() -> bool:
+            # Kafka looks for the end at the first fetch, at some time after the call.
+            nonlocal number
+            number += 1
+            write(transport, topic, str(number).encode())
+            reader.pump()
+            return bool(reader.records)
+
+        eventually(seen)
+        assert reader.records[0].offset >= 2
+
+    def test_a_partition_that_is_unassigned_is_read_no_longer(self, transport: Transport) -> None:
+        topic = make_topic(transport, partitions=2)
+        reader = Reader(transport.consumer(None))
+        gone, kept = TopicPartition(topic, 0), TopicPartition(topic, 1)
+        reader.consumer.assign({gone: 0, kept: 0})
+
+        reader.consumer.unassign([gone])
+        write(transport, topic, b"gone", partition=0)
+        write(transport, topic, b"kept", partition=1)
+        pump_until(lambda: reader.records, reader)
+
+        assert reader.values == [b"kept"]
+        assert reader.consumer.assignment() == {kept}
+
+    def test_a_member_of_a_group_assigns_nothing_itself(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+        where = TopicPartition(topic, 0)
+        member = self.reader(transport, topic, group=unique("group")).consumer
+
+        calls: list[Callable[[], None]] = [
+            lambda: member.assign({where: 0}),
+            lambda: member.assign_more({where: 0}),
+            lambda: member.unassign([where]),
+        ]
+        for call in calls:
+            with pytest.raises(TransportError, match="is given its partitions"):
+                call()
+
     def test_a_position_outside_the_log_is_an_error_until_a_seek(self, transport: Transport) -> None:
         topic = make_topic(transport)
         where = TopicPartition(topic, 0)

@@ -29,8 +29,8 @@ class Party:
 
     def __init__(self, name: str, folder: Path, words: Sequence[str], environment: Mapping[str, str]) -> None:
         self.name = name
-        self._out, self._err = folder / f"{name}.out", folder / f"{name}.err"
-        with self._out.open("wb") as out, self._err.open("wb") as err:
+        self.out, self._err = folder / f"{name}.out", folder / f"{name}.err"
+        with self.out.open("wb") as out, self._err.open("wb") as err:
             self._process = subprocess.Popen(
                 [sys.executable, "-S", "-E", str(_LEASH), str(os.getpid()), sys.executable, "-m", *words],
                 cwd=folder,
@@ -51,7 +51,7 @@ class Party:
     @property
     def lines(self) -> list[str]:
         """What it has written to stdout so far."""
-        return self._out.read_text(errors="replace").splitlines()
+        return self.out.read_text(errors="replace").splitlines()
 
     @property
     def is_running(self) -> bool:

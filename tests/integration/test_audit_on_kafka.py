@@ -116,9 +116,14 @@ def test_an_audit_that_comes_after_the_runs_reads_all_from_the_beginning_and_onc
     audit = deployment.audit(file)
     await_all_written(deployment, file)
     counts = audit.stop()
-    # A second one of the group, with a file of its own, finds nothing left; one from the beginning finds all.
-    later, anew = tmp_path / "later.jsonl", tmp_path / "anew.jsonl"
-    for words in (["--file", str(later)], ["--file", str(anew), "--from-beginning"]):
+    # A second one of the same group finds nothing left; one from the beginning, and one in a group of its own, find all.
+    later, anew, own = (tmp_path / f"{name}.jsonl" for name in ("later", "anew", "own"))
+    same_group = ["--group", audit_group(deployment)]
+    for words in (
+        ["--file", str(later), *same_group],
+        ["--file", str(anew), *same_group, "--from-beginning"],
+        ["--file", str(own)],
+    ):
         # One after the other: two members of the group would share the partitions.
         call = deployment.command("audit", "--until-idle", *words)
         assert call.exit_code() == 0, call.log
@@ -126,8 +131,9 @@ def test_an_audit_that_comes_after_the_runs_reads_all_from_the_beginning_and_onc
     assert_told(deployment, file)
     assert (counts["written"], counts["repeated"], counts["unreadable"]) == (len(written(file)), 0, 0)
     assert not written(later) & in_the_log(deployment)
-    assert in_the_log(deployment) <= written(anew)
-    assert max(written(anew).values()) == 1
+    for whole in (anew, own):
+        assert in_the_log(deployment) <= written(whole)
+        assert max(written(whole).values()) == 1
     assert committed_work(deployment) == before
 
 
@@ -168,6 +174,41 @@ def test_the_workflow_path_does_not_notice_an_audit_that_stands_still_or_dies(
     assert agent.stop()["commit_failures"] == 0
 
 
+def test_two_audits_at_once_each_see_every_record(deployments: Deployments) -> None:
+    """Both read to standard output, one of them begins in the middle of the runs; a facet that is deployed later is
+    followed by both. No group is left behind."""
+    deployment = deployments(SHOP)
+    deployment.evaluator()
+    deployment.agent()
+    audits = [deployment.command("audit")]
+    orders = start_orders(deployment, ORDERS)
+    audits.append(deployment.command("audit"))
+    deployment.finish(orders)
+    deploy_later(deployment)
+
+    def all_written() -> bool:
+        return all(not in_the_log(deployment) - written(audit.out) for audit in audits)
+
+    eventually(all_written, DEADLINE_S, interval_s=0.2)
+    for audit in audits:
+        audit.ask_to_stop()
+        assert audit.exit_code() == 0, audit.log
+        assert max(written(audit.out).values()) == 1
+    groups = deployment.admin.list_consumer_groups().result(20).valid
+    assert not [group.group_id for group in groups if group.group_id.startswith(f"{deployment.config.prefix}audit")]
+
+
+def deploy_later(deployment: KafkaDeployment) -> None:
+    """Deploy a facet that was not there before, and publish events of it."""
+    program = program_of(LATER)
+    deployment.programs.append(program)
+    deployment.client.apply_topics([program])
+    deployment.client.deploy(program)
+    for number in range(LATER_RUNS):
+        deployment.client.start("later.Enquiry", {"about": "tea"}, workflow_id=f"enquiry-{number}")
+    eventually(lambda: len(deployment.events(LATER_FACET)) == LATER_RUNS, DEADLINE_S, interval_s=0.1)
+
+
 @pytest.mark.parametrize("point", quick_first(AUDIT_POINTS, {"audit.synced"}))
 @pytest.mark.long
 def test_an_audit_that_stood_still_at_any_step_past_its_session_writes_each_record_once(
@@ -193,18 +234,15 @@ def test_a_facet_deployed_later_is_followed_from_its_first_record_within_15_s(
 ) -> None:
     deployment, file = deployments(SHOP, protocol=protocol), tmp_path / "audit.jsonl"
     audit = processes.start(
-        "audit", "afl_stream", "audit", "--file", str(file), environment=without_tuning(deployment.environment)
+        "audit",
+        "afl_stream",
+        *("audit", "--file", str(file), "--group", audit_group(deployment)),
+        environment=without_tuning(deployment.environment),
     )
     deployment.evaluator()
     deployment.await_members(audit_group(deployment), 1)
 
-    program = program_of(LATER)
-    deployment.programs.append(program)
-    deployment.client.apply_topics([program])
-    deployment.client.deploy(program)
-    for number in range(LATER_RUNS):
-        deployment.client.start("later.Enquiry", {"about": "tea"}, workflow_id=f"enquiry-{number}")
-    eventually(lambda: len(deployment.events(LATER_FACET)) == LATER_RUNS, DEADLINE_S, interval_s=0.1)
+    deploy_later(deployment)
 
     topic = deployment.topology.facet(LATER_FACET)
     expected = Counter((r.topic, r.partition, r.offset) for r in deployment.records(topic))

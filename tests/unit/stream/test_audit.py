@@ -12,7 +12,9 @@ import pytest
 
 from afl_stream.agent import LostRecords
 from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
+from afl_stream.audit_group import GroupNameUnreadable, group_of
 from afl_stream.audit_lines import encode_line
+from afl_stream.config import StreamConfig
 from afl_stream.embedded import Crash, EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport, Faults
 from afl_stream.errors import NewerFormat, SchemaUnavailable, TopicMissing
 from afl_stream.messages import (
@@ -24,7 +26,7 @@ from afl_stream.messages import (
     StepFailed,
     StepUpdate,
 )
-from afl_stream.transport import BrokerUnavailable, OffsetOutOfRange, TopicPartition
+from afl_stream.transport import BrokerUnavailable, OffsetOutOfRange, Start, TopicPartition
 from tests.eventually import eventually
 from tests.scenarios.loop_harness import Interruptions
 from tests.unit.stream.agent_bench import PAY, Deployment, MoodyCodec, event
@@ -377,3 +379,181 @@ def test_an_audit_gives_up_when_an_outage_has_lasted_too_long(tmp_path: Path) ->
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:9092; gave up after 600 s"):
         audit.turn(0)
     audit.close()
+
+
+# --- outside any group ------------------------------------------------------------------------------------------
+
+
+class Watcher:
+    """An audit outside any group, with what it has written."""
+
+    def __init__(self, deployment: Deployment, start: Start = Start.EARLIEST, **settings: Any) -> None:
+        self.stream = io.BytesIO()
+        self.now_s = 0.0
+        self.audit = Audit(
+            AuditConfig(stream=deployment.stream, alone=start, lost_records=LostRecords.EARLIEST, **settings),
+            EmbeddedTransport(deployment.broker),
+            AuditStream(self.stream),
+            clock_s=lambda: self.now_s,
+        )
+
+    def catch_up(self) -> None:
+        while self.audit.turn(0):
+            pass
+
+    def wait(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.catch_up()
+
+    @property
+    def steps(self) -> list[str]:
+        return [line.get("step", line["kind"]) for line in self.lines]
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.stream.getvalue().splitlines()]
+
+
+def test_two_audits_outside_a_group_each_write_every_record_and_commit_nothing() -> None:
+    deployment = Deployment()
+    one, two = Watcher(deployment), Watcher(deployment)
+    one.catch_up()
+    two.catch_up()
+    deployment.publish(*(event(step=n) for n in range(1, 10)))
+    one.catch_up()
+    two.catch_up()
+    one.audit.close()
+    two.audit.close()
+
+    assert sorted(one.steps) == sorted(two.steps) == [f"wf-{n}:{n}" for n in range(1, 10)]
+    assert deployment.broker._groups == {}  # nobody joined one, so nothing is committed
+
+
+def test_an_audit_outside_a_group_takes_nothing_from_one_that_writes_a_file(tmp_path: Path) -> None:
+    deployment = Deployment()
+    bench, watcher = AuditBench(deployment, tmp_path / "audit.jsonl"), Watcher(deployment)
+    bench.catch_up()
+    watcher.catch_up()
+    deployment.publish(*(event(step=n) for n in range(1, 10)))
+    for _ in range(3):
+        watcher.catch_up()
+        bench.catch_up()
+    bench.audit.close()
+    watcher.audit.close()
+
+    assert len(lines_of(bench.path)) == len(watcher.lines) == 9
+
+
+def test_an_audit_from_the_end_writes_only_what_comes_then_and_all_of_topics_that_come_later() -> None:
+    deployment = Deployment()
+    deployment.publish(event(step=1))
+    watcher = Watcher(deployment, Start.LATEST)
+    watcher.catch_up()
+    deployment.publish(event(step=2))
+    watcher.catch_up()
+    deployment.create_topics(["billing.Void"])
+    deployment.publish(event("billing.Void", 3))
+    watcher.wait(2)
+    watcher.audit.close()
+
+    assert watcher.steps == ["wf-2:2", "wf-3:3"]
+
+
+def test_an_audit_outside_a_group_follows_a_topic_that_is_made_again_from_its_first_record() -> None:
+    deployment = Deployment()
+    deployment.publish(event(step=1), event(step=2))
+    watcher = Watcher(deployment)
+    watcher.catch_up()
+    deployment.admin.delete_topic(TOPIC)
+    deployment.create_topics([PAY])
+    deployment.publish(event(step=3))
+    watcher.wait(0.1)
+    watcher.wait(10)
+    watcher.audit.close()
+
+    assert watcher.steps == ["wf-1:1", "wf-2:2", "wf-3:3"]
+
+
+def test_an_audit_outside_a_group_goes_on_without_a_facets_topic_that_is_gone() -> None:
+    deployment = Deployment()
+    deployment.create_topics(["billing.Void"])
+    deployment.publish(event("billing.Void", 1))
+    watcher = Watcher(deployment)
+    watcher.catch_up()
+    deployment.admin.delete_topic("afl.events.billing.Void")
+    watcher.wait(2)
+    watcher.wait(2)
+    deployment.publish(event(step=2))
+    watcher.wait(2)
+    watcher.audit.close()
+
+    assert watcher.steps == ["wf-1:1", "wf-2:2"]
+
+
+def test_an_audit_outside_a_group_ends_when_a_topic_that_it_cannot_do_without_is_gone() -> None:
+    deployment = Deployment()
+    watcher = Watcher(deployment)
+    watcher.catch_up()
+    deployment.admin.delete_topic("afl.control")
+    watcher.now_s = 2
+    watcher.audit.turn(0)
+    watcher.now_s = 4
+
+    with pytest.raises(TopicMissing, match=r"afl\.control"):
+        watcher.audit.turn(0)
+    watcher.audit.close()
+
+
+def test_an_audit_outside_a_group_tells_in_a_line_what_left_the_log_before_it_was_read() -> None:
+    deployment = Deployment()
+    deployment.publish(event(step=1))
+    watcher = Watcher(deployment)
+    watcher.catch_up()
+    deployment.publish(*(event(step=n) for n in range(2, 6)))
+    deployment.broker.truncate(TopicPartition(TOPIC, 0), 3)
+    watcher.catch_up()
+    watcher.audit.close()
+
+    assert watcher.steps == ["wf-1:1", "lost", "wf-4:4", "wf-5:5"]
+    assert (watcher.lines[1]["expected_offset"], watcher.lines[1]["found_offset"]) == (1, 3)
+
+
+# --- the group of a file ----------------------------------------------------------------------------------------
+
+
+def test_each_file_has_a_group_of_its_own_that_is_kept_beside_it(tmp_path: Path) -> None:
+    stream = StreamConfig()
+    one, two = tmp_path / "a" / "audit.jsonl", tmp_path / "b" / "audit.jsonl"
+    for file in (one, two):
+        file.parent.mkdir()
+
+    groups = [group_of(stream, file, None) for file in (one, two, one, two)]
+
+    assert groups[:2] == groups[2:]
+    assert groups[0] != groups[1]
+    assert all(group.startswith("afl.audit.audit-") for group in groups)
+    assert sorted(path.name for path in one.parent.iterdir()) == ["audit.jsonl.group"]
+
+
+def test_a_group_that_is_named_is_kept_for_the_next_time(tmp_path: Path) -> None:
+    file, stream = tmp_path / "audit.jsonl", StreamConfig()
+    own = group_of(stream, file, None)
+
+    assert group_of(stream, file, "shared") == group_of(stream, file, None) == "shared" != own
+
+
+def test_a_file_of_an_older_version_goes_on_in_the_group_it_was_written_in(tmp_path: Path) -> None:
+    file = tmp_path / "audit.jsonl"
+    file.write_text('{"kind":"event"}\n')
+
+    assert group_of(StreamConfig(prefix="shop."), file, None) == "shop.audit"
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\n", b"a\nb\n", b"x" * 300 + b"\n"])
+def test_a_group_file_that_holds_no_name_is_refused_with_its_path(tmp_path: Path, content: bytes) -> None:
+    file, beside = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.group"
+    beside.write_bytes(content)
+
+    with pytest.raises(GroupNameUnreadable, match=r"audit\.jsonl\.group holds no name of a group"):
+        group_of(StreamConfig(), file, None)
+    assert group_of(StreamConfig(), file, "mended") == "mended"
