@@ -118,7 +118,7 @@ def _json_records() -> st.SearchStrategy[dict[str, object]]:
     return st.fixed_dictionaries(
         {},
         optional={
-            "type": text | st.sampled_from(["StepContinue", "StepFailed", "StartWorkflow", "CancelWorkflow", "RetryStep"]),
+            "type": text | st.sampled_from(["StepContinue", "StepFailed", "StartWorkflow", "CancelWorkflow"]),
             "step_id": text, "workflow_id": text, "result": anything, "error": anything, "partial": anything,
             "workflow": text, "inputs": anything, "name": text, "event_id": text, "attempt": anything, "reason": text,
         },

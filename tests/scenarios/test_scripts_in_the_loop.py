@@ -19,6 +19,7 @@ from afl_stream.errors import ConfigError
 from afl_stream.messages import CancelWorkflow
 from afl_stream.script_pool import open_script_pool
 from tests.eventually import eventually
+from tests.record_headers import headers_of
 from tests.scenarios.delivery_checks import assert_delivered
 from tests.scenarios.loop_harness import Deployment
 from tests.scenarios.script_desk import HANDLERS, ITEMS, PRESS, Presses, start_catalogue, start_leaflet
