@@ -139,14 +139,14 @@ class Answering:
     def dead_letter(self, work: Work, error: Unreadable | PoisonEvent) -> None:
         """Send the record to its dead letters, then answer StepFailed: a crash between the two does both again.
 
-        The step of a record that cannot be read is taken from its key; without one nobody can be answered.
+        A record that cannot be read is answered only when its headers name event, step and attempt.
         """
         records, record = self._shared.records, work.record
         work.outgoing.append(records.dead_letter(record, error, self._group))
         if work.event is not None:
             self._queue_failure(work, work.event, POISON_EVENT, str(error))
         else:
-            failure = records.failed_by_key(record, UNREADABLE_EVENT, str(error), self._group)
+            failure = records.failed_by_headers(record, UNREADABLE_EVENT, str(error), self._group)
             if failure is not None:
                 self._shared.counters.add("failed")
                 work.outgoing.append(failure)

@@ -116,10 +116,7 @@ class Cancellations:
         while ends and waits:
             records = consumer.consume(_MOST_RECORDS, _POLL_S)
             self._note(records)
-            for record in records:
-                place = record.topic_partition
-                if place in ends and record.offset + 1 >= ends[place]:
-                    del ends[place]
+            ends = {place: end for place, end in ends.items() if consumer.position(place) < end}
             if not records:
                 waits -= 1
 

@@ -60,7 +60,7 @@ class HandlerContext:
         attempt: int,
         deadline_ms: int | None,
         answer_token: str | None,
-        headers: Mapping[str, bytes],
+        headers: Mapping[str, bytes | None],
         send_update: Callable[[Mapping[str, object]], None],
         is_stopping: Callable[[], bool],
         is_over: Callable[[], bool],

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from afl_stream.agent_work import Outgoing
-from afl_stream.codec import Codec, decode_key
+from afl_stream.codec import Codec
 from afl_stream.errors import IdRefused, Reason, StreamError, Unreadable
-from afl_stream.headers import DLQ_PREFIX, ContinueHeaders, dead_letter_headers, header, headers_for
+from afl_stream.headers import ATTEMPT_HEADER, DLQ_PREFIX, ContinueHeaders, dead_letter_headers, header, headers_for
 from afl_stream.messages import (
     Answer,
     Event,
@@ -114,24 +114,22 @@ class AgentRecords:
             caused_by,
         )
 
-    def failed_by_key(self, record: Record, error_type: str, message: str, group: str) -> Outgoing | None:
-        """StepFailed for an event that cannot be read: its step stands in the key, and its id maybe in a header.
+    def failed_by_headers(self, record: Record, error_type: str, message: str, group: str) -> Outgoing | None:
+        """StepFailed for an event that cannot be read, and whose headers name event, step and attempt.
 
-        None when the key is no step id: then nobody can be told.
+        None when they do not: the record may be anybody's. Its key alone says nothing, because the step that it names
+        may have a good event whose handler runs. Whether the attempt is the current one, the evaluator knows.
         """
-        try:
-            step_id = decode_key(record.key)
-            workflow_id = workflow_of(step_id)
-        except (Unreadable, IdRefused):
+        event = _event_of(record.headers)
+        if event is None:
             return None
-        event_id, attempt = _event_id_of(record.headers, step_id)
         return self._answer(
             StepFailed(
-                step_id=step_id,
+                step_id=event.step_id,
                 error=_reason(error_type, message),
-                workflow_id=workflow_id,
-                event_id=event_id,
-                attempt=attempt,
+                workflow_id=workflow_of(event.step_id),
+                event_id=event.id,
+                attempt=event.attempt,
                 agent=self._agent,
                 group=group,
             ),
@@ -162,7 +160,8 @@ class AgentRecords:
     def _answer(self, answer: Answer, caused_by: Headers) -> Outgoing:
         return Outgoing(
             topic=self.control_topic,
-            key=(answer.workflow_id or workflow_of(answer.step_id)).encode(),
+            # An event that names no workflow is anybody's; its answer will be refused, wherever it stands.
+            key=(answer.workflow_id or answer.step_id).encode(),
             value=self._codec.encode(answer, self.control_topic),
             headers=headers_for(answer, source=self._source, at_ms=self._now_ms(), caused_by=caused_by),
         )
@@ -174,14 +173,21 @@ def _reason(error_type: str, message: str) -> FailureReason:
     return FailureReason(type=error_type.encode("utf-8", "backslashreplace").decode(), message=text)
 
 
-def _event_id_of(headers: Headers, step_id: str) -> tuple[str | None, int | None]:
-    """The event's id and attempt by its header, if that is one of this step."""
+class _NamedEvent(NamedTuple):
+    """An event as its record's headers name it."""
+
+    id: str
+    step_id: str
+    attempt: int
+
+
+def _event_of(headers: Headers) -> _NamedEvent | None:
+    """The event that the headers name, if they name its id, its step and its attempt, and these agree."""
     event_id = header(headers, "ce_id")
-    if event_id is not None:
-        try:
-            asked, attempt = step_and_attempt_of(event_id)
-        except IdRefused:
-            return None, None
-        if asked == step_id:
-            return event_id, attempt
-    return None, None
+    try:
+        step_id, attempt = step_and_attempt_of(event_id or "")
+    except IdRefused:
+        return None
+    if header(headers, "ce_subject") != step_id or header(headers, ATTEMPT_HEADER) != str(attempt):
+        return None
+    return _NamedEvent(event_id or "", step_id, attempt)

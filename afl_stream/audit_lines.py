@@ -70,14 +70,22 @@ def encode_line(line: dict[str, object]) -> bytes:
 
 
 def _place(record: Record) -> dict[str, object]:
-    time = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC)
     return {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
-        "time": time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "time": _time_of(record.timestamp_ms),
         "time_ms": record.timestamp_ms,
     }
+
+
+def _time_of(time_ms: int) -> str | None:
+    """The time in words; None for one that no calendar has: a record's time is any number of 64 bits."""
+    try:
+        time = datetime.fromtimestamp(time_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _told(message: Message) -> dict[str, object]:

@@ -26,6 +26,7 @@ from afl_stream.message_writer import BodyWriter, compile_body_writer, compile_e
 from afl_stream.messages import Event, Message
 from afl_stream.payload_schema import event_schema_text
 from afl_stream.schema_source import SchemaLog, SchemaSource, SchemasTopicSource
+from afl_stream.transport import UnreadableHeaders
 from afl_stream.versions import CURRENT, HEADERS, check_version
 
 CONTENT_TYPE_HEADER: Final = "content-type"
@@ -157,7 +158,7 @@ class Codec:
         return writer
 
     def decode(
-        self, value: bytes | None, headers: Iterable[tuple[str, bytes]] = (), *, json_allowed: bool = False
+        self, value: bytes | None, headers: Iterable[tuple[str, bytes | None]] = (), *, json_allowed: bool = False
     ) -> Message:
         """Return the record in a value. JSON is read where it is allowed: on control, commands and external.
 
@@ -168,6 +169,10 @@ class Codec:
             raise Unreadable(Reason.NULL_VALUE, "the record has no value")
         if not value:
             raise Unreadable(Reason.EMPTY_VALUE, "the record's value has no bytes")
+        if headers.__class__ is UnreadableHeaders:
+            raise Unreadable(
+                Reason.BAD_HEADERS, "the name of a header is no UTF-8: no client can read the headers"
+            )
         declared_json = False
         for name, content in headers:
             if name in _TELLING_HEADERS and content is not None and content not in _USUAL_CONTENTS:

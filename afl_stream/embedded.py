@@ -28,6 +28,7 @@ from afl_stream.transport import (
     TopicDescription,
     TopicPartition,
     TransportError,
+    UnreadableHeaders,
 )
 
 __all__ = [
@@ -83,7 +84,7 @@ class EmbeddedProducer:
         """Raises UnknownTopic, UnknownPartition, RecordTooLarge, QueueFull, BrokerUnavailable."""
         self._probe("produce.before_append")
         broker = self._broker
-        size = len(key or b"") + len(value or b"") + sum(len(name) + len(text) for name, text in headers)
+        size = len(key or b"") + len(value or b"") + sum(len(name) + len(text or b"") for name, text in headers)
         with broker.lock:
             broker.check_open()
             if self._closed:
@@ -98,7 +99,7 @@ class EmbeddedProducer:
                 partition=self._choose(found, key, partition),
                 key=key,
                 value=value,
-                headers=tuple(headers),
+                headers=headers if isinstance(headers, UnreadableHeaders) else tuple(headers),
                 timestamp_ms=broker.now_ms(),
                 delivery=self,
                 on_delivery=on_delivery,

@@ -384,6 +384,12 @@ class EmbeddedConsumer:
             known = self._broker.group(self.group).committed
             return {where: known[where] for where in partitions if where in known}
 
+    def position(self, partition: TopicPartition) -> int:
+        """Raises NotAssigned."""
+        with self._broker.lock:
+            position = self._position(partition)
+            return position.log.low if position.offset is None else position.offset
+
     def watermarks(self, partition: TopicPartition) -> Watermarks:
         """Raises UnknownTopic, UnknownPartition."""
         with self._broker.lock:

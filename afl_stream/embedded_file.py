@@ -18,6 +18,7 @@ from afl_stream.transport import (
     Record,
     TopicPartition,
     TransportError,
+    UnreadableHeaders,
 )
 
 #: Marks the SQLite file as ours ("AFLS"). Never change it: older files would be refused as foreign.
@@ -119,14 +120,22 @@ class StoredTopic:
 Row = tuple[int, int, int, bytes | None, bytes | None, bytes | None, int]
 
 
+#: The length that stands for a value that is null.
+_NULL_LENGTH = 0xFFFF_FFFF
+
+
 def pack_headers(headers: Headers) -> bytes | None:
-    """Names and values, each behind its length in four bytes."""
+    """Names and values, each behind its length in four bytes. Unreadable headers are no bytes."""
     if not headers:
-        return None
+        return b"" if isinstance(headers, UnreadableHeaders) else None
     parts: list[bytes] = []
     for name, value in headers:
         encoded = name.encode()
-        parts += (struct.pack("<I", len(encoded)), encoded, struct.pack("<I", len(value)), value)
+        parts += (struct.pack("<I", len(encoded)), encoded)
+        if value is None:
+            parts.append(struct.pack("<I", _NULL_LENGTH))
+        else:
+            parts += (struct.pack("<I", len(value)), value)
     return b"".join(parts)
 
 
@@ -134,13 +143,19 @@ def unpack_headers(packed: bytes | None) -> Headers:
     """The reverse of `pack_headers`."""
     if packed is None:
         return ()
-    parts: list[bytes] = []
+    if not packed:
+        return UnreadableHeaders()
+    parts: list[bytes | None] = []
     at = 0
     while at < len(packed):
         (length,) = struct.unpack_from("<I", packed, at)
-        parts.append(packed[at + 4 : at + 4 + length])
-        at += 4 + length
-    return tuple((name.decode(), value) for name, value in zip(parts[::2], parts[1::2], strict=True))
+        at += 4
+        if length == _NULL_LENGTH:
+            parts.append(None)
+            continue
+        parts.append(packed[at : at + length])
+        at += length
+    return tuple(((name or b"").decode(), value) for name, value in zip(parts[::2], parts[1::2], strict=True))
 
 
 class LogFile:

@@ -91,6 +91,7 @@ class Reason(StrEnum):
     BAD_AVRO = "bad_avro"
     BAD_UTF8 = "bad_utf8"
     BAD_JSON = "bad_json"
+    BAD_HEADERS = "bad_headers"
     NUMBER_OUT_OF_RANGE = "number_out_of_range"
     MISSING_FIELD = "missing_field"
     WRONG_TYPE = "wrong_type"

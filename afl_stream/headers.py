@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final
 
 from afl_stream.codec import CONTENT_TYPE_HEADER
 from afl_stream.errors import IdRefused, Reason, StreamError, Unreadable
@@ -23,9 +23,8 @@ from afl_stream.messages import (
     RetryStep,
     StartWorkflow,
 )
+from afl_stream.transport import Headers
 from afl_stream.versions import HEADERS, SUPPORTED
-
-Headers: TypeAlias = tuple[tuple[str, bytes], ...]
 
 SPEC_VERSION: Final = b"1.0"
 AVRO_CONTENT: Final = b"application/avro"
@@ -115,12 +114,12 @@ class ContinueHeaders(_RecurringHeaders):
         return headers + trace_context(caused_by)
 
 
-def trace_context(headers: Iterable[tuple[str, bytes]]) -> Headers:
+def trace_context(headers: Iterable[tuple[str, bytes | None]]) -> Headers:
     """Return the trace context among these headers, to be passed on."""
     return tuple([pair for pair in headers if pair[0] in TRACE_HEADERS and pair[1] is not None])
 
 
-def header(headers: Iterable[tuple[str, bytes]], name: str) -> str | None:
+def header(headers: Iterable[tuple[str, bytes | None]], name: str) -> str | None:
     """Return the last header of this name as text, as Kafka clients do; bytes that are no UTF-8 are replaced."""
     found = None
     for key, value in headers:

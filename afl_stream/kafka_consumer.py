@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from afl_stream.kafka_partitions import Partitions
 from afl_stream.kafka_topic_ids import AskIds, TopicIds
 from afl_stream.transport import (
     CommittedOffset,
+    Headers,
     OffsetOutOfRange,
     RebalanceListener,
     Record,
@@ -25,6 +27,7 @@ from afl_stream.transport import (
     TopicPartition,
     TransportError,
     UnknownTopic,
+    UnreadableHeaders,
     Watermarks,
 )
 
@@ -38,7 +41,6 @@ _LOGICAL: Final = {Start.EARLIEST: OFFSET_BEGINNING, Start.LATEST: OFFSET_END}
 _OUT_OF_RANGE: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 #: What passes without anybody's doing, and librdkafka goes on from by itself.
 _PASSING: Final = frozenset({
-    KafkaError._PARTITION_EOF,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TRANSPORT,
     KafkaError._RESOLVE,
@@ -55,6 +57,20 @@ _PASSING: Final = frozenset({
 
 def _offsets(positions: Mapping[TopicPartition, int | Start]) -> dict[TopicPartition, int]:
     return {where: _LOGICAL[at] if isinstance(at, Start) else at for where, at in positions.items()}
+
+
+#: Not `message.headers()`: the client library returns a broken list together with a pending error for a name that is no
+#: UTF-8, and a method that is called directly has its error raised later, at a place that has nothing to do with it.
+_call_headers: Final = operator.methodcaller("headers")
+
+
+def _headers_of(message: Message[Any, Any]) -> Headers:
+    """The headers of a message. They are asked for once: a second call returns what the first has left half made."""
+    try:
+        headers = _call_headers(message)
+    except (SystemError, UnicodeDecodeError):
+        return UnreadableHeaders()
+    return tuple(headers) if headers else ()
 
 
 class KafkaConsumer:
@@ -93,6 +109,8 @@ class KafkaConsumer:
         self._known_to_listener: set[TopicPartition] = set()
         #: Positions outside the log, until somebody moves them.
         self._outside: dict[TopicPartition, int] = {}
+        #: Where the ends of partitions were met, by a reader outside any group.
+        self._ends: dict[TopicPartition, int] = {}
         self._due: deque[Exception] = deque()
         self._failure: BaseException | None = None
         self._revoked: set[TopicPartition] = set()
@@ -151,6 +169,7 @@ class KafkaConsumer:
         """Raises TransportError for a member of a group."""
         self._check_outside_groups()
         self._outside.clear()
+        self._ends.clear()
         self._partitions.begin_all(_offsets(positions))
         self._assigned = set(positions)
 
@@ -245,7 +264,6 @@ class KafkaConsumer:
             if error is not None:
                 self._take_error(error, message)
                 continue
-            headers = message.headers()
             records.append(
                 Record(
                     message.topic(),  # type: ignore[arg-type]
@@ -253,7 +271,7 @@ class KafkaConsumer:
                     message.offset(),  # type: ignore[arg-type]
                     message.key(),
                     message.value(),
-                    tuple(headers) if headers else (),  # type: ignore[arg-type]
+                    _headers_of(message),
                     message.timestamp()[1],
                 )
             )
@@ -264,6 +282,9 @@ class KafkaConsumer:
 
     def _take_error(self, error: KafkaError, message: Message[Any, Any]) -> None:
         code, topic, number = error.code(), message.topic() or "", message.partition()
+        if code == KafkaError._PARTITION_EOF:
+            self._ends[TopicPartition(topic, message.partition())] = message.offset() or 0  # type: ignore[arg-type]
+            return
         if code in _PASSING:
             return
         if code in _OUT_OF_RANGE:
@@ -397,6 +418,7 @@ class KafkaConsumer:
         self._partitions.forget(gone)
         for where in gone:
             self._outside.pop(where, None)
+            self._ends.pop(where, None)
 
     # Positions
 
@@ -406,6 +428,7 @@ class KafkaConsumer:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._move(partition, offset)
         self._outside.pop(partition, None)
+        self._ends.pop(partition, None)
 
     def _move(self, partition: TopicPartition, offset: int) -> None:
         try:
@@ -434,6 +457,14 @@ class KafkaConsumer:
     def watermarks(self, partition: TopicPartition) -> Watermarks:
         """Raises UnknownTopic, BrokerUnavailable, NotAuthorized."""
         return self._bounds_of(partition)
+
+    def position(self, partition: TopicPartition) -> int:
+        """Raises TransportError."""
+        try:
+            place = self._client.position([Place(*partition)])[0]
+        except KafkaException as error:
+            raise self._error(error_of(error), partition.topic) from error
+        return max(place.offset, self._ends.get(partition, -1))
 
     def _error(self, error: KafkaError, topic: str | None = None) -> Exception:
         return transport_error(error, self._connection.address, topic, self.group)

@@ -113,7 +113,7 @@ class KafkaProducer:
         topic: str,
         value: bytes | None,
         key: bytes | None,
-        headers: list[tuple[str, bytes]] | None,
+        headers: list[tuple[str, bytes | None]] | None,
         partition: int | None,
         report: _Report | None,
     ) -> None:
@@ -236,4 +236,4 @@ def _drain(client: Client, timeout_s: float) -> None:
 
 
 def _size_of(headers: Headers) -> int:
-    return _RECORD_BYTES + sum(len(name) + len(value) + 10 for name, value in headers)
+    return _RECORD_BYTES + sum(len(name) + len(value or b"") + 10 for name, value in headers)

@@ -26,6 +26,9 @@ MAX_VALUE_DEPTH: Final = 100
 #: Longest workflow id; a step id adds a colon and a digest, and both must fit a record key comfortably.
 MAX_WORKFLOW_ID_CHARS: Final = 128
 
+#: Longest digest in a step id. Ours are shorter; others' ids are keys of records and rows, too.
+MAX_STEP_DIGEST_CHARS: Final = 128
+
 #: Longest name that Kafka takes for a topic.
 MAX_TOPIC_NAME_CHARS: Final = 249
 

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from afl_stream.errors import IdRefused, Reason, Unreadable
 from afl_stream.limits import (
     MAX_PROGRAM_BYTES,
+    MAX_STEP_DIGEST_CHARS,
     MAX_WORKFLOW_ID_CHARS,
     RUNTIME_VERSION,
     STEP_SCHEMA_VERSION,
@@ -18,8 +19,9 @@ from afl_stream.limits import (
 )
 
 _WORKFLOW_ID: Final = re.compile(rf"[A-Za-z0-9._~-]{{1,{MAX_WORKFLOW_ID_CHARS}}}\Z")
-_STEP_ID: Final = re.compile(rf"([A-Za-z0-9._~-]{{1,{MAX_WORKFLOW_ID_CHARS}}}):[0-9a-f]+\Z")
-_EVENT_ID: Final = re.compile(rf"([A-Za-z0-9._~-]{{1,{MAX_WORKFLOW_ID_CHARS}}}:[0-9a-f]+)#(0|[1-9][0-9]{{0,17}})\Z")
+_STEP_ID_TEXT: Final = rf"([A-Za-z0-9._~-]{{1,{MAX_WORKFLOW_ID_CHARS}}}):[0-9a-f]{{1,{MAX_STEP_DIGEST_CHARS}}}"
+_STEP_ID: Final = re.compile(rf"{_STEP_ID_TEXT}\Z")
+_EVENT_ID: Final = re.compile(rf"({_STEP_ID_TEXT})#(0|[1-9][0-9]{{0,17}})\Z")
 
 #: Key prefix of the records on the definitions topic that point from a workflow's name to a program.
 NAME_KEY_PREFIX: Final = "name:"
@@ -36,7 +38,11 @@ def workflow_of(step_id: str) -> str:
     """Return the workflow id that a step id `<workflow_id>:<hex digest>` begins with; raise IdRefused otherwise."""
     match = _STEP_ID.match(step_id) if isinstance(step_id, str) else None
     if match is None:
-        raise IdRefused("step id", step_id, "a workflow id, a colon and a digest in lower-case hex digits")
+        raise IdRefused(
+            "step id",
+            step_id,
+            f"a workflow id, a colon and a digest of up to {MAX_STEP_DIGEST_CHARS} lower-case hex digits",
+        )
     return match.group(1)
 
 
@@ -50,7 +56,7 @@ def step_and_attempt_of(event_id: str) -> tuple[str, int]:
     match = _EVENT_ID.match(event_id) if isinstance(event_id, str) else None
     if match is None:
         raise IdRefused("event id", event_id, "a step id, '#' and the number of the attempt")
-    return match.group(1), int(match.group(2))
+    return match.group(1), int(match.group(3))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

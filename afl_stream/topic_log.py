@@ -87,7 +87,8 @@ class TopicLog:
                 raise SchemaUnavailable(self._topic, f"{self._topic} was not read in {self._timeout_s:g} s")
             for record in reader.consume(READ_RECORDS, remaining_s):
                 records.append((record.key, record.value))
-                positions[record.topic_partition] = record.offset + 1
+            # Not by the offsets of records: what ends the log may be no record.
+            positions = {where: max(position, reader.position(where)) for where, position in positions.items()}
         self._positions = positions
         return records
 

@@ -10,7 +10,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
-Headers = tuple[tuple[str, bytes], ...]
+#: A header's value may be null.
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class UnreadableHeaders(tuple[tuple[str, bytes | None], ...]):
+    """Stand in for the headers of a record that the client library cannot give, and are empty.
+
+    A header's name is any bytes on the wire, and text in every client. The record itself is read like any other; who
+    decodes it finds it unreadable.
+    """
+
+    __slots__ = ()
 
 
 class TopicPartition(NamedTuple):
@@ -171,6 +182,10 @@ class Consumer(Protocol):
         """The group's committed offsets; partitions without one are left out."""
 
     def watermarks(self, partition: TopicPartition) -> Watermarks: ...
+
+    def position(self, partition: TopicPartition) -> int:
+        """Where reading goes on, for a reader outside any group: behind what was delivered, and at the log's end
+        behind what the log keeps and never delivers, as markers of transactions."""
 
     def close(self) -> None:
         """Leave the group (on_revoked runs for what is held) and release everything."""

@@ -99,14 +99,14 @@ class ClaudeTurns:
                 response.close()
                 raise TypeError("an asynchronous client is for handle_async; give claude_client() here")
             return read_reply(response)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the request has failed
             raise self._unavailable(brief, error) from None
 
     async def _ask_async(self, brief: Brief, ask: Ask) -> Reply:
         try:
             response = await asyncio.to_thread(self._client.messages.create, **ask.request)
             return read_reply(await response if inspect.isawaitable(response) else response)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the request has failed
             raise self._unavailable(brief, error) from None
 
     def _unavailable(self, brief: Brief, error: Exception) -> ClaudeUnavailable:

@@ -250,9 +250,9 @@ def entity_of(kind: type[E], found: Document) -> E:
     return entity
 
 
-def _headers(headers: tuple[tuple[str, bytes], ...]) -> list[list[object]]:
+def _headers(headers: tuple[tuple[str, bytes | None], ...]) -> list[list[object]]:
     return [[key_of(name), value] for name, value in headers]
 
 
-def _read_headers(found: list[Any]) -> tuple[tuple[str, bytes], ...]:
+def _read_headers(found: list[Any]) -> tuple[tuple[str, bytes | None], ...]:
     return tuple((text_of(name), value) for name, value in found)

@@ -50,7 +50,7 @@ class OutboxRecord(NamedTuple):
     topic: str
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 class StoredOutboxRecord(NamedTuple):
@@ -102,7 +102,7 @@ class ParkedRecord:
     offset: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
+    headers: tuple[tuple[str, bytes | None], ...]
     parked_at_ms: int
     expires_at_ms: int
 

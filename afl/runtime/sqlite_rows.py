@@ -288,13 +288,13 @@ def parked_record(row: Row) -> ParkedRecord:
     )
 
 
-def _encode_headers(headers: tuple[tuple[str, bytes], ...]) -> bytes:
+def _encode_headers(headers: tuple[tuple[str, bytes | None], ...]) -> bytes:
     # Latin-1 gives each byte a character of its own, so that JSON can hold it.
-    return encode_value([(name, value.decode("latin-1")) for name, value in headers])
+    return encode_value([(name, None if value is None else value.decode("latin-1")) for name, value in headers])
 
 
-def _decode_headers(content: bytes | None) -> tuple[tuple[str, bytes], ...]:
+def _decode_headers(content: bytes | None) -> tuple[tuple[str, bytes | None], ...]:
     if content is None:
         return ()
-    headers = cast("list[tuple[str, str]]", decode_value(content))
-    return tuple((name, value.encode("latin-1")) for name, value in headers)
+    headers = cast("list[tuple[str, str | None]]", decode_value(content))
+    return tuple((name, None if value is None else value.encode("latin-1")) for name, value in headers)

@@ -38,7 +38,7 @@ class TaskContext:
         self.attempt = event[1] if event is not None else 1
         self.deadline_ms: int | None = None
         self.answer_token: str | None = None
-        self.headers: Mapping[str, bytes] = {}
+        self.headers: Mapping[str, bytes | None] = {}
         self._send_update = send_update
         self._is_stopping = is_stopping
         self._is_over = is_over

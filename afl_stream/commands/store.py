@@ -48,7 +48,7 @@ def check_store(invocation: Invocation) -> ExitCode:
 
 def _rules(config: StreamConfig) -> RecordRules:
     def step_of(record: OutboxRecord) -> str | None:
-        is_event = dict(record.headers).get("ce_type", b"").startswith(_EVENT_TYPE)
+        is_event = (dict(record.headers).get("ce_type") or b"").startswith(_EVENT_TYPE)
         return record.key.decode("utf-8", "replace") if is_event and record.key else None
 
     def lane_of(workflow_id: str) -> str:

@@ -31,6 +31,7 @@ from tests.eventually import eventually
 from tests.integration.mongodb import rows_of_database
 from tests.integration.party_handlers import argument_for
 from tests.integration.processes import DEADLINE_S, Party, Processes
+from tests.record_headers import headers_of
 from tests.scenarios.loop_harness import facets_with_events, program_of
 
 #: A member that died is missed after this time; the test broker allows it.
@@ -234,7 +235,7 @@ class KafkaDeployment:
         for record in self.records(self.topology.lifecycle()):
             message = self.codec.decode(record.value, record.headers)
             if isinstance(message, Lifecycle) and message.workflow_id == workflow_id:
-                unique.setdefault(dict(record.headers)["ce_id"], message)
+                unique.setdefault(headers_of(record)["ce_id"], message)
         return list(unique.values())
 
     def dead_letters(self, topic: str) -> list[Record]:

@@ -4,11 +4,14 @@ from collections.abc import Mapping
 
 from afl.runtime.persistence import ERROR, StepDocument
 from afl_stream.messages import StepContinue
+from afl_stream.transport import Headers
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
 from tests.integration.party_handlers import DEADLY, DEFERRED
 from tests.integration.processes import DEADLINE_S, Party
+from tests.record_headers import headers_of
 from tests.scenarios.shop import ORDER, SHOP, assert_one_answer_each, start_orders
+from tests.unit.stream.agent_bench import named
 
 ORDERS = 2
 MAX_CRASHES = 3
@@ -31,19 +34,20 @@ def poison_from(good: bytes) -> Poison:
     }
 
 
-def put_poison(deployment: KafkaDeployment, topic: str, poison: Poison) -> None:
+def put_poison(deployment: KafkaDeployment, topic: str, poison: Poison, named: Mapping[str, Headers] = {}) -> None:
+    """`named`: headers of some of them, by which they say whose event they are."""
     for name, (key, value, _) in poison.items():
-        deployment.put(topic, value, key=key, headers=(("poison", name.encode()),))
+        deployment.put(topic, value, key=key, headers=(("poison", name.encode()), *named.get(name, ())))
     deployment.flush()
 
 
 def assert_dead_lettered(deployment: KafkaDeployment, topic: str, poison: Poison) -> None:
     """One dead letter each, as it was, with the reason and the place that it came from."""
-    came = {dict(r.headers)["poison"].decode(): r for r in deployment.records(topic) if "poison" in dict(r.headers)}
+    came = {headers_of(r)["poison"].decode(): r for r in deployment.records(topic) if "poison" in headers_of(r)}
     letters = deployment.dead_letters(topic)
     assert len(letters) == len(poison)
     for letter in letters:
-        headers = dict(letter.headers)
+        headers = headers_of(letter)
         name = headers["poison"].decode()
         key, value, reason = poison[name]
         assert (letter.key, letter.value) == (key, value)
@@ -107,10 +111,11 @@ def test_poison_on_a_facet_topic_is_dead_lettered_and_its_step_is_told(deploymen
     step = waiting_step(deployment, "spoilt", DEFERRED)
     asked = event_of(deployment, topic, step.id)
     poison = {name: entry for name, entry in poison_from(asked).items() if name != "key that is no text"}
-    # The one that stands in the place of an event has its step's id as its key.
+    # A stranger's record under the step's key, and one that stands in the place of its event.
+    poison["garbage"] = (step.id.encode(), b"\x07garbage", "bad_magic")
     poison["truncated"] = (step.id.encode(), asked[:-1], "truncated")
 
-    put_poison(deployment, topic, poison)
+    put_poison(deployment, topic, poison, {"truncated": named(step.id, 1)})
     deployment.finish(["spoilt"])
 
     failed = deployment.workflow("spoilt")
@@ -149,5 +154,5 @@ def test_an_event_that_kills_its_agent_is_parked_after_so_many_crashes_and_its_w
     assert (failed.error.type, failed.error.facet) == ("PoisonEvent", "shop.Price")
     assert deaths >= MAX_CRASHES
     (letter,) = deployment.dead_letters(deployment.topology.facet("shop.Price"))
-    assert dict(letter.headers)["afl_dlq_reason"] == b"PoisonEvent"
+    assert headers_of(letter)["afl_dlq_reason"] == b"PoisonEvent"
     assert letter.key == failed.error.step_id.encode()

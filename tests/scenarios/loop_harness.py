@@ -42,6 +42,7 @@ from afl_stream.partitioner import partition_for
 from afl_stream.service import EvaluatorService, open_codec
 from afl_stream.topics import Topology
 from afl_stream.transport import CommittedOffset, Headers, Record, TopicPartition
+from tests.record_headers import headers_of
 
 START_MS = 1_700_000_000_000
 #: Rounds after which a run that has not ended never will.
@@ -318,7 +319,7 @@ class Deployment:
         for record in self.records(self.topology.lifecycle()):
             message = self.codec.decode(record.value, record.headers)
             if isinstance(message, Lifecycle) and message.workflow_id == workflow_id:
-                unique.setdefault(dict(record.headers)["ce_id"], message)
+                unique.setdefault(headers_of(record)["ce_id"], message)
         return list(unique.values())
 
     def dead_letters(self, topic: str) -> list[Record]:
@@ -377,7 +378,7 @@ def unique_ids(records: Iterable[Record]) -> list[str]:
     """The event ids of some records, each once, after a check that copies are the same to the byte."""
     seen: dict[str, Record] = {}
     for record in records:
-        event_id = dict(record.headers)["ce_id"].decode()
+        event_id = headers_of(record)["ce_id"].decode()
         first = seen.setdefault(event_id, record)
         assert (first.key, first.value, first.partition) == (record.key, record.value, record.partition)
     return list(seen)

@@ -6,7 +6,7 @@ import pytest
 
 from afl_stream.embedded import Crash, Faults
 from afl_stream.messages import StepContinue, StepFailed
-from tests.unit.stream.agent_bench import PAY, Deployment, TestAgent, event
+from tests.unit.stream.agent_bench import PAY, Deployment, TestAgent, event, named
 
 EVENTS = 6
 
@@ -167,7 +167,7 @@ def test_two_killers_do_not_take_their_neighbours_along() -> None:
 
 def test_a_crash_between_dead_letter_and_answer_does_both_again() -> None:
     deployment, faults = Deployment(), Faults()
-    deployment.publish_bytes(PAY, None, key=b"wf-9:9")
+    deployment.publish_bytes(PAY, None, key=b"wf-9:9", headers=named("wf-9:9", 1))
     faults.fail_at("agent.acknowledged")
 
     work_until_it_dies(deployment, faults)

@@ -10,6 +10,7 @@ from afl_stream.config import AnswerSettings, EvaluatorSettings, StreamConfig
 from afl_stream.messages import CancelWorkflow, FailureReason, StartWorkflow, StepContinue, StepFailed, StepUpdate
 from afl_stream.outcomes import ANSWER_RULES, Outcome
 from afl_stream.service import answer_tokens
+from tests.record_headers import headers_of
 from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk, ask_again, step_id_of
 from tests.scenarios.loop_harness import Deployment, program_of
 
@@ -22,7 +23,7 @@ def desk() -> Desk:
 def reason_of_only(desk: Desk, topic: str) -> tuple[str, str]:
     """Why the only dead letter of a topic is one: the reason, and the text for people."""
     (letter,) = desk.deployment.dead_letters(topic)
-    headers = dict(letter.headers)
+    headers = headers_of(letter)
     return headers["afl_dlq_reason"].decode(), headers["afl_dlq_error"].decode()
 
 
@@ -209,7 +210,7 @@ def test_refused_answers_without_the_right_token_are_dead_lettered() -> None:
     assert desk.step(FIRST).returns == {"answer": THIRD}
     assert desk.deployment.outcomes() == {"applied": 2, "refused": 5}
     letters = desk.deployment.dead_letters(desk.deployment.topology.control())
-    assert {dict(letter.headers)["afl_dlq_reason"] for letter in letters} == {b"AnswerRefused"}
+    assert {headers_of(letter)["afl_dlq_reason"] for letter in letters} == {b"AnswerRefused"}
 
 
 def test_unreadable_records_are_dead_lettered(desk: Desk) -> None:

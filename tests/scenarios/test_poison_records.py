@@ -12,6 +12,7 @@ from afl_stream.errors import SchemaUnavailable
 from afl_stream.headers import headers_for
 from afl_stream.messages import Event, ExternalEvent, StartWorkflow, StepContinue
 from afl_stream.transport import BrokerUnavailable, Headers, TopicPartition
+from tests.record_headers import headers_of
 from tests.scenarios.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.scenarios.loop_harness import Deployment, Interruptions, program_of
 
@@ -111,14 +112,14 @@ def test_poison_between_good_records_is_dead_lettered_and_the_good_ones_are_appl
 
     assert desk.step(FIRST).returns == {"answer": THIRD}
     assert all(deployment.store.load_workflow(f"good-{number}") for number in range(len(poison)))
-    letters = {int(dict(letter.headers)["number"]): letter for letter in deployment.dead_letters(name)}
+    letters = {int(headers_of(letter)["number"]): letter for letter in deployment.dead_letters(name)}
     assert len(letters) == len(deployment.dead_letters(name)) == len(poison)
-    origin = {int(dict(r.headers)["number"]): r for r in deployment.records(name) if "number" in dict(r.headers)}
+    origin = {int(headers_of(r)["number"]): r for r in deployment.records(name) if "number" in headers_of(r)}
     for number, (key, value, headers, reason) in enumerate(poison):
-        letter, found = letters[number], dict(letters[number].headers)
+        letter, found = letters[number], headers_of(letters[number])
         assert found["afl_dlq_reason"].decode() == reason, f"{number}: {found['afl_dlq_error']!r}"
         assert (letter.key, letter.value) == (key, value)
-        assert all(dict(letter.headers)[header] == content for header, content in headers)
+        assert all(headers_of(letter)[header] == content for header, content in headers)
         assert found["afl_dlq_topic"].decode() == name
         assert int(found["afl_dlq_partition"]) == 0
         assert int(found["afl_dlq_offset"]) == origin[number].offset
@@ -148,7 +149,7 @@ def test_a_record_of_a_newer_format_pauses_its_partition_and_no_other() -> None:
     assert "upgrade" in desk.evaluator.stats.paused[TopicPartition(control, 0)]
     assert deployment.dead_letters(control) == []
     positions = {(p.topic, p.partition): offset for p, offset in deployment.store.positions().items()}
-    newer_record = next(r for r in deployment.records(control) if dict(r.headers).get(NEWER[0][0]) == b"2.0")
+    newer_record = next(r for r in deployment.records(control) if headers_of(r).get(NEWER[0][0]) == b"2.0")
     assert positions[(control, 0)] == newer_record.offset
 
 

@@ -22,6 +22,7 @@ from afl_stream.messages import (
     StepContinue,
     StepFailed,
 )
+from tests.record_headers import headers_of
 from tests.scenarios.desk import ASK, DESK, FIRST, SECOND, THIRD, Desk
 from tests.scenarios.loop_harness import Deployment, unique_ids
 
@@ -59,7 +60,7 @@ class Operator(Desk):
     def letters(self) -> list[tuple[str, str]]:
         """Why commands are dead letters: the reason, and the text for people."""
         letters = self.deployment.dead_letters(self.deployment.topology.commands())
-        headers = [dict(letter.headers) for letter in letters]
+        headers = [headers_of(letter) for letter in letters]
         return [(found["afl_dlq_reason"].decode(), found["afl_dlq_error"].decode()) for found in headers]
 
 

@@ -19,6 +19,7 @@ from afl_stream.errors import ConfigError
 from afl_stream.messages import CancelWorkflow
 from afl_stream.script_pool import open_script_pool
 from tests.eventually import eventually
+from tests.record_headers import headers_of
 from tests.scenarios.delivery_checks import assert_delivered
 from tests.scenarios.loop_harness import Deployment
 from tests.scenarios.script_desk import HANDLERS, ITEMS, PRESS, Presses, start_catalogue, start_leaflet
@@ -239,7 +240,7 @@ def test_a_workflow_that_can_come_to_a_script_is_not_started_where_scripts_are_n
     assert deployment.store.load_workflow("wf-1") is None
     assert deployment.workflow("plain").status == PAUSED
     (letter,) = deployment.dead_letters(deployment.topology.commands())
-    said = b" ".join(value for _, value in letter.headers).decode()
+    said = b" ".join(headers_of(letter).values()).decode()
     assert "press.Catalogue has a script" in said
     assert "--allow-scripts" in said
     (told,) = deployment.milestones("wf-1")

@@ -39,6 +39,12 @@ def event(facet: str = PAY, step: int = 1, *, attempt: int = 1, payload: Mapping
     )
 
 
+def named(step_id: str, attempt: int) -> Headers:
+    """The headers by which a record says which event it is."""
+    event_id = event_id_of(step_id, attempt).encode()
+    return (("ce_id", event_id), ("ce_subject", step_id.encode()), ("afl_attempt", str(attempt).encode()))
+
+
 class Deployment:
     """One embedded broker with the topics of some facets; agents get a transport of their own, as processes would."""
 

@@ -14,7 +14,7 @@ from afl_stream.exit_codes import ExitCode
 from afl_stream.messages import StepFailed
 from afl_stream.transport import BrokerUnavailable, OffsetOutOfRange, TopicPartition
 from tests.eventually import eventually
-from tests.unit.stream.agent_bench import PAY, Deployment, MoodyCodec, TestAgent, event
+from tests.unit.stream.agent_bench import PAY, Deployment, MoodyCodec, TestAgent, event, named
 
 TOPIC = "afl.events.billing.Pay"
 
@@ -208,12 +208,12 @@ def test_the_window_past_the_oldest_unfinished_record_is_bounded(gates: type[Gat
     turn_until(agent, lambda: committed_offset(deployment) == 40)
 
 
-def test_unreadable_records_between_good_ones_are_dead_lettered_and_their_steps_are_told() -> None:
+def test_unreadable_records_are_dead_lettered_and_answered_only_where_their_headers_name_the_event() -> None:
     deployment = Deployment()
     good = deployment.codec.encode(event(step=5))
     deployment.publish(event(step=1))
     deployment.publish_bytes(PAY, None, key=b"wf-2:2")
-    deployment.publish_bytes(PAY, b"\x00\x00", key=b"wf-3:3", headers=(("ce_id", b"wf-3:3#4"), ("trace", b"1")))
+    deployment.publish_bytes(PAY, b"\x00\x00", key=b"wf-3:3", headers=(*named("wf-3:3", 4), ("trace", b"1")))
     deployment.publish_bytes(PAY, good[:-3], key=b"")
     deployment.publish_bytes(PAY, b"\xc3\x01" + b"\x07" * 20, key=b"\xff\xfe")
     deployment.publish(event(step=6))
@@ -223,7 +223,6 @@ def test_unreadable_records_between_good_ones_are_dead_lettered_and_their_steps_
 
     assert deployment.results() == {
         "wf-1:1": {"n": 1},
-        "wf-2:2": "UnreadableEvent",
         "wf-3:3": "UnreadableEvent",
         "wf-6:6": {"n": 6},
     }
@@ -239,7 +238,7 @@ def test_unreadable_records_between_good_ones_are_dead_lettered_and_their_steps_
     assert dict(third.headers)["trace"] == b"1"
     assert dict(third.headers)["afl_dlq_topic"] == TOPIC.encode()
     told = {a.step_id: (a.event_id, a.attempt) for a in deployment.answers() if isinstance(a, StepFailed)}
-    assert told == {"wf-2:2": (None, None), "wf-3:3": ("wf-3:3#4", 4)}
+    assert told == {"wf-3:3": ("wf-3:3#4", 4)}
     assert committed_offset(deployment) == 6
 
 

@@ -1,0 +1,164 @@
+"""Records of every kind that a broker can hold, for the test that no reader ends of one: good ones, spoilt ones, and
+what no writer of ours makes, in every field that a record has."""
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hypothesis import strategies as st
+
+from afl_stream.codec import Codec
+from afl_stream.errors import NewerFormat, Unreadable
+from afl_stream.messages import (
+    CancelWorkflow,
+    Event,
+    ExternalEvent,
+    FailureReason,
+    Lifecycle,
+    Message,
+    ProgramDefinition,
+    ProgramPointer,
+    RerunStep,
+    ResetWorkflow,
+    RetryStep,
+    StartWorkflow,
+    StepContinue,
+    StepFailed,
+    StepUpdate,
+)
+from afl_stream.transport import Headers, UnreadableHeaders
+
+#: Ids that readers act on: of a run that is there, of none, and as long as they get.
+_WORKFLOWS = ("known", "unknown", "x" * 128)
+_LONGS = (-(2**63), -1, 0, 1, 2**31, 2**63 - 1)
+#: Those that other readers take for a record of a newer release are left out: such a record pauses its partition.
+_TELLING = ("content-type", "afl_attempt", "ce_id", "ce_subject", "ce_time", "traceparent", "afl_dlq_reason", "")
+
+
+class AnyRecord(NamedTuple):
+    """A record, and the time that its writer gave it. A header's name is any bytes."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
+    timestamp_ms: int
+
+
+def any_records(codec: Codec) -> st.SearchStrategy[AnyRecord]:
+    """Make records; some are good or nearly good ones of every type, in the codec's own framing.
+
+    None says that a newer release wrote it: that pauses a partition, on purpose.
+    """
+
+    def is_of_this_release(record: AnyRecord) -> bool:
+        try:
+            codec.decode(record.value, text_headers(record), json_allowed=True)
+        except NewerFormat:
+            return False
+        except Unreadable:
+            return True
+        return True
+
+    return _records(codec).filter(is_of_this_release)
+
+
+def text_headers(record: AnyRecord) -> Headers:
+    """The headers as a transport delivers them."""
+    try:
+        return tuple((name.decode(), value) for name, value in record.headers)
+    except UnicodeDecodeError:
+        return UnreadableHeaders()
+
+
+def _records(codec: Codec) -> st.SearchStrategy[AnyRecord]:
+    return st.builds(
+        AnyRecord,
+        key=st.none() | st.binary(max_size=20) | st.sampled_from([name.encode() for name in _WORKFLOWS]),
+        value=_values([codec.encode(message) for message in _messages()]),
+        headers=_headers(),
+        # The broker takes no time that is much later than its own.
+        timestamp_ms=st.sampled_from([-(2**62), -62_135_596_800_001, -1, 0, 1])
+        | st.integers(-(2**62), 1_700_000_000_000),
+    )
+
+
+def _values(good: Sequence[bytes]) -> st.SearchStrategy[bytes | None]:
+    spoilt = st.builds(_spoilt, st.sampled_from(good), st.integers(0, 10_000), st.binary(max_size=12), st.booleans())
+    return st.one_of(
+        st.none(),
+        st.binary(max_size=40),
+        st.sampled_from(good),
+        spoilt,
+        _json_records().map(lambda entries: json.dumps(entries).encode()),
+        st.sampled_from([b"{", b"[1]", b'{"result": ' + b"[" * 5_000, b'{"step_id": "\xff"}', b'{"a": 1, "a": 2}']),
+        st.sampled_from(_schemas()),
+    )
+
+
+def _spoilt(good: bytes, at: int, noise: bytes, ends_there: bool) -> bytes:
+    place = at % (len(good) + 1)
+    return good[:place] + noise + (b"" if ends_there else good[place + len(noise) :])
+
+
+def _headers() -> st.SearchStrategy[tuple[tuple[bytes, bytes | None], ...]]:
+    names = st.binary(max_size=12) | st.sampled_from([name.encode() for name in _TELLING])
+    contents = st.none() | st.binary(max_size=30) | st.sampled_from([b"application/json", b"known:0f#1", b"9" * 40])
+    some = st.lists(st.tuples(names, contents), max_size=4).map(tuple)
+    many = st.tuples(names, contents).map(lambda pair: (pair,) * 2_000)
+    return st.one_of(some, some, some, many)
+
+
+def _json_records() -> st.SearchStrategy[dict[str, object]]:
+    text = st.text(max_size=8) | st.sampled_from([*_WORKFLOWS, "known:0f", "unknown:0f", "\ud800", "", "x" * 5_000])
+    anything = st.recursive(
+        st.none() | st.booleans() | st.sampled_from([*_LONGS, 2**64, 1e308, 0.5]) | text,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+        max_leaves=6,
+    )
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "type": text | st.sampled_from(["StepContinue", "StepFailed", "StartWorkflow", "CancelWorkflow"]),
+            "step_id": text, "workflow_id": text, "result": anything, "error": anything, "partial": anything,
+            "workflow": text, "inputs": anything, "name": text, "event_id": text, "attempt": anything, "reason": text,
+        },
+    )  # fmt: skip
+
+
+def _messages() -> list[Message]:
+    """One or more of every type, with numbers at the edges of what its fields take."""
+    reason = FailureReason(type="\0", message="x" * 20_000)
+    found: list[Message] = []
+    for workflow, number in zip((*_WORKFLOWS, *_WORKFLOWS), _LONGS, strict=True):
+        step_id = f"{workflow}:0f"
+        found += [
+            StepContinue(step_id=step_id, result={"n": number}, attempt=number),
+            StepFailed(step_id=step_id, error=reason, attempt=number),
+            StepUpdate(step_id=step_id, partial={"n": [number, None, {}]}, attempt=number),
+            StartWorkflow(workflow_id=workflow, workflow="any.Thing", inputs={"n": number}),
+            StartWorkflow(workflow_id=workflow, workflow="nobody.Knows", program="0" * 64),
+            CancelWorkflow(workflow_id="unknown", reason="x" * 20_000),
+            RetryStep(workflow_id=workflow, step_id=step_id, command_id="\0"),
+            RerunStep(workflow_id=workflow, step_id=step_id),
+            ResetWorkflow(workflow_id=workflow),
+            ExternalEvent(workflow_id=workflow, name="", value=number, created_at=number),
+            Lifecycle(workflow_id=workflow, kind="workflow.cancelled", at=number, step_id=step_id),
+            ProgramDefinition(fingerprint=workflow, encoding="zlib", program=b"\0no program"),
+            ProgramPointer(workflow=workflow, fingerprint="\0"),
+            Event(
+                id=f"{step_id}#1", workflow_id=workflow if number else "", execution_id="", step_id=step_id,
+                event_type="any.Ask", state="", payload={"n": 1}, attempt=number, created_at=number, deadline=number,
+            ),
+        ]  # fmt: skip
+    return found
+
+
+def _schemas() -> list[bytes]:
+    """Texts for the schemas topic that are no schema, or one that would cost too much to read by."""
+    nested: object = "string"
+    for _ in range(100):
+        nested = {"type": "array", "items": nested}
+    record = {"type": "record", "name": "afl.v1.StepContinue", "fields": [{"name": "x", "type": nested}]}
+    itself = {"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}
+    weightless = {"type": "array", "items": "null"}
+    return [json.dumps(schema).encode() for schema in (record, itself, weightless, ["null"] * 3, "R", {}, 7, None)]

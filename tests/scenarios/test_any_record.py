@@ -1,0 +1,101 @@
+"""Nothing that a log can hold ends a reader of it: what cannot be used is a dead letter or is passed over."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from afl.runtime.persistence import COMPLETED
+from afl_stream.agent import HandlerContext
+from afl_stream.audit import Audit, AuditConfig, AuditStream
+from afl_stream.embedded import EmbeddedTransport
+from tests.any_record import AnyRecord, any_records, text_headers
+from tests.scenarios.loop_harness import START_MS, Deployment
+
+ANY = """
+namespace any {
+  event facet Ask(n: Long) => (n: Long)
+  workflow Thing(n: Long) => (n: Long) andThen { a = Ask(n = $.n) yield Thing(n = a.n) }
+}
+"""
+ASK = "any.Ask"
+
+
+def answer(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
+    assert context.headers is not None
+    assert context.is_cancelled in (True, False)
+    return {"n": payload["n"]}
+
+
+class EveryReader:
+    """A deployment with one of each reader at work."""
+
+    def __init__(self, directory: Path) -> None:
+        self.deployment = Deployment(directory, ANY, control_partitions=1)
+        self.topics = [
+            name for name in self.deployment.broker.topics() if ".dlq." not in name and not name.endswith(".external")
+        ]
+        self.runs = 0
+        self.open()
+
+    def open(self) -> None:
+        deployment = self.deployment
+        deployment.evaluator()
+        deployment.worker({ASK: answer})
+        self.written = io.BytesIO()
+        config = AuditConfig(stream=deployment.config, commands=True, lifecycle=True)
+        self.audit = Audit(config, EmbeddedTransport(deployment.broker), AuditStream(self.written))
+        self.milestones = deployment.client.milestones(from_beginning=True)
+        self.work()
+
+    def restart(self) -> None:
+        """Let all readers end, and others begin at the same place, with nothing in memory."""
+        self.audit.close()
+        self.milestones.close()
+        self.deployment.crash_and_restart()
+        self.open()
+
+    def put(self, record: AnyRecord) -> None:
+        """Put a record on every topic."""
+        deployment = self.deployment
+        deployment.broker.now_ms = lambda: record.timestamp_ms
+        for topic in self.topics:
+            deployment.put(topic, record.value, key=record.key, headers=text_headers(record), partition=0)
+        deployment.broker.now_ms = deployment.clock.now_ms
+
+    def work(self) -> None:
+        self.deployment.settle()
+        self.milestones.read(0.0)
+        while self.audit.turn(0.0):
+            pass
+        assert self.audit.problems == ()
+
+    def assert_a_run_goes_through(self) -> None:
+        self.runs += 1
+        workflow_id = f"good-{self.runs}"
+        self.deployment.client.start("any.Thing", {"n": self.runs}, workflow_id=workflow_id)
+        self.work()
+        found = self.deployment.workflow(workflow_id)
+        assert (found.status, found.outputs) == (COMPLETED, {"n": self.runs})
+
+
+def test_no_record_ends_a_reader(tmp_path: Path) -> None:
+    readers = EveryReader(tmp_path)
+    assert readers.deployment.clock.now_ms() > START_MS
+
+    @given(records=st.lists(any_records(readers.deployment.codec), min_size=1, max_size=8))
+    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    def holds(records: list[AnyRecord]) -> None:
+        for record in records:
+            readers.put(record)
+        readers.work()
+        readers.assert_a_run_goes_through()
+
+    holds()
+    lines = [json.loads(line) for line in readers.written.getvalue().splitlines()]
+    assert {line["kind"] for line in lines} >= {"unreadable", "event", "answer"}
+    readers.restart()
+    readers.assert_a_run_goes_through()
