@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-import signal
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from threading import Lock
-from types import FrameType
 from typing import Final
 
+from afl.core.signals import draining
 from afl_handlers.calling import Deferred, Handler, HandlerOver
 from afl_handlers.modules import DEFAULT_ENTRYPOINT, HandlerModuleError, ModuleLoader, register_module
 from afl_stream.agent_cancellations import Cancellations
@@ -287,15 +288,29 @@ class Agent:
         self._conduct.die(error)
 
     def install_signal_handlers(self) -> None:
-        """Drain on SIGTERM and SIGINT; a second signal of the kind does what it did before. Main thread only."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before = signal.getsignal(number)
+        """Drain on SIGTERM and SIGINT, and say what there is to wait for; a second signal ends the process at once. For
+        the rest of the process's life. Main thread only."""
+        handled = ExitStack()
+        handled.enter_context(draining(self.stop, self.remaining))
+        # Never closed: kept from being collected by the process's own end.
+        self._signals = handled
 
-            def drain(received: int, frame: FrameType | None, before: object = before) -> None:
-                signal.signal(received, before)  # type: ignore[arg-type]  # what getsignal gave, signal takes
-                self.stop()
-
-            signal.signal(number, drain)
+    def remaining(self) -> str:
+        """What is to be done before it has drained, in words. Takes no lock: a signal handler asks."""
+        running: Counter[str] = Counter()
+        outgoing = 0
+        for member in self._members:
+            facets, answers = member.under_way()
+            running.update(facets)
+            outgoing += answers
+        told = []
+        if running:
+            listed = ", ".join(f"{facet} {count}" for facet, count in sorted(running.items()))
+            grace_s = self.config.stream.agent.grace_s
+            told.append(f"{running.total()} handlers running ({listed}), waited for up to {grace_s} s")
+        if outgoing:
+            told.append(f"{outgoing} answers to be acknowledged by the broker")
+        return "; ".join(told)
 
     @property
     def _started(self) -> Memberships:

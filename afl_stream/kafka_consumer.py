@@ -13,9 +13,10 @@ from confluent_kafka import Consumer as Client
 from confluent_kafka import TopicPartition as Place
 
 from afl_stream.kafka_errors import ClientLog, Connection, error_of, settings_error, transport_error
-from afl_stream.kafka_offsets import REQUEST_TIMEOUT_S, GroupOffsets
+from afl_stream.kafka_offsets import GroupOffsets
 from afl_stream.kafka_partitions import Partitions
 from afl_stream.kafka_topic_ids import AskIds, TopicIds
+from afl_stream.kafka_waits import LONGEST_CALL_S
 from afl_stream.transport import (
     CommittedOffset,
     OffsetOutOfRange,
@@ -128,7 +129,7 @@ class KafkaConsumer:
     def _tell_missing(self, topics: Sequence[str]) -> None:
         """librdkafka tells of missing topics in one of the group protocols only."""
         try:
-            existing = self._client.list_topics(timeout=REQUEST_TIMEOUT_S).topics if topics else {}
+            existing = self._client.list_topics(timeout=LONGEST_CALL_S).topics if topics else {}
         except KafkaException as error:
             _log.debug("whether all topics are there is not known: %s", error)
             return

@@ -16,6 +16,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.uri_parser import parse_uri
 from pymongo.write_concern import WriteConcern
 
+from afl.core.waits import WAITS
 from afl.runtime.errors import ForeignStore, StoreCorrupt, StoreMissing, StoreUnavailable
 from afl.runtime.mongo_documents import (
     OUTBOX,
@@ -156,7 +157,8 @@ class Connection:
     def speaking(self) -> Iterator[None]:
         """Turn errors of the client into StoreUnavailable."""
         try:
-            yield
+            with WAITS.on(f"the store {self.name} in MongoDB"):
+                yield
         except (PyMongoError, InvalidOperation) as error:
             reason = str(error).partition(", Timeout:")[0].partition(", full error:")[0]
             raise StoreUnavailable(path=self.name, reason=reason) from error
