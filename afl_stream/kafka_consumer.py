@@ -12,6 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaExcep
 from confluent_kafka import Consumer as Client
 from confluent_kafka import TopicPartition as Place
 
+from afl_stream.kafka_error_codes import Decision, decision_of
 from afl_stream.kafka_errors import ClientLog, Connection, error_of, settings_error, transport_error
 from afl_stream.kafka_offsets import GroupOffsets
 from afl_stream.kafka_partitions import Partitions
@@ -33,23 +34,6 @@ _log = logging.getLogger(__name__)
 
 #: How long a look at brokers that were all down may take, and how often one is taken.
 _LOOK_S: Final = 1.0
-
-_OUT_OF_RANGE: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
-#: What passes without anybody's doing, and librdkafka goes on from by itself.
-_PASSING: Final = frozenset({
-    KafkaError._PARTITION_EOF,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._TRANSPORT,
-    KafkaError._RESOLVE,
-    KafkaError._TIMED_OUT,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.REBALANCE_IN_PROGRESS,
-    KafkaError.REQUEST_TIMED_OUT,
-})  # fmt: skip
 
 
 class KafkaConsumer:
@@ -239,19 +223,19 @@ class KafkaConsumer:
         return records
 
     def _take_error(self, error: KafkaError, message: Message[Any, Any]) -> None:
-        code, topic, number = error.code(), message.topic() or "", message.partition()
-        if code in _PASSING:
+        decision, topic, number = decision_of(error), message.topic() or "", message.partition()
+        if decision in (Decision.PASS, Decision.FENCED):
+            # librdkafka retries, or joins again; of partitions that were lost meanwhile on_lost tells.
+            _log.debug("group %s: %s[%s]: %s", self.group, topic, number, error)
             return
-        if code in _OUT_OF_RANGE:
+        if decision is Decision.OUT_OF_RANGE:
             where = TopicPartition(topic, -1 if number is None else number)
             if where in self._assigned:
                 offset = message.offset()
                 self._outside[where] = -1 if offset is None else offset
                 self._topic_ids.soon()
             return
-        if code == KafkaError._MAX_POLL_EXCEEDED:
-            return  # on_lost follows.
-        if code == KafkaError._FATAL or error.fatal():
+        if error.code() == KafkaError._FATAL or error.fatal():
             self._connection.on_error(error)
             return
         found = transport_error(error, self._connection.address, topic, self.group)
