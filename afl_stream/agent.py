@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-import signal
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from threading import Lock
-from types import FrameType
-from typing import Final
+from typing import Final, TypeVar
 
 from afl.core.exception_text import exception_line
+from afl.core.signals import draining
+from afl.core.stopping import PROCESS_STOP
 from afl_handlers.calling import Deferred, Handler, HandlerOver
 from afl_handlers.modules import DEFAULT_ENTRYPOINT, HandlerModuleError, ModuleLoader, register_module
 from afl_stream.agent_cancellations import Cancellations
@@ -32,13 +34,14 @@ from afl_stream.agent_runtime import (
     no_probe,
 )
 from afl_stream.codec import Codec, single_object_codec
-from afl_stream.errors import StreamError, TopicMissing
+from afl_stream.errors import SchemaUnavailable, StreamError, TopicMissing
 from afl_stream.exit_codes import ExitCode
 from afl_stream.handler_modules import HandlerRegistration, HandlersArgument
 from afl_stream.handler_pool import HandlerPool
+from afl_stream.outage import Outage
 from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
-from afl_stream.transport import Producer, Transport
+from afl_stream.transport import BrokerUnavailable, Producer, Transport
 
 __all__ = [
     "Agent",
@@ -57,6 +60,10 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
+#: How long what the broker said of its topics is believed while a topic that is wanted was not among them.
+TOPICS_AGE_S: Final = 2.0
 #: How long leaving waits for answers that are on their way, when the grace period is over.
 LAST_FLUSH_S: Final = 1.0
 
@@ -110,6 +117,10 @@ class Agent:
         self._memberships: Memberships | None = None
         self._cancellations: Cancellations | None = None
         self._ended = False
+        #: The facets that it is there for, and the topics that have vanished while it read them.
+        self._wanted_facets: tuple[str, ...] = ()
+        self._gone: frozenset[str] = frozenset()
+        self._looked_for_gone_s = float("-inf")
 
     # Handlers
 
@@ -216,7 +227,8 @@ class Agent:
     # Running
 
     def start(self) -> None:
-        """Join the groups.
+        """Join the groups. Brokers that do not answer, and schemas that cannot be announced now, are waited for, for
+        `kafka.outage_timeout_s` at most.
 
         Raises NoHandlers, NoSuchFacet, TopicMissing, SchemaUnavailable and what the transport raises.
         """
@@ -226,14 +238,14 @@ class Agent:
             self._join()
 
     def _join(self) -> None:
-        duties = self._first_duties()
+        duties = self._waited_for(self._first_duties)
         producer = self._producer = self._transport.producer()
         codec = self._codec
         if codec is None:
             self._schemas = TopicLog(self._transport, self._topology.schemas())
             codec = single_object_codec(self._schemas, max_event_bytes=self.config.stream.max_event_bytes)
         records = AgentRecords(self._topology, codec, self.config.name)
-        records.announce()
+        self._waited_for(records.announce)
         cancellations = self._cancellations = Cancellations(self._transport, codec, self._topology.lifecycle())
         shared = Shared(
             config=self.config,
@@ -249,6 +261,20 @@ class Agent:
         )
         self._memberships = Memberships(shared, self._transport, self._routes)
         self._memberships.follow(duties)
+
+    def _waited_for(self, step: Callable[[], T]) -> T:
+        """Take a step of the start, again while a broker comes back; raise its error once the agent is to stop."""
+        outage = Outage(self.config.stream.kafka.outage_timeout_s, self._clock_s)
+        while True:
+            try:
+                result = step()
+            except (BrokerUnavailable, SchemaUnavailable) as error:
+                wait_s = outage.failed(error)
+                if self._conduct.is_stopping or PROCESS_STOP.wait(wait_s):
+                    raise
+            else:
+                outage.over()
+                return result
 
     def turn(self, timeout_s: float) -> int:
         """Let each membership do what it can do now, waiting for no handler; return the number of records read."""
@@ -268,7 +294,13 @@ class Agent:
         ExitCode.OK: nothing was left running when the grace period ended. WORK_LEFT: handlers still ran; their events
         are uncommitted and will be handled again. Raises what ended the agent if it was not `stop`.
         """
-        self.start()
+        try:
+            self.start()
+        except (BrokerUnavailable, SchemaUnavailable):
+            if not self._conduct.is_stopping:
+                raise
+            # Told to stop before there was anything to drain.
+            return self._end()
         self._started.run(self._keep_up)
         return self._end()
 
@@ -288,15 +320,29 @@ class Agent:
         self._conduct.die(error)
 
     def install_signal_handlers(self) -> None:
-        """Drain on SIGTERM and SIGINT; a second signal of the kind does what it did before. Main thread only."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before = signal.getsignal(number)
+        """Drain on SIGTERM and SIGINT, and say what there is to wait for; a second signal ends the process at once. For
+        the rest of the process's life. Main thread only."""
+        handled = ExitStack()
+        handled.enter_context(draining(self.stop, self.remaining))
+        # Never closed: kept from being collected by the process's own end.
+        self._signals = handled
 
-            def drain(received: int, frame: FrameType | None, before: object = before) -> None:
-                signal.signal(received, before)  # type: ignore[arg-type]  # what getsignal gave, signal takes
-                self.stop()
-
-            signal.signal(number, drain)
+    def remaining(self) -> str:
+        """What is to be done before it has drained, in words. Takes no lock: a signal handler asks."""
+        running: Counter[str] = Counter()
+        outgoing = 0
+        for member in self._members:
+            facets, answers = member.under_way()
+            running.update(facets)
+            outgoing += answers
+        told = []
+        if running:
+            listed = ", ".join(f"{facet} {count}" for facet, count in sorted(running.items()))
+            grace_s = self.config.stream.agent.grace_s
+            told.append(f"{running.total()} handlers running ({listed}), waited for up to {grace_s} s")
+        if outgoing:
+            told.append(f"{outgoing} answers to be acknowledged by the broker")
+        return "; ".join(told)
 
     @property
     def _started(self) -> Memberships:
@@ -351,11 +397,35 @@ class Agent:
     # The ends of it
 
     def _keep_up(self) -> None:
-        """Called again and again while the agent works, by the thread that runs it."""
+        """Called again and again while the agent works, by the thread that runs it: take up what is back."""
+        if not self._gone or self._clock_s() - self._looked_for_gone_s < TOPICS_AGE_S:
+            return
+        self._looked_for_gone_s = self._clock_s()
+        try:
+            back = self._gone & self._transport.admin().topic_names()
+        except BrokerUnavailable as error:
+            log.debug("whether topics are back is not known: %s", error)
+            return
+        if back:
+            with self._changing:
+                self._gone -= back
+                self._follow_without_gone()
+            log.warning("back, and read again: %s", ", ".join(sorted(back)))
 
     def _does_without(self, topic: str) -> bool:
-        """Hear that a topic is not there any more, and say whether the agent goes on without it."""
-        return False
+        """Hear that a topic is not there any more, and say whether there are others to go on with."""
+        with self._changing:
+            gone = self._gone | {topic}
+            if not any(self._topology.facet(facet) not in gone for facet in self._wanted_facets):
+                return False
+            self._gone = gone
+            self._follow_without_gone()
+        log.error("there is no topic %s any more; the agent goes on with its other facets until it is back", topic)
+        return True
+
+    def _follow_without_gone(self) -> None:
+        here = [facet for facet in self._wanted_facets if self._topology.facet(facet) not in self._gone]
+        self._started.follow(self._duties_for(here))
 
     def _first_duties(self) -> list[Duty]:
         if not self._routes.routes:
@@ -369,8 +439,9 @@ class Agent:
         carried = [facet for facet in facets if self._topology.carries(facet)]
         if facets and not carried:
             raise NoHandlers(f"events of {', '.join(facets)} are tasks in this deployment (dispatch.*), for pollers")
-        facets = carried
+        facets = [facet for facet in carried if self._topology.facet(facet) not in self._gone]
         self._require(existing, facets)
+        self._wanted_facets = tuple(carried)
         return self._duties_for(facets)
 
     def _known_facets(self, topics: frozenset[str]) -> list[str]:

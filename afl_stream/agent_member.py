@@ -126,6 +126,12 @@ class GroupMember:
         """Records whose handler runs, or whose answer is on its way."""
         return len(self._in_flight)
 
+    def under_way(self) -> tuple[list[str], int]:
+        """The facet of each handler that runs, and how many answers are on their way. Any thread may ask."""
+        works = tuple(self._in_flight)
+        running = [work.event.event_type for work in works if work.event is not None and not work.outgoing]
+        return running, len(works) - len(running)
+
     def commit(self) -> None:
         """Commit what is finished, and wait until that is durable."""
         self._settle()

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from afl.core.signals import signals_handled
 from afl_stream.commands.arguments import (
     allow_scripts_option,
     common,
@@ -405,6 +406,12 @@ def config_command(invocation: Invocation) -> ExitCode:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; see afl_stream.exit_codes."""
+    # First of all: what a command loads, opens and connects to may take long.
+    with signals_handled(lambda number: ExitCode.INTERRUPTED):
+        return _main(args)
+
+
+def _main(args: Sequence[str] | None) -> int:
     try:
         result = afl_stream.main(
             args=None if args is None else list(args), prog_name="afl-stream", standalone_mode=False
@@ -413,8 +420,8 @@ def main(args: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except click.Abort:
-        click.echo("Aborted", err=True)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         return end_without_reader()

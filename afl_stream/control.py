@@ -409,6 +409,11 @@ class ControlLoop:
             paused={partition: why for partition, (_, why) in self._paused.items()},
         )
 
+    @property
+    def unacknowledged(self) -> int:
+        """How many outbox records are sent and not acknowledged yet."""
+        return self._publisher.in_flight
+
     def is_idle(self) -> bool:
         """Whether nothing is under way: no runnable workflow, no script, no record unacknowledged or undeleted."""
         return not (

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from afl.compiled import CompiledProgram
+from afl.core.stopping import StopFlag
 from afl.runtime.persistence import ENDED_STATUSES
 from afl_stream.agent import Agent, AgentConfig
 from afl_stream.audit import Audit, AuditConfig, AuditFile
@@ -67,7 +68,7 @@ class LocalDeployment:
         self.topology = Topology(config)
         self.audit_path = audit_path
         #: What a wait looks at; the services have each their own word to stop, given in order by `close`.
-        self._stop = threading.Event()
+        self._stop = StopFlag()
         self._errors: list[Exception] = []
         self._threads: list[tuple[threading.Thread, Callable[[], None]]] = []
         self._started_s = time.monotonic()
@@ -271,6 +272,10 @@ class LocalDeployment:
         """Raise what ended a service."""
         if self._errors:
             raise self._errors[0]
+
+    def remaining(self) -> str:
+        """What is to be done before it has drained, in words. Takes no lock: a signal handler asks."""
+        return "" if self.agent is None else self.agent.remaining()
 
     def stop(self) -> None:
         """Ask for the end: a wait returns. Safe in a signal handler."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
+from afl.core.file_holders import holders_text
 from afl_stream.transport import (
     BrokerUnavailable,
     CommittedOffset,
@@ -28,6 +29,8 @@ FILE_FORMAT = 1
 
 #: What may pass by itself: a full disk, a file that another program looks at, an I/O error.
 _PASSING = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR})
+#: How long a file that another program looks at is waited for before that is told.
+_BUSY_TIMEOUT_S = 2.0
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _SCHEMA = """
 CREATE TABLE cluster (id TEXT NOT NULL);
@@ -200,7 +203,7 @@ class LogFile:
             raise FileUnusable(self.path, f"it starts with {head!r}, not as a SQLite file does")
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         self._connections.append(connection)
         return connection
 
@@ -234,10 +237,16 @@ class LogFile:
             yield
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF in _PASSING:
-                raise BrokerUnavailable(f"{self.path}: {error}") from error
+                raise BrokerUnavailable(f"{self.path}: {error}{self._lockers(error)}") from error
             raise FileUnusable(self.path, str(error)) from error
         except (sqlite3.Error, UnicodeDecodeError, TypeError, struct.error) as error:
             raise FileUnusable(self.path, str(error)) from error
+
+    def _lockers(self, error: sqlite3.Error) -> str:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            return ""
+        found = holders_text([self.path.with_name(f"{self.path.name}-shm"), self.path])
+        return f" by {found}" if found else ""
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -23,6 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its documen
 
 from afl_stream.kafka_errors import ClientLog, Connection, error_of, settings_error, transport_error
 from afl_stream.kafka_topic_ids import NO_ID
+from afl_stream.kafka_waits import in_thread, result_of
 from afl_stream.transport import (
     BrokerTooOld,
     BrokerUnavailable,
@@ -92,7 +93,7 @@ class KafkaAdmin:
         resource = ConfigResource(ResourceType.BROKER, str(broker_id))
         asked = self._client.describe_configs([resource], request_timeout=_LIMIT_TIMEOUT_S)[resource]
         try:
-            asked.result(_LIMIT_TIMEOUT_S + 1.0)
+            result_of(asked, _LIMIT_TIMEOUT_S + 1.0, "whether it is recent enough")
         except TimeoutError:
             return
         except KafkaException as error:
@@ -199,8 +200,11 @@ class KafkaAdmin:
 
     def _metadata(self, timeout_s: float = REQUEST_TIMEOUT_S) -> ClusterMetadata:
         # Of all topics: asking for one may create it, where the broker does such things.
+        call = in_thread(lambda: self._client.list_topics(timeout=timeout_s))
         try:
-            found = self._client.list_topics(timeout=timeout_s)
+            found = result_of(call, timeout_s + 1.0, "what topics there are")
+        except TimeoutError as error:
+            raise self._connection.unavailable(f"no metadata in {timeout_s:g} s") from error
         except KafkaException as error:
             self._client.poll(0)
             self._connection.check()
@@ -253,7 +257,7 @@ class KafkaAdmin:
 
     def _result(self, future: Future[T], what: str) -> T:
         try:
-            return future.result(REQUEST_TIMEOUT_S + 1.0)
+            return result_of(future, REQUEST_TIMEOUT_S + 1.0, what)
         except TimeoutError as error:
             raise self._connection.unavailable(f"no answer about {what}") from error
 

@@ -13,10 +13,12 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaExcep
 from confluent_kafka import Consumer as Client
 from confluent_kafka import TopicPartition as Place
 
+from afl_stream.kafka_error_codes import Decision, decision_of
 from afl_stream.kafka_errors import ClientLog, Connection, error_of, settings_error, transport_error
-from afl_stream.kafka_offsets import REQUEST_TIMEOUT_S, GroupOffsets
+from afl_stream.kafka_offsets import GroupOffsets
 from afl_stream.kafka_partitions import Partitions
 from afl_stream.kafka_topic_ids import AskIds, TopicIds
+from afl_stream.kafka_waits import LONGEST_CALL_S
 from afl_stream.transport import (
     CommittedOffset,
     Headers,
@@ -37,22 +39,6 @@ _log = logging.getLogger(__name__)
 _LOOK_S: Final = 1.0
 
 _LOGICAL: Final = {Start.EARLIEST: OFFSET_BEGINNING, Start.LATEST: OFFSET_END}
-
-_OUT_OF_RANGE: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
-#: What passes without anybody's doing, and librdkafka goes on from by itself.
-_PASSING: Final = frozenset({
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._TRANSPORT,
-    KafkaError._RESOLVE,
-    KafkaError._TIMED_OUT,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.REBALANCE_IN_PROGRESS,
-    KafkaError.REQUEST_TIMED_OUT,
-})  # fmt: skip
 
 
 def _offsets(positions: Mapping[TopicPartition, int | Start]) -> dict[TopicPartition, int]:
@@ -152,7 +138,7 @@ class KafkaConsumer:
     def _tell_missing(self, topics: Sequence[str]) -> None:
         """librdkafka tells of missing topics in one of the group protocols only."""
         try:
-            existing = self._client.list_topics(timeout=REQUEST_TIMEOUT_S).topics if topics else {}
+            existing = self._client.list_topics(timeout=LONGEST_CALL_S).topics if topics else {}
         except KafkaException as error:
             _log.debug("whether all topics are there is not known: %s", error)
             return
@@ -281,22 +267,22 @@ class KafkaConsumer:
         return records
 
     def _take_error(self, error: KafkaError, message: Message[Any, Any]) -> None:
-        code, topic, number = error.code(), message.topic() or "", message.partition()
-        if code == KafkaError._PARTITION_EOF:
+        decision, topic, number = decision_of(error), message.topic() or "", message.partition()
+        if error.code() == KafkaError._PARTITION_EOF:
             self._ends[TopicPartition(topic, message.partition())] = message.offset() or 0  # type: ignore[arg-type]
             return
-        if code in _PASSING:
+        if decision in (Decision.PASS, Decision.FENCED):
+            # librdkafka retries, or joins again; of partitions that were lost meanwhile on_lost tells.
+            _log.debug("group %s: %s[%s]: %s", self.group, topic, number, error)
             return
-        if code in _OUT_OF_RANGE:
+        if decision is Decision.OUT_OF_RANGE:
             where = TopicPartition(topic, -1 if number is None else number)
             if where in self._assigned:
                 offset = message.offset()
                 self._outside[where] = -1 if offset is None else offset
                 self._topic_ids.soon()
             return
-        if code == KafkaError._MAX_POLL_EXCEEDED:
-            return  # on_lost follows.
-        if code == KafkaError._FATAL or error.fatal():
+        if error.code() == KafkaError._FATAL or error.fatal():
             self._connection.on_error(error)
             return
         found = transport_error(error, self._connection.address, topic, self.group)

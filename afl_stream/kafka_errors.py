@@ -11,6 +11,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 
 from afl_stream.errors import ConfigError
+from afl_stream.kafka_error_codes import Decision, codes_of, decision_of
 from afl_stream.transport import (
     AuthenticationFailed,
     BrokerTooOld,
@@ -22,40 +23,18 @@ from afl_stream.transport import (
 
 _log = logging.getLogger("afl_stream.kafka")
 
-_UNKNOWN_TOPIC: Final = frozenset({
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError.UNKNOWN_TOPIC_ID,
-})  # fmt: skip
 _NOT_ALLOWED: Final = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "group",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the cluster",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "idempotent writing",
 }
-_AUTHENTICATION: Final = frozenset({
-    KafkaError._AUTHENTICATION,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError.UNSUPPORTED_SASL_MECHANISM,
-    KafkaError.ILLEGAL_SASL_STATE,
-    KafkaError._SSL,
-})  # fmt: skip
-_TOO_OLD: Final = frozenset({
-    KafkaError._UNSUPPORTED_FEATURE,
-    KafkaError.UNSUPPORTED_VERSION,
-    KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-})  # fmt: skip
+_AUTHENTICATION: Final = codes_of(Decision.AUTHENTICATION)
+_TOO_OLD: Final = codes_of(Decision.TOO_OLD)
 #: What a broker answers to a member that the group has gone on without.
-FENCED: Final = frozenset({
-    KafkaError.ILLEGAL_GENERATION,
-    KafkaError.UNKNOWN_MEMBER_ID,
-    KafkaError.FENCED_INSTANCE_ID,
-    KafkaError.FENCED_MEMBER_EPOCH,
-    KafkaError.STALE_MEMBER_EPOCH,
-    KafkaError._ASSIGNMENT_LOST,
-    KafkaError._FENCED,
-})  # fmt: skip
+FENCED: Final = codes_of(Decision.FENCED)
+#: What more attempts may mend.
+_WAITED_FOR: Final = frozenset({Decision.PASS, Decision.WAIT, Decision.RECREATE})
 #: librdkafka's own account of a broker that lacks something; the last resort where there is no code for it.
 _LACKING: Final = re.compile(
     r"not supported by broker|version not supported|unsupported (?:feature|version)|required feature", re.IGNORECASE
@@ -77,18 +56,18 @@ def error_of(exception: KafkaException) -> KafkaError:
 
 def transport_error(error: KafkaError, address: str, topic: str | None = None, group: str | None = None) -> Exception:
     """The port's error for one of librdkafka's. `topic` and `group`: what the call was about."""
-    code, text = error.code(), error.str()
-    if code in _UNKNOWN_TOPIC:
+    code, text, decision = error.code(), error.str(), decision_of(error)
+    if decision is Decision.UNKNOWN_TOPIC:
         return UnknownTopic(topic or "(unnamed)")
-    if code in _NOT_ALLOWED:
+    if decision is Decision.NOT_ALLOWED:
         kind = _NOT_ALLOWED[code]
         name = {"topic": topic, "group": group}.get(kind)
         return NotAuthorized(f"{kind} {name}" if name else kind, text)
-    if code in _AUTHENTICATION:
+    if decision is Decision.AUTHENTICATION:
         return AuthenticationFailed(address, text)
-    if code in _TOO_OLD or (code == KafkaError._FATAL and _LACKING.search(text)):
+    if decision is Decision.TOO_OLD or (code == KafkaError._FATAL and _LACKING.search(text)):
         return BrokerTooOld(address, text, _REMEDY_OLD)
-    if error.retriable() or code < 0:
+    if error.retriable() or decision in _WAITED_FOR:
         return BrokerUnavailable(f"{address}: {text}")
     return TransportError(f"{address}: {error.name()}: {text}")
 

@@ -11,7 +11,10 @@ from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 
+from afl.core.stopping import PROCESS_STOP
+from afl.core.waits import WAITS
 from afl_stream.kafka_errors import FENCED, Connection, error_of, transport_error
+from afl_stream.kafka_waits import LONGEST_CALL_S, Stopping
 from afl_stream.transport import BrokerUnavailable, CommittedOffset, Fenced, TopicPartition, TransportError
 
 _log = logging.getLogger(__name__)
@@ -110,10 +113,7 @@ class GroupOffsets:
         if self._group is None or not asked:
             return {}
         places = [Place(where.topic, where.partition) for where in asked]
-        try:
-            found = self._client.committed(places, timeout=REQUEST_TIMEOUT_S)
-        except KafkaException as error:
-            raise self._reading_error(error_of(error)) from error
+        found = self._ask_committed(places)
         offsets: dict[TopicPartition, CommittedOffset] = {}
         for place in found:
             if place.error is not None:
@@ -122,6 +122,20 @@ class GroupOffsets:
                 where = TopicPartition(place.topic, place.partition)
                 offsets[where] = CommittedOffset(offset=place.offset, metadata=place.metadata or "")
         return offsets
+
+    def _ask_committed(self, places: list[Place]) -> list[Place]:
+        """In calls that are short, since nothing interrupts one: between them the word to stop is heard."""
+        deadline_s = self._monotonic_s() + REQUEST_TIMEOUT_S
+        with WAITS.on(f"the broker: what group {self._group} has committed"):
+            while True:
+                if PROCESS_STOP.is_set():
+                    raise Stopping(f"what group {self._group} has committed")
+                try:
+                    return list(self._client.committed(places, timeout=LONGEST_CALL_S))
+                except KafkaException as error:
+                    found = error_of(error)
+                    if found.code() != KafkaError._TIMED_OUT or self._monotonic_s() >= deadline_s:
+                        raise self._reading_error(found) from error
 
     def _reading_error(self, error: KafkaError, topic: str | None = None) -> Exception:
         # Asked between two generations: the next answer is the right one.

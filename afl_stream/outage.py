@@ -28,7 +28,7 @@ class Outage:
     def is_on(self) -> bool:
         return self._since_s is not None
 
-    def failed(self, error: BrokerUnavailable) -> float:
+    def failed(self, error: Exception) -> float:
         """Note that an attempt has failed, and return how many seconds to wait before the next.
 
         Raises BrokerUnavailable when the outage has lasted too long.

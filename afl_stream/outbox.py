@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
+from afl.core.waits import WAITS
 from afl.runtime.execution import Execution
 from afl.runtime.persistence import Batch, OutboxRecord, Store, StoredOutboxRecord
 from afl.runtime.plan import FacetPlan, WorkflowPlan
@@ -36,6 +37,7 @@ from afl_stream.transport import (
     RecordTooLarge,
     TopicPartition,
     UnknownTopic,
+    flush_unless_stopped,
 )
 
 _log = logging.getLogger(__name__)
@@ -293,7 +295,7 @@ class OutboxPublisher:
                 count += len(rows)
                 after = rows[-1].sequence
         if count:
-            self.drain(timeout_s)
+            self._drain(timeout_s, flush_unless_stopped)
             self._probe("outbox.lanes_published")
             published = self.take_published()
             if published:
@@ -302,8 +304,12 @@ class OutboxPublisher:
 
     def drain(self, timeout_s: float) -> None:
         """Wait until everything sent is acknowledged. Raises BrokerUnavailable when it is not in time."""
+        self._drain(timeout_s, lambda producer, timeout_s: producer.flush(timeout_s))
+
+    def _drain(self, timeout_s: float, flush: Callable[[Producer, float], int]) -> None:
         self.settle()
-        remaining = self._producer.flush(timeout_s)
+        with WAITS.on(f"the broker: acknowledgements of {self.in_flight} outbox records"):
+            remaining = flush(self._producer, timeout_s)
         if remaining or self._retries:
             raise BrokerUnavailable(
                 f"{remaining + len(self._retries)} outbox records were not acknowledged in {timeout_s} s"

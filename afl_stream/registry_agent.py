@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
-from typing import Final, Protocol
+from typing import Protocol
 
 from afl_handlers.calling import short_name
 from afl_handlers.modules import HandlerModuleError
-from afl_stream.agent import Agent
+from afl_stream.agent import TOPICS_AGE_S, Agent
 from afl_stream.agent_duty import Duty
 from afl_stream.agent_handlers import Route, RouteTable
 from afl_stream.agent_runtime import AgentConfig, Clock, monotonic_s, no_probe
@@ -20,9 +20,6 @@ from afl_stream.topics import Topology
 from afl_stream.transport import BrokerUnavailable, Transport
 
 log = logging.getLogger(__name__)
-
-#: How long what the broker said of its topics is believed while a topic that is wanted was not among them.
-TOPICS_AGE_S: Final = 2.0
 
 
 class RegistryUnavailable(StreamError):

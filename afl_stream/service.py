@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import logging
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
 
+from afl.core.stopping import Stop
 from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.persistence import EngineStore
 from afl.runtime.run_bounds import RunLimits
@@ -137,7 +137,7 @@ class EvaluatorService:
 
     def run(
         self,
-        stop: threading.Event,
+        stop: Stop,
         on_batch: Callable[[ControlStats], None] | None = None,
         on_idle: Callable[[], None] | None = None,
     ) -> None:
@@ -161,7 +161,7 @@ class EvaluatorService:
 
     def _run(
         self,
-        stop: threading.Event,
+        stop: Stop,
         on_batch: Callable[[ControlStats], None] | None,
         on_idle: Callable[[], None] | None,
     ) -> None:
@@ -183,6 +183,11 @@ class EvaluatorService:
                 on_batch(self.loop.stats())
             elif not handled and on_idle is not None and self.loop.is_idle():
                 on_idle()
+
+    def remaining(self) -> str:
+        """What is to be done before it has drained, in words. Takes no lock: a signal handler asks."""
+        left = self.loop.unacknowledged
+        return f"{left} outbox records to be acknowledged by the broker" if left else ""
 
     def close(self) -> None:
         """Finish what is under way and leave the group. Scripts that run are ended: whoever takes their partitions

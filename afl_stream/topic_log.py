@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Final
 
+from afl.core.stopping import PROCESS_STOP
 from afl_stream.errors import SchemaUnavailable
 from afl_stream.transport import (
     REFUSALS,
@@ -22,6 +23,8 @@ from afl_stream.transport import (
 #: How long an announcement or a read of the whole topic may take before the caller is told to wait and try again.
 DEFAULT_TIMEOUT_S: Final = 10.0
 READ_RECORDS: Final = 500
+#: How often a read that waits looks at the word to stop.
+_SLICE_S: Final = 0.2
 
 
 @contextmanager
@@ -85,7 +88,9 @@ class TopicLog:
             if remaining_s <= 0:
                 self._forget_reader()
                 raise SchemaUnavailable(self._topic, f"{self._topic} was not read in {self._timeout_s:g} s")
-            for record in reader.consume(READ_RECORDS, remaining_s):
+            if PROCESS_STOP.is_set():
+                raise SchemaUnavailable(self._topic, "the process was told to end")
+            for record in reader.consume(READ_RECORDS, min(remaining_s, _SLICE_S)):
                 records.append((record.key, record.value))
             # Not by the offsets of records: what ends the log may be no record.
             positions = {where: max(position, reader.position(where)) for where, position in positions.items()}

@@ -5,10 +5,16 @@ Threading: a `Producer` and an `Admin` may be used by any thread; a `Consumer` b
 its callbacks (assignment, revocation) run inside `poll`, `consume` and `close` on that thread.
 """
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
+
+from afl.core.stopping import PROCESS_STOP, Stop
+
+#: How often a flush that waits looks at the word to stop.
+_FLUSH_SLICE_S: Final = 0.2
 
 #: A header's value may be null.
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -323,6 +329,15 @@ class Fenced(TransportError):
         self.partitions = tuple(partitions)
 
 
+def flush_unless_stopped(producer: Producer, timeout_s: float, stop: Stop = PROCESS_STOP) -> int:
+    """Wait until all queued records are delivered or failed, or the process is to end; return how many are queued."""
+    deadline_s = time.monotonic() + timeout_s
+    while (remaining_s := deadline_s - time.monotonic()) > 0 and not stop.is_set():
+        if not (left := producer.flush(min(remaining_s, _FLUSH_SLICE_S))):
+            return left
+    return producer.flush(0)
+
+
 def produce_acknowledged(
     producer: Producer, topic: str, value: bytes, *, key: bytes, headers: Headers = (), timeout_s: float
 ) -> None:
@@ -334,8 +349,10 @@ def produce_acknowledged(
     producer.produce(
         topic, value, key=key, headers=headers, on_delivery=lambda error, _where, _offset: outcome.append(error)
     )
-    producer.flush(timeout_s)
+    flush_unless_stopped(producer, timeout_s)
     if not outcome:
+        if PROCESS_STOP.is_set():
+            raise BrokerUnavailable(f"{topic}: no acknowledgement before the process was told to end")
         raise BrokerUnavailable(f"{topic}: no acknowledgement in {timeout_s:g} s")
     if outcome[0] is not None:
         raise outcome[0]

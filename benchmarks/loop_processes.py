@@ -15,9 +15,9 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TextIO
 
+from afl.core.signals import draining
 from afl.runtime.sqlite_store import SqliteStore
 from afl_stream.agent import Agent, AgentConfig
-from afl_stream.commands.interrupts import draining
 from afl_stream.config import load_config
 from afl_stream.control import ControlStats
 from afl_stream.kafka import KafkaTransport

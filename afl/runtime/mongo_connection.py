@@ -17,6 +17,7 @@ from pymongo.uri_parser import parse_uri
 from pymongo.write_concern import WriteConcern
 
 from afl.core.masking import NOT_WELL_FORMED, Secrets, is_well_formed, secrets_of_url, shown_url
+from afl.core.waits import WAITS
 from afl.runtime.errors import ForeignStore, StoreCorrupt, StoreMissing, StoreUnavailable
 from afl.runtime.mongo_documents import (
     OUTBOX,
@@ -158,7 +159,8 @@ class Connection:
     def speaking(self) -> Iterator[None]:
         """Turn errors of the client into StoreUnavailable."""
         try:
-            yield
+            with WAITS.on(f"the store {self.name} in MongoDB"):
+                yield
         except (PyMongoError, InvalidOperation) as error:
             reason = str(error).partition(", Timeout:")[0].partition(", full error:")[0]
             raise StoreUnavailable(path=self.name, reason=self._secrets.masked(reason)) from error

@@ -12,6 +12,7 @@ from typing import Any
 
 from afl.runtime.errors import StoreUnavailable
 from afl.runtime.sqlite_schema import connect, speaking
+from afl.runtime.sqlite_waiting import SLICE_S, is_locked, waited_for
 from afl.runtime.stored_text import key_of as key_of
 from afl.runtime.stored_text import text_of as text_of
 
@@ -50,7 +51,7 @@ class Connections:
             db = self._writer
             self._writing_thread = threading.get_ident()
             try:
-                db.execute("BEGIN IMMEDIATE")
+                self._begin(db)
                 yield db
                 if db.in_transaction:
                     db.execute("COMMIT")
@@ -61,6 +62,14 @@ class Connections:
                 # Still open only when something was raised, by the commit itself included.
                 if db.in_transaction:
                     db.execute("ROLLBACK")
+
+    def _begin(self, db: sqlite3.Connection) -> None:
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if not is_locked(error) or self._busy_timeout_s <= SLICE_S:
+                raise
+            waited_for(self._path, lambda: db.execute("BEGIN IMMEDIATE"), self._busy_timeout_s - SLICE_S)
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Return all rows of a query."""
@@ -74,12 +83,25 @@ class Connections:
             db = self._connect()
         try:
             return db.execute(sql, parameters).fetchall()
+        except sqlite3.OperationalError as error:
+            # Readers wait for nobody, unless the file is being recovered, or somebody has shut everybody out.
+            if not is_locked(error) or self._busy_timeout_s <= SLICE_S:
+                raise speaking(self._path, error) from error
+            return self._rows_patiently(db, sql, parameters)
         except sqlite3.Error as error:
             raise speaking(self._path, error) from error
         finally:
             self._idle.append(db)
             if self._closed:
                 self._close_idle()
+
+    def _rows_patiently(self, db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> list[Any]:
+        try:
+            return waited_for(
+                self._path, lambda: db.execute(sql, parameters).fetchall(), self._busy_timeout_s - SLICE_S
+            )
+        except sqlite3.Error as error:
+            raise speaking(self._path, error) from error
 
     def close(self) -> None:
         """Close the file, after the writer at work; readers at work close theirs when they are done."""

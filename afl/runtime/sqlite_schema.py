@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import struct
-import time
 from pathlib import Path
 from typing import Final
 
 from afl.runtime.errors import ForeignStore, StoreCorrupt, StoreUnavailable
 from afl.runtime.public_store import ENTITY_TABLES, RUNNING_TASK_INDEX, EntityTable
+from afl.runtime.sqlite_waiting import SLICE_S, holders_of, waited_for
 from afl.runtime.versions import VERSIONS, check_maker
 
 #: Marks the file as ours, in its header. Never change it.
@@ -112,9 +112,11 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
     an empty file or a store, and of two processes that make it at the same time the second finds it made. A store of
     an older format is brought to this one, in one transaction too.
 
-    Raises StoreUnavailable (directory missing or closed to writing, no such file), StoreCorrupt (not a SQLite file,
-    or damaged), ForeignStore (another program's file, another prefix's, or another format's), VersionMismatchError (a
-    newer release has made it).
+    A file that another process has locked is waited for, up to `busy_timeout_s`.
+
+    Raises StoreUnavailable (directory missing or closed to writing, no such file, locked), StoreCorrupt (not a SQLite
+    file, or damaged), ForeignStore (another program's file, another prefix's, or another format's),
+    VersionMismatchError (a newer release has made it).
     """
     header = _read_header(path)
     if header:
@@ -123,20 +125,24 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
         raise StoreUnavailable(path=str(path), reason="there is no such file")
     elif not path.parent.is_dir():
         raise StoreUnavailable(path=str(path), reason=f"directory {path.parent} does not exist")
-    connection: sqlite3.Connection | None = None
     try:
-        connection = connect(path, busy_timeout_s)
-        if not header:
+        return waited_for(path, lambda: _open(path, prefix, busy_timeout_s, is_new=not header), busy_timeout_s)
+    except sqlite3.Error as error:
+        raise speaking(path, error) from error
+
+
+def _open(path: Path, prefix: str, busy_timeout_s: float, *, is_new: bool) -> sqlite3.Connection:
+    """All steps of it; each finds done what was done before."""
+    connection = connect(path, busy_timeout_s)
+    try:
+        if is_new:
             _make_tables(connection, prefix)
         _check_identity(path, connection, prefix)
         _migrate(path, connection)
         _add_index(connection)
-        _switch_to_write_ahead_log(connection, busy_timeout_s)
-    except BaseException as error:
-        if connection is not None:
-            connection.close()
-        if isinstance(error, sqlite3.Error):
-            raise speaking(path, error) from error
+        connection.execute("PRAGMA journal_mode = WAL")
+    except BaseException:
+        connection.close()
         raise
     return connection
 
@@ -144,7 +150,7 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
 def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
     """Return a connection whose commits are durable, for one thread at a time, without implicit transactions."""
     connection = sqlite3.connect(
-        path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False, cached_statements=256
+        path, timeout=min(busy_timeout_s, SLICE_S), isolation_level=None, check_same_thread=False, cached_statements=256
     )
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
@@ -158,7 +164,7 @@ def speaking(path: Path, error: sqlite3.Error) -> Exception:
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return StoreCorrupt(path=str(path), reason=str(error))
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreUnavailable(path=str(path), reason=f"another process holds it ({error})")
+        return StoreUnavailable(path=str(path), reason=f"it is locked{holders_of(path)} ({error})")
     if primary in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
         closed = "" if os.access(path.parent, os.W_OK) else f": directory {path.parent} can't be written to"
         return StoreUnavailable(path=str(path), reason=f"{error}{closed}")
@@ -263,16 +269,3 @@ def _add_index(connection: sqlite3.Connection) -> None:
     """Make the index that stores of this format may lack. Whoever does not know it keeps it up all the same."""
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'tasks_running'").fetchone() is None:
         connection.execute(_INDEX_OF_RUNNING_TASKS)
-
-
-def _switch_to_write_ahead_log(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
-    deadline_s = time.monotonic() + busy_timeout_s
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            # SQLite does not wait by itself here: another process may be switching at this moment.
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline_s:
-                raise
-            time.sleep(0.005)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from afl.compiled import CompiledProgram
+from afl.core.signals import draining
 from afl.runtime.plan import WorkflowPlan
 from afl_stream.client import NotInTime
-from afl_stream.commands.interrupts import draining
-from afl_stream.commands.invocation import Invocation
+from afl_stream.commands.invocation import Invocation, ending_well
 from afl_stream.commands.programs import checked_inputs, compile_program
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
@@ -40,6 +40,12 @@ class DevOptions:
 
 def run_dev(invocation: Invocation, options: DevOptions) -> ExitCode:
     """Run it all."""
+    with ending_well(invocation):
+        return _run_dev(invocation, options)
+    return ExitCode.OK
+
+
+def _run_dev(invocation: Invocation, options: DevOptions) -> ExitCode:
     config, terminal = invocation.settings(), invocation.terminal()
     if options.workflow_id is not None:
         check_workflow_id(options.workflow_id)
@@ -51,7 +57,7 @@ def run_dev(invocation: Invocation, options: DevOptions) -> ExitCode:
     audit_path = Path(options.audit_file) if options.audit_file is not None else config.data_dir / "audit.jsonl"
     with LocalDeployment(
         config, handlers=options.handlers, facets=options.facets, audit_path=audit_path
-    ) as deployment, draining(deployment.stop):  # fmt: skip
+    ) as deployment, draining(deployment.stop, deployment.remaining):  # fmt: skip
         tune_collector()
         deployment.deploy(program)
         deployment.run()

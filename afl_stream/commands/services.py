@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from afl.core.signals import draining
+from afl.core.stopping import StopFlag
 from afl.runtime.clock import SystemClock
 from afl.runtime.entities import HandledCount
 from afl.runtime.persistence import EngineStore
@@ -19,8 +20,8 @@ from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
 from afl_stream.audit_group import group_of
 from afl_stream.audit_lines import AuditSink
 from afl_stream.commands.idleness import Idleness
-from afl_stream.commands.interrupts import draining
-from afl_stream.commands.invocation import Invocation, open_store, open_transport
+from afl_stream.commands.invocation import Invocation, ending_well, open_store, open_transport
+from afl_stream.config import StreamConfig
 from afl_stream.exit_codes import ExitCode
 from afl_stream.registry_agent import RegistryAgent
 from afl_stream.service import EvaluatorService, tune_collector
@@ -28,16 +29,24 @@ from afl_stream.stored_handlers import StoredHandlers
 from afl_stream.transport import Start
 
 _READ_TIMEOUT_S = 0.1
+#: How long a drain may take before the process ends all the same: what it waits for then does not answer. An agent's
+#: handlers have their grace period before that.
+_DRAIN_LIMIT_S = 20.0
 
 
 def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
     """Run an evaluator."""
+    with ending_well(invocation):
+        return _run_evaluator(invocation, until_idle)
+    return ExitCode.OK
+
+
+def _run_evaluator(invocation: Invocation, until_idle: bool) -> ExitCode:
     config, terminal = invocation.settings(), invocation.terminal()
-    stop = threading.Event()
+    stop = StopFlag()
     with (
         open_transport(config) as transport,
         open_store(config, create=True) as store,
-        draining(stop.set),
         # Its handlers are the agents', whom the broker sees.
         present(_server("afl-evaluator", config.evaluator_group, store)),
     ):
@@ -50,7 +59,8 @@ def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
             if until_idle and idleness.is_over(() if service.loop.stats().owned else [config.evaluator_group]):
                 stop.set()
 
-        service.run(stop, lambda _: idleness.busy(), on_idle)
+        with draining(stop.set, service.remaining, limit_s=_DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE):
+            service.run(stop, lambda _: idleness.busy(), on_idle)
         stats = service.loop.stats()
     outcomes = {outcome.value: count for outcome, count in stats.outcomes.items()}
     if terminal.as_json:
@@ -82,8 +92,22 @@ def run_agent(
     until_idle: bool,
 ) -> ExitCode:
     """Run an agent: of these modules, and with `patterns` (none: of all facets) of what is registered in the store."""
-    config, terminal = invocation.settings(), invocation.terminal()
-    settings = AgentConfig(stream=config, group=group, facets=tuple(facets))
+    settings = AgentConfig(stream=invocation.settings(), group=group, facets=tuple(facets))
+    with ending_well(invocation):
+        return _run_agent(invocation, settings, handlers, patterns, refresh_s, until_idle=until_idle)
+    return ExitCode.OK
+
+
+def _run_agent(
+    invocation: Invocation,
+    settings: AgentConfig,
+    handlers: Sequence[str],
+    patterns: Sequence[str] | None,
+    refresh_s: float,
+    *,
+    until_idle: bool,
+) -> ExitCode:
+    config, terminal = settings.stream, invocation.terminal()
     with ExitStack() as opened:
         transport = opened.enter_context(open_transport(config))
         if patterns is None:
@@ -92,14 +116,16 @@ def run_agent(
             store = opened.enter_context(open_store(config, create=True))
             registry = StoredHandlers(store)
             agent = RegistryAgent(registry, settings, transport, topics=patterns, refresh_interval_s=refresh_s)
-            server = _server("afl-agent", group or f"{config.prefix}agent", store)
+            server = _server("afl-agent", settings.group or f"{config.prefix}agent", store)
             opened.enter_context(present(server, agent.registered_names, lambda: _handled_counts(agent)))
         for argument in handlers:
             agent.load_handlers(argument)
         tune_collector()
-        stop = threading.Event()
-        with draining(stop.set if until_idle else agent.stop):
-            agent.start()
+        agent.start()
+        stop = StopFlag()
+        limit_s = config.agent.grace_s + _DRAIN_LIMIT_S
+        asked = stop.set if until_idle else agent.stop
+        with draining(asked, agent.remaining, limit_s=limit_s, limit_code=ExitCode.UNAVAILABLE):
             terminal.remark(f"agent for {', '.join(agent.registered_names()) or 'nothing yet'}; {_until(until_idle)}")
             code = _run_until_idle(agent, stop, Idleness(config)) if until_idle else agent.run()
         counts = agent.counts
@@ -110,7 +136,7 @@ def run_agent(
     return ExitCode.WORK_LEFT if code else ExitCode.OK
 
 
-def _run_until_idle(agent: Agent, stop: threading.Event, idleness: Idleness) -> int:
+def _run_until_idle(agent: Agent, stop: StopFlag, idleness: Idleness) -> int:
     try:
         while not stop.is_set():
             if agent.turn(_READ_TIMEOUT_S) or agent.has_work:
@@ -133,22 +159,32 @@ def run_audit(
     until_idle: bool,
 ) -> ExitCode:
     """Run an audit: into a file in a group, or to standard output outside any."""
+    config = invocation.settings()
+    if file is None:
+        # What is gone is told in a line: a stop would make the reader begin again, and find less.
+        start = Start.LATEST if from_end else Start.EARLIEST
+        settings = replace(_audit_config(config), alone=start, lost_records=LostRecords.EARLIEST)
+        told = f"audit to stdout from {'now on' if from_end else 'the beginning'}, in no group"
+    else:
+        settings = replace(_audit_config(config), group=group_of(config, file, group), from_beginning=from_beginning)
+        told = f"audit of group {settings.group} to {file}"
+    with ending_well(invocation):
+        return _run_audit(invocation, settings, file, told, until_idle=until_idle)
+    return ExitCode.OK
+
+
+def _audit_config(config: StreamConfig) -> AuditConfig:
+    return AuditConfig(stream=config, commands=True, external=True, lifecycle=True)
+
+
+def _run_audit(
+    invocation: Invocation, settings: AuditConfig, file: Path | None, told: str, *, until_idle: bool
+) -> ExitCode:
     config, terminal = invocation.settings(), invocation.terminal()
     with open_transport(config) as transport:
-        settings = AuditConfig(stream=config, commands=True, external=True, lifecycle=True)
-        sink: AuditSink
-        if file is None:
-            start = Start.LATEST if from_end else Start.EARLIEST
-            # What is gone is told in a line: a stop would make the reader begin again, and find less.
-            settings = replace(settings, alone=start, lost_records=LostRecords.EARLIEST)
-            sink = AuditStream(sys.stdout.buffer)
-            told = f"audit to stdout from {'now on' if from_end else 'the beginning'}, in no group"
-        else:
-            sink = AuditFile(file)
-            settings = replace(settings, group=group_of(config, file, group), from_beginning=from_beginning)
-            told = f"audit of group {settings.group} to {file}"
+        sink: AuditSink = AuditStream(sys.stdout.buffer) if file is None else AuditFile(file)
         audit = Audit(settings, transport, sink)
-        with draining(audit.stop):
+        with draining(audit.stop, limit_s=_DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE):
             terminal.remark(f"{told}; {_until(until_idle)}")
             if until_idle:
                 _read_to_the_end(audit, Idleness(config))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from afl.core.signals import draining
+from afl.core.stopping import Stop, StopFlag
 from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, ErrorRecord, WorkflowRow
 from afl.runtime.types import workflow_id_v7
 from afl_stream.client import REJECTED, Client, Milestones, NotInTime
-from afl_stream.commands.interrupts import draining
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.programs import checked_inputs, deployed_program
 from afl_stream.commands.refusals import CommandRefused
@@ -80,7 +80,10 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
     config, terminal = invocation.settings(), invocation.terminal()
     with open_transport(config):
         pass  # Only to refuse, with the usual message, a log that is not there or not free.
-    with LocalDeployment(config, handlers=options.handlers) as deployment, draining(deployment.stop):
+    with (
+        LocalDeployment(config, handlers=options.handlers) as deployment,
+        draining(deployment.stop, deployment.remaining),
+    ):
         program, name = deployed_program(deployment.client, deployment.transport, options.workflow)
         plan, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
         tune_collector()
@@ -104,7 +107,7 @@ def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode
     """On Kafka: evaluators and agents are other processes, and the lifecycle topic tells how the run ends."""
     config, terminal = invocation.settings(), invocation.terminal()
     workflow_id = options.workflow_id or workflow_id_v7(time.time_ns() // 1_000_000)
-    stop = threading.Event()
+    stop = StopFlag()
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
         plan, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
@@ -125,7 +128,7 @@ def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode
 
 
 def _followed(
-    config: StreamConfig, milestones: Milestones, workflow_id: str, timeout_s: float | None, stop: threading.Event
+    config: StreamConfig, milestones: Milestones, workflow_id: str, timeout_s: float | None, stop: Stop
 ) -> Ending:
     """How the run ended, or that the wait was interrupted. Raises NotInTime, and BrokerUnavailable after an outage."""
     began_s = time.monotonic()

@@ -24,11 +24,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from afl.core.signals import draining
+from afl.core.stopping import StopFlag
 from afl.runtime import AgentPoller, AgentPollerConfig
 from afl.runtime.evaluator import Evaluator
 from afl_stream.agent import Agent, AgentConfig
 from afl_stream.audit import Audit, AuditConfig, AuditFile
-from afl_stream.commands.interrupts import draining
 from afl_stream.config import StreamConfig, load_config
 from afl_stream.kafka import KafkaTransport
 from afl_stream.registry_agent import RegistryAgent
@@ -85,7 +86,7 @@ def say(line: str) -> None:
 
 def run_evaluator(config: StreamConfig, fate: Fate) -> int:
     probe = ReadyWithPartitions(fate)
-    stop = threading.Event()
+    stop = StopFlag()
     transport = KafkaTransport(config)
     store = open_configured_store(config, probe=fate)
     with draining(stop.set):

@@ -8,18 +8,20 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from typing import Final
 
 from afl.core.exception_text import exception_line, exception_text, exception_traceback
+from afl.core.signals import Told, signals_handled
 from afl.errors import AFLError
 from afl.runtime.dispatch import TaskDispatch
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.runner.deployment import NoStoreNamed, PublishedFlows, mongodb_config, open_store
 from afl.runtime.runner.service import RunnerService
 from afl.runtime.runner.settings import RunnerConfig
-from afl.runtime.runner.signals import Interrupted, run_until_signalled
+from afl.runtime.runner.signals import run_until_signalled
 from afl.runtime.runner.status_server import LAST_PORT
 from afl.runtime.scripting import ScriptRunner
 from afl_handlers.modules import HandlerModuleError, HandlersArgument
@@ -39,18 +41,22 @@ def main(args: Sequence[str] | None = None) -> int:
     0: it drained. 1: it could not start or go on, or gave tasks back that took longer than the shutdown timeout.
     2: wrong usage.
     """
+    # First of all: the store, and the modules of handlers, may take long to open.
+    with signals_handled():
+        return _main(args)
+
+
+def _main(args: Sequence[str] | None) -> int:
     options = _parser().parse_args(args)
     _set_up_logging(options.log_level, options.log_file)
     try:
         return _run(options)
+    except Told as told:
+        _log.info("%s before it had begun; nothing was under way", told)
+        return OK
     except NoStoreNamed as error:
         _say(str(error))
         return WRONG_USAGE
-    except Interrupted as error:
-        _log.warning("%s: what was under way is left to whoever takes it over", error)
-        logging.shutdown()
-        # Handlers may be at work in threads that nobody can end; an ordinary exit might wait for what they started.
-        os._exit(128 + error.number)
     except Exception as error:  # noqa: BLE001 - the one place of the main thread
         _log.debug("the runner has failed\n%s", exception_traceback(error))
         _say(exception_text(error) if isinstance(error, (AFLError, HandlerModuleError)) else exception_line(error))
@@ -69,7 +75,8 @@ def _run(options: argparse.Namespace) -> int:
             flows=None if flows_at is None else PublishedFlows(flows_at),
         )
         _load_handlers(service, options.handlers)
-        run_until_signalled(service.run_until_idle if options.until_idle else service.start, service.stop)
+        work = service.run_until_idle if options.until_idle else service.start
+        run_until_signalled(work, service.stop, lambda: _remaining(service, config))
     if service.given_back:
         _say(f"{service.given_back} tasks took longer than the shutdown timeout and were given back")
         return FAILED
@@ -77,6 +84,14 @@ def _run(options: argparse.Namespace) -> int:
         _say(f"{service.left_undone} tasks are left claimed, for their ends could not be stored: their leases run out")
         return FAILED
     return OK
+
+
+def _remaining(service: RunnerService, config: RunnerConfig) -> str:
+    """What is to be done before it has drained, in words. A signal handler asks, in a thread that holds no lock."""
+    if not (at_work := service.tasks_at_work()):
+        return ""
+    listed = ", ".join(f"{name} {count}" for name, count in sorted(Counter(at_work).items()))
+    return f"{len(at_work)} tasks at work ({listed}), waited for up to {config.shutdown_timeout_ms / 1_000:g} s"
 
 
 def _load_handlers(service: RunnerService, handlers: Sequence[str]) -> None:

@@ -112,6 +112,10 @@ class RunnerService(TakesModules, PollingServer):
         self._presence.register([])
         self._presence.sign_off(error)
 
+    def tasks_at_work(self) -> list[str]:
+        """The name of each task that is being worked on now."""
+        return [job.task.name for job in self._loop.jobs()]
+
     @property
     def given_back(self) -> int:
         """How many tasks were given back when `start` ended, because they took longer than `shutdown_timeout_ms`."""

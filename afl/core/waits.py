@@ -1,0 +1,92 @@
+"""What this process waits for now: noted where a wait begins, and told of when it lasts."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+_log = logging.getLogger(__name__)
+
+#: A wait that has lasted this long is told of, once; a person is to hear of it within 5 s.
+TOLD_AFTER_S: Final = 3.0
+#: How often the waits are looked at.
+_LOOK_INTERVAL_S: Final = 0.5
+
+
+class _Wait:
+    __slots__ = ("began_s", "detail", "is_told", "what")
+
+    def __init__(self, what: str, detail: Callable[[], str]) -> None:
+        self.what = what
+        self.detail = detail
+        self.began_s = time.monotonic()
+        self.is_told = False
+
+
+class Waits:
+    """The waits of a process. Any thread may use it; a thread of its own tells of those that last."""
+
+    def __init__(self, told_after_s: float = TOLD_AFTER_S, tell: Callable[[str], None] | None = None) -> None:
+        self._told_after_s = told_after_s
+        self._tell = tell or (lambda text: _log.warning("%s", text))
+        self._waits: dict[int, _Wait] = {}
+        self._lock = threading.Lock()
+        self._watcher: threading.Thread | None = None
+
+    @contextmanager
+    def on(self, what: str, detail: Callable[[], str] = str) -> Iterator[None]:
+        """Be in the list for as long as this lasts: `what` is waited for. `detail` is asked for more when that is told;
+        it may take its time.
+
+        Inside another wait of the same thread the outer one counts.
+        """
+        number = threading.get_ident()
+        if number in self._waits:
+            yield
+            return
+        wait = self._waits[number] = _Wait(what, detail)
+        if self._watcher is None:
+            self._watch()
+        try:
+            yield
+        finally:
+            self._waits.pop(number, None)
+            if wait.is_told:
+                self._tell(f"no longer waiting for {wait.what}: that took {_age_s(wait):.1f} s")
+
+    def now(self) -> list[str]:
+        """What is waited for, and for how long. Takes no lock, so that a signal handler may ask."""
+        return [f"{_said(wait)} (for {_age_s(wait):.0f} s)" for wait in tuple(self._waits.values())]
+
+    def _watch(self) -> None:
+        with self._lock:
+            if self._watcher is None:
+                self._watcher = threading.Thread(target=self._look, name="afl-waits", daemon=True)
+                self._watcher.start()
+
+    def _look(self) -> None:
+        while True:
+            for wait in tuple(self._waits.values()):
+                if not wait.is_told and _age_s(wait) >= self._told_after_s:
+                    wait.is_told = True
+                    self._tell(f"waiting for {_said(wait)}, for {_age_s(wait):.0f} s by now")
+            time.sleep(_LOOK_INTERVAL_S)
+
+
+def _said(wait: _Wait) -> str:
+    try:
+        return wait.what + wait.detail()
+    except Exception:  # noqa: BLE001 - who holds a file may be gone while it is looked for
+        return wait.what
+
+
+def _age_s(wait: _Wait) -> float:
+    return time.monotonic() - wait.began_s
+
+
+#: Those of this process.
+WAITS: Final = Waits()

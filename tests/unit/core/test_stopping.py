@@ -1,0 +1,174 @@
+"""The word to stop, and what a process waits for: told to people, obeyed by waits."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from afl.core.file_holders import holders_text
+from afl.core.signals import Told, draining, signals_handled
+from afl.core.stopping import PROCESS_STOP, StopFlag
+from afl.core.waits import Waits
+from tests.eventually import eventually
+
+ROOT = Path(__file__).parents[3]
+
+
+# --- the flag ---------------------------------------------------------------------------------------------------
+
+
+def test_a_flag_wakes_all_who_wait_for_it() -> None:
+    flag = StopFlag()
+    woken: list[bool] = []
+    threads = [threading.Thread(target=lambda: woken.append(flag.wait(60))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    flag.set()
+    for thread in threads:
+        thread.join()
+
+    assert woken == [True] * 3
+    assert flag.wait(60)
+
+
+def test_a_flag_that_was_taken_back_is_waited_for_again() -> None:
+    flag = StopFlag()
+    flag.set()
+    flag.clear()
+
+    assert not flag.is_set()
+    assert not flag.wait(0.01)
+
+
+# --- signals ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_anything_is_under_way_ends_what_the_process_does(number: int) -> None:
+    before = signal.getsignal(number)
+    with signals_handled(), pytest.raises(Told) as told:
+        signal.raise_signal(number)
+
+    assert told.value.number == number
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_within_a_drain_asks_for_it_and_says_what_there_is_to_wait_for(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    stop = StopFlag()
+    with signals_handled():
+        with draining(stop.set, lambda: "3 handlers running (billing.Pay 3), waited for up to 30 s"):
+            signal.raise_signal(signal.SIGINT)
+            waits_look_at_it = PROCESS_STOP.is_set()
+        assert stop.is_set()
+
+    assert waits_look_at_it
+    assert not PROCESS_STOP.is_set()
+    said = capfd.readouterr().err
+    assert said == (
+        "Ctrl-C: ends when this is done: 3 handlers running (billing.Pay 3), waited for up to 30 s. "
+        "A second one ends it at once\n"
+    )
+
+
+DRAINS = """
+import sys, time
+from afl.core.signals import draining, signals_handled
+from afl.core.stopping import StopFlag
+with signals_handled(lambda number: 130), draining(lambda: None, lambda: "a handler", limit_s={limit_s}, limit_code=3):
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+def draining_process(limit_s: float, *before: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [*before, sys.executable, "-c", DRAINS.format(limit_s=limit_s)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_a_process_at_once(number: signal.Signals) -> None:
+    with draining_process(600) as process:
+        assert process.stderr is not None
+        process.send_signal(number)
+        first = process.stderr.readline()
+        process.send_signal(number)
+
+        assert process.wait(60) == 130
+        assert "a handler" in first
+        assert "ended at once" in process.stderr.readline()
+
+
+def test_a_drain_that_takes_longer_than_it_may_is_given_up_and_says_what_it_waited_for() -> None:
+    with draining_process(0.2) as process:
+        assert process.stderr is not None
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(60) == 3
+        assert "not done 0.2 s after the signal: a handler" in process.stderr.read()
+
+
+# --- waits ------------------------------------------------------------------------------------------------------
+
+
+def test_a_wait_that_lasts_is_told_of_once_and_so_is_its_end() -> None:
+    told: list[str] = []
+    waits = Waits(told_after_s=0.05, tell=told.append)
+    with waits.on("the store x", lambda: ", locked"):
+        eventually(lambda: bool(told), 60)
+        assert "the store x" in waits.now()[0]
+
+    assert waits.now() == []
+    begins, ends = told
+    assert begins.startswith("waiting for the store x, locked, for ")
+    assert ends.startswith("no longer waiting for the store x: ")
+
+
+def test_a_short_wait_is_no_news() -> None:
+    told: list[str] = []
+    waits = Waits(told_after_s=600, tell=told.append)
+    with waits.on("outer"), waits.on("inner"):
+        assert waits.now() == ["outer (for 0 s)"]
+
+    assert told == []
+
+
+# --- who has a file ---------------------------------------------------------------------------------------------
+
+
+HOLDS = """
+import fcntl, sys
+with open(sys.argv[1], "w") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="the system does not tell who holds a lock")
+def test_the_holder_of_a_lock_is_named_with_its_command(tmp_path: Path) -> None:
+    path = tmp_path / "some file"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "held\n"
+
+        said = holders_text([path])
+        process.stdin.close()
+
+    assert said.startswith(f"process {process.pid} (")
+    assert "python" in said
+    assert holders_text([path, tmp_path / "no such file"]) == ""
