@@ -30,6 +30,7 @@ from afl.runtime.persistence import (
 )
 from afl.runtime.public_store import ENTITY_TABLES, KeptStep, PublicRows, PublicStore
 from afl.runtime.store_checks import check_changes
+from afl.runtime.store_identity import StoreIdentity, new_store_id
 from afl.runtime.types import Value, copy_value
 from afl.runtime.versions import SUPPORTED, check_versions
 from afl.runtime.views import StepNotes
@@ -53,6 +54,7 @@ class MemoryStore(MemoryUpkeep, PublicStore):
         # Re-entrant: public writes read the store while they hold it.
         self._lock = threading.RLock()
         self._outbox_sequence = 0
+        self._identity = StoreIdentity(new_store_id())
         self._forget()
 
     def _forget(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 from afl.runtime.entities import LogDefinition
 from afl.runtime.persistence import ENDED_STATUSES, EventDefinition, ParkedRecord, RunningChange, WorkflowRow
 from afl.runtime.public_upkeep import PublicUpkeep
+from afl.runtime.store_identity import StoreIdentity, new_store_id, this_host
 from afl.runtime.tombstones import Tombstone
 from afl.runtime.upkeep import Ended, Entry, StepEntry
 from afl.runtime.views import StepNotes
@@ -23,9 +25,10 @@ if TYPE_CHECKING:
 
 
 class MemoryUpkeep(PublicUpkeep):
-    """The part of `MemoryStore` that lists and deletes."""
+    """The part of `MemoryStore` that lists and deletes, and says which store it is."""
 
     _lock: threading.RLock
+    _identity: StoreIdentity
     _workflows: dict[str, WorkflowRow | RunningChange]
     _steps: dict[str, KeptSteps]
     _notes: dict[str, StepNotes]
@@ -36,6 +39,25 @@ class MemoryUpkeep(PublicUpkeep):
 
     @abstractmethod
     def _held(self, kind: type) -> dict[str, object]: ...
+
+    def identity(self) -> StoreIdentity:
+        """Return which store this is; see `IdentifiedStore`."""
+        return self._identity
+
+    def location(self) -> str:
+        """Return where the store is: in this process, and of no other."""
+        return f"{this_host()}: memory of process {os.getpid()}, store {id(self):x}"
+
+    def add_mark(self, mark: str) -> None:
+        """Set a mark; see `IdentifiedStore`."""
+        with self._lock:
+            self._identity = self._identity.with_mark(mark)
+
+    def renew_identity(self) -> StoreIdentity:
+        """Give the store another id; see `IdentifiedStore`."""
+        with self._lock:
+            self._identity = StoreIdentity(new_store_id())
+            return self._identity
 
     def workflow_ids(self, *, after: str = "", limit: int = 1_000) -> list[str]:
         """Return the ids of workflows that have a row, in order."""

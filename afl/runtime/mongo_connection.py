@@ -32,6 +32,7 @@ from afl.runtime.mongo_documents import (
 )
 from afl.runtime.mongo_writes import Command
 from afl.runtime.public_store import RUNNING_TASK_INDEX
+from afl.runtime.store_identity import new_store_id
 from afl.runtime.versions import VERSIONS, check_maker
 
 #: Version of the collections. Raise it with every change; the version before is still read.
@@ -243,7 +244,12 @@ class Connection:
         if found is None:
             if not create:
                 raise StoreMissing(path=self.name, reason="there is no store in this database")
-            mine: dict[str, Any] = {"prefix": prefix, "versions": VERSIONS, "format": FORMAT}
+            mine: dict[str, Any] = {
+                "prefix": prefix,
+                "versions": VERSIONS,
+                "format": FORMAT,
+                "store_id": new_store_id(),
+            }
             # A collection made inside a transaction is in the way of others that make it.
             for name in (WORKFLOWS, STEPS, OUTBOX, POSITIONS, PARKED, PROGRAMS, TASKS, TOMBSTONES):
                 with suppress(CollectionInvalid):
@@ -270,6 +276,11 @@ class Connection:
             check_maker(found["versions"], self.name)
         except ValueError as error:
             raise StoreCorrupt(path=self.name, reason=str(error)) from error
+        if "store_id" not in found:
+            # Made by a release whose stores had none. Of two processes that are here at once, one gives it.
+            store.update_one(
+                {"_id": "identity", "store_id": {"$exists": False}}, {"$set": {"store_id": new_store_id()}}
+            )
 
     def _make(self, document_id: str, values: dict[str, Any]) -> None:
         # Another process may be faster: what it wrote stays.

@@ -12,15 +12,16 @@ from pymongo import ASCENDING
 from pymongo.collection import Collection
 
 from afl.runtime.entities import LogDefinition
-from afl.runtime.errors import WorkflowConflict
+from afl.runtime.errors import StoreCorrupt, WorkflowConflict
 from afl.runtime.mongo_commits import Commits
 from afl.runtime.mongo_connection import Connection
-from afl.runtime.mongo_documents import COLLECTION_OF, PARKED, STEPS, TASKS, WORKFLOWS, Document
+from afl.runtime.mongo_documents import COLLECTION_OF, PARKED, STEPS, STORE, TASKS, WORKFLOWS, Document
 from afl.runtime.mongo_writes import Writes
 from afl.runtime.persistence import ENDED_STATUSES, EventDefinition
 from afl.runtime.public_store import KeptStep
 from afl.runtime.public_upkeep import UNREADABLE, PublicUpkeep
 from afl.runtime.stored_text import key_of, text_of
+from afl.runtime.store_identity import MARKS_KEPT, StoreIdentity, new_store_id
 from afl.runtime.tombstones import Tombstone
 from afl.runtime.upkeep import Ended, Entry, StepEntry
 
@@ -28,7 +29,7 @@ E = TypeVar("E")
 
 
 class MongoUpkeep(PublicUpkeep):
-    """The part of `MongoStore` that lists and deletes."""
+    """The part of `MongoStore` that lists and deletes, and says which store it is."""
 
     _mongo: Connection
     _commits: Commits
@@ -42,6 +43,30 @@ class MongoUpkeep(PublicUpkeep):
 
     @abstractmethod
     def _entity(self, kind: type[E], found: Document) -> E: ...
+
+    def identity(self) -> StoreIdentity:
+        """Return which store this is; see `IdentifiedStore`."""
+        with self._reading(STORE) as store, self._mongo.in_order() as session:
+            found = store.find_one({"_id": "identity"}, session=session)
+        if found is None or "store_id" not in found:
+            raise StoreCorrupt(path=self._mongo.name, reason="the document of its identity is gone")
+        return StoreIdentity(found["store_id"], tuple(found.get("marks", ())))
+
+    def location(self) -> str:
+        """Return where the store is: servers and database, without who asks."""
+        return self._mongo.name
+
+    def add_mark(self, mark: str) -> None:
+        """Set a mark; see `IdentifiedStore`."""
+        with self._reading(STORE) as store:
+            store.update_one({"_id": "identity"}, {"$push": {"marks": {"$each": [mark], "$slice": -MARKS_KEPT}}})
+
+    def renew_identity(self) -> StoreIdentity:
+        """Give the store another id; see `IdentifiedStore`."""
+        identity = StoreIdentity(new_store_id())
+        with self._reading(STORE) as store:
+            store.update_one({"_id": "identity"}, {"$set": {"store_id": identity.id, "marks": []}})
+        return identity
 
     def workflow_ids(self, *, after: str = "", limit: int = 1_000) -> list[str]:
         """Return the ids of workflows that have a row, in order."""

@@ -29,6 +29,7 @@ from afl.runtime.entities import (
 from afl.runtime.step import StepDefinition
 from afl.runtime.step_rows import ErrorRecord as ErrorRecord
 from afl.runtime.step_rows import StepDocument as StepDocument
+from afl.runtime.store_identity import IdentifiedStore
 from afl.runtime.types import Value
 from afl.runtime.upkeep import Upkeep
 from afl.runtime.workflow_rows import CANCELLED as CANCELLED
@@ -373,7 +374,7 @@ class TaskStore(Protocol):
     def get_all_servers(self) -> Sequence[ServerDefinition]: ...
 
 
-class EngineStore(Store, PersistenceAPI, TaskStore, Upkeep, Protocol):
+class EngineStore(Store, PersistenceAPI, TaskStore, Upkeep, IdentifiedStore, Protocol):
     """A store with all its faces, as every adapter is."""
 
     def get_waiting_events(self, workflow_id: str) -> Sequence[EventDefinition]:

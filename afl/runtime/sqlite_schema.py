@@ -11,12 +11,13 @@ from typing import Final
 from afl.runtime.errors import ForeignStore, StoreCorrupt, StoreUnavailable
 from afl.runtime.public_store import ENTITY_TABLES, RUNNING_TASK_INDEX, EntityTable
 from afl.runtime.sqlite_waiting import SLICE_S, holders_of, waited_for
+from afl.runtime.store_identity import new_store_id
 from afl.runtime.versions import VERSIONS, check_maker
 
 #: Marks the file as ours, in its header. Never change it.
 APPLICATION_ID: Final = 0x41464C53  # "AFLS"
 #: Version of the tables below, in the file's header. Raise it with every change; those before are brought to it.
-FORMAT: Final = 3
+FORMAT: Final = 4
 #: The oldest format that is brought to this one when a store is opened.
 OLDEST_FORMAT: Final = 1
 
@@ -34,7 +35,8 @@ _CACHE_KIB: Final = 16_384
 # Steps that were saved through the public face may have any id: `public_step` finds those by workflow.
 # Outbox rows live for a batch or two: every index would cost more than the scan that it saves.
 _TABLES: Final = """
-CREATE TABLE store(one INTEGER PRIMARY KEY CHECK (one = 1), prefix TEXT NOT NULL, versions TEXT NOT NULL);
+CREATE TABLE store(one INTEGER PRIMARY KEY CHECK (one = 1), prefix TEXT NOT NULL, versions TEXT NOT NULL,
+    id TEXT NOT NULL DEFAULT '', marks TEXT NOT NULL DEFAULT '');
 CREATE TABLE workflow(
     id PRIMARY KEY, revision INTEGER NOT NULL, name NOT NULL, status TEXT NOT NULL, runnable INTEGER NOT NULL,
     created_at_ms INTEGER NOT NULL, document BLOB NOT NULL) WITHOUT ROWID;
@@ -87,8 +89,14 @@ _FROM_FORMAT_2: Final = (
     "sequence INTEGER PRIMARY KEY, key UNIQUE NOT NULL, state, purged_at_ms, document BLOB NOT NULL)",
     "CREATE INDEX tombstones_age ON tombstones(state, purged_at_ms)",
 )
+#: From format 3, whose stores had no id. A step for each column: SQLite adds one at a time.
+_FROM_FORMAT_3: Final = (
+    "ALTER TABLE store ADD COLUMN id TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE store ADD COLUMN marks TEXT NOT NULL DEFAULT ''",
+    "UPDATE store SET id = lower(hex(randomblob(16)))",
+)
 #: What brings a store from each format to the next one.
-_MIGRATIONS: Final = {1: _FROM_FORMAT_1, 2: _FROM_FORMAT_2}
+_MIGRATIONS: Final = {1: _FROM_FORMAT_1, 2: _FROM_FORMAT_2, 3: _FROM_FORMAT_3}
 
 
 def _entity_table(table: EntityTable) -> str:
@@ -214,7 +222,7 @@ def _make_tables(connection: sqlite3.Connection, prefix: str) -> None:
         if application_id == 0:
             for statement in _statements():
                 connection.execute(statement)
-            connection.execute("INSERT INTO store VALUES (1, ?, ?)", (prefix, VERSIONS))
+            connection.execute("INSERT INTO store VALUES (1, ?, ?, ?, '')", (prefix, VERSIONS, new_store_id()))
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("COMMIT")

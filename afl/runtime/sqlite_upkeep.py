@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from abc import abstractmethod
+from pathlib import Path
 from typing import Final, TypeVar
 
 from afl.runtime.persistence import ENDED_STATUSES, EventDefinition
@@ -11,6 +12,7 @@ from afl.runtime.public_store import ENTITY_TABLES, KeptStep
 from afl.runtime.public_upkeep import UNREADABLE, PublicUpkeep
 from afl.runtime.sqlite_connections import Connections, key_of, text_of
 from afl.runtime.sqlite_rows import SELECT_STEPS_OF, Row, steps_of
+from afl.runtime.store_identity import StoreIdentity, new_store_id, this_host
 from afl.runtime.tombstones import Tombstone
 from afl.runtime.upkeep import Ended, Entry, StepEntry
 
@@ -42,9 +44,10 @@ _DELETE_ROWS: Final = (
 
 
 class SqliteUpkeep(PublicUpkeep):
-    """The part of `SqliteStore` that lists and deletes."""
+    """The part of `SqliteStore` that lists and deletes, and says which store it is."""
 
     _file: Connections
+    _path: Path
 
     @abstractmethod
     def _kept(self, row: Row) -> KeptStep: ...
@@ -54,6 +57,27 @@ class SqliteUpkeep(PublicUpkeep):
 
     @abstractmethod
     def _write_entity(self, db: sqlite3.Connection, entity: object) -> None: ...
+
+    def identity(self) -> StoreIdentity:
+        """Return which store this is; see `IdentifiedStore`."""
+        ((store_id, marks),) = self._file.rows("SELECT id, marks FROM store")
+        return StoreIdentity(store_id, tuple(marks.split()))
+
+    def location(self) -> str:
+        """Return where the store is: this machine, and the file's path."""
+        return f"{this_host()}:{self._path.resolve()}"
+
+    def add_mark(self, mark: str) -> None:
+        """Set a mark; see `IdentifiedStore`."""
+        with self._file.writing() as db:
+            db.execute("UPDATE store SET marks = ?", (" ".join(self.identity().with_mark(mark).marks),))
+
+    def renew_identity(self) -> StoreIdentity:
+        """Give the store another id; see `IdentifiedStore`."""
+        identity = StoreIdentity(new_store_id())
+        with self._file.writing() as db:
+            db.execute("UPDATE store SET id = ?, marks = ''", (identity.id,))
+        return identity
 
     def workflow_ids(self, *, after: str = "", limit: int = 1_000) -> list[str]:
         """Return the ids of workflows that have a row, in order."""

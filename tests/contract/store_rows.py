@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
@@ -34,12 +35,13 @@ from afl.runtime.persistence import (
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType, Value, WorkflowId
+from afl.runtime.store_identity import IdentifiedStore
 from afl.runtime.upkeep import Upkeep
 
 CONTROL_0 = Position("cluster", "afl.control", 0)
 
 
-class WholeStore(Store, PersistenceAPI, TaskStore, Upkeep, Protocol):
+class WholeStore(Store, PersistenceAPI, TaskStore, Upkeep, IdentifiedStore, Protocol):
     """Both faces of a store, and the methods that pollers, runners and tests use besides."""
 
     def get_all_steps(self) -> list[StepDefinition]: ...
@@ -197,3 +199,9 @@ def in_threads(work: Callable[[], object], count: int) -> None:
         thread.join()
     if raised:
         raise raised[0]
+
+
+def without_identity(file: sqlite3.Connection) -> None:
+    """Make a SQLite store what it was before format 4, whose stores have an id."""
+    file.execute("ALTER TABLE store DROP COLUMN id")
+    file.execute("ALTER TABLE store DROP COLUMN marks")

@@ -35,6 +35,7 @@ from tests.contract.store_rows import (
     start,
     step_document,
     task,
+    without_identity,
     workflow_row,
 )
 
@@ -373,6 +374,7 @@ def store_of_format_1(path: Path) -> None:
     with sqlite3.connect(path) as file:
         file.execute("DROP TABLE tombstones")
         file.execute("ALTER TABLE program DROP COLUMN versions")
+        without_identity(file)
         file.execute("DROP TABLE position")
         file.execute(POSITIONS_OF_FORMAT_1)
         file.execute("INSERT INTO position VALUES (?, ?, ?, ?)", (*CONTROL_0[:3], 5))

@@ -17,7 +17,7 @@ from afl.runtime.purging import tombstone_of
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.tombstones import PURGING
 from afl.runtime.versions import VERSIONS
-from tests.contract.store_rows import WholeStore, change, workflow_row
+from tests.contract.store_rows import WholeStore, change, without_identity, workflow_row
 from tests.contract.versions_contract import BEFORE, Rewrite, VersionsContract
 
 _VERSIONS_OF_DOCUMENT = re.compile(rb'^\["([^"]*)"')
@@ -95,6 +95,7 @@ def test_a_store_of_the_format_before_tombstones_gets_them(tmp_path: Path) -> No
     with sqlite3.connect(path) as file:
         file.execute("DROP TABLE tombstones")
         file.execute("ALTER TABLE program DROP COLUMN versions")
+        without_identity(file)
         file.execute("PRAGMA user_version = 2")
     file.close()
 
@@ -129,3 +130,23 @@ def test_a_workflow_of_the_release_before_is_read_by_the_store_in_memory_too() -
 
     assert store.load_workflow("w") == row
     assert VERSIONS != BEFORE
+
+
+def test_a_store_of_the_format_before_ids_gets_one_and_keeps_it(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    SqliteStore(path).close()
+    with sqlite3.connect(path) as file:
+        without_identity(file)
+        file.execute("PRAGMA user_version = 3")
+    file.close()
+
+    store = SqliteStore(path, create=False)
+    given = store.identity().id
+    store.add_mark("mark")
+    store.close()
+
+    again = SqliteStore(path, create=False)
+    assert given
+    assert again.identity().id == given
+    assert again.identity().marks == ("mark",)
+    again.close()

@@ -22,6 +22,7 @@ from afl.runtime.errors import VersionMismatchError
 from afl.runtime.mongo_documents import entity_values, step_values, workflow_values
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence import StepDocument, WorkflowRow
+from tests.contract.identity_contract import IdentityContract
 from tests.contract.inspection_contract import Damage, InspectionContract
 from tests.contract.store_rows import WholeStore
 from tests.contract.upkeep_contract import PurgeContract, UpkeepContract
@@ -38,7 +39,7 @@ def clock() -> ManualClock:
     return ManualClock(1_000_000)
 
 
-class TestUpkeepInMongo(UpkeepContract, PurgeContract):
+class TestUpkeepInMongo(UpkeepContract, PurgeContract, IdentityContract):
     @pytest.fixture
     def store(self, mongodb_of_either_kind: MongoDBConfig, clock: ManualClock) -> Iterator[WholeStore]:
         store = MongoStore.from_config(mongodb_of_either_kind, clock=clock)
