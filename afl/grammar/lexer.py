@@ -171,6 +171,8 @@ def _lexical_error(kind: str, piece: str, line: int, column: int, source_id: str
         message = f"syntax: found {shown} (U+{ord(piece):04X}), which is no part of the language"
         if piece in "&|":
             hint = f"{'and' if piece == '&' else 'or'} is written {piece * 2}"
+        elif piece == "?":
+            hint = "a parameter that may be left out has a default: note: String = null"
         elif piece.isalpha():
             hint = "names consist of the letters A-Z and a-z, digits and _"
     return ParseError(
