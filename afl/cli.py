@@ -24,12 +24,26 @@ class _CompileByDefault(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         asks_for_group = bool(args) and (args[0] in self.commands or args[0] in (*ctx.help_option_names, "--version"))
         if not asks_for_group and (args or not sys.stdin.isatty()):
+            _refuse_misspelt_command(args, list(self.commands))
             args = ["compile", *args]
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         # In the order in which a person meets them.
         return list(self.commands)
+
+
+def _refuse_misspelt_command(args: Sequence[str], commands: Sequence[str]) -> None:
+    """Raise click.UsageError for a first word that is no file and looks like a command."""
+    word = args[0] if args else "-"
+    if word.startswith("-") or "." in word or os.sep in word or os.path.exists(word):
+        return
+    # Only a mistake pays for the import.
+    from afl.compiled import near_names
+
+    near = near_names(word, commands)
+    if near:
+        raise click.UsageError(f"found {word!r}, which is no command and no file; did you mean {' or '.join(near)}?")
 
 
 @click.group(

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from afl.grammar.script_bodies import end_of_body, opens_script
+from afl.line_ends import with_line_feeds
 
 
 class PieceKind(StrEnum):
@@ -71,6 +72,7 @@ _TOKEN_TYPES = {"script": "SCRIPT", "as": "AS", "andThen": "ANDTHEN", "catch": "
 
 def pieces(text: str) -> list[Piece]:
     """Return the tokens and comments of a text in order; the last piece is the end."""
+    text = with_line_feeds(text)
     found: list[Piece] = []
     append = found.append
     make = tuple.__new__  # what Piece(...) comes down to, at half its cost

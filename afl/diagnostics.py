@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from afl.line_ends import with_line_feeds
+
 #: Longest piece of a source line that an excerpt shows, in characters. Generated files have lines of megabytes.
 EXCERPT_WIDTH = 160
 
@@ -105,7 +107,7 @@ def _painter(colour: bool) -> Callable[[str, str], str]:
 def _excerpt(diagnostic: Diagnostic, source_text: str) -> tuple[str, str] | None:
     """Return the source line and the carets under it, both in terminal cells."""
     assert diagnostic.line is not None
-    line = _nth_line(source_text, diagnostic.line)
+    line = _nth_line(with_line_feeds(source_text), diagnostic.line)
     if line is None:
         return None
     start = max((diagnostic.column or 1) - 1, 0)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from afl import ast
 from afl.comments import comments
 from afl.formatting import format_text
+from afl.line_ends import with_line_feeds
 from afl.parser import AFLParser
 
 _KEYWORDS: dict[type, str] = {
@@ -36,7 +37,7 @@ class _Page:
 
     def __init__(self, text: str) -> None:
         self._lines: list[str] = []
-        self._source = text.removeprefix("\ufeff").split("\n")
+        self._source = with_line_feeds(text).removeprefix("\ufeff").split("\n")
 
     def write(self, program: ast.Program) -> str:
         self._declarations(program, level=1)
@@ -90,7 +91,7 @@ class _Page:
 
 def _without_comments(text: str) -> str:
     """Return the text with blanks in place of its comments."""
-    lines = text.split("\n")
+    lines = with_line_feeds(text).split("\n")
     for comment in comments(text):
         parts = comment.text.split("\n")
         for number, part in enumerate(parts):

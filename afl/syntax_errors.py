@@ -8,7 +8,7 @@ from afl.diagnostics import Diagnostic, Severity
 from afl.errors import ParseError
 from afl.grammar.lexer import RAW_BODY, Lexer, Token
 from afl.grammar.table import END, ParseTable
-from afl.syntax_help import SYNTAX_HELP, WORD_HELP
+from afl.syntax_help import AFTER_WORD_HELP, SYNTAX_HELP, WORD_HELP
 
 #: How to call a terminal that is not written as such in a program.
 _WORDS = {
@@ -56,10 +56,11 @@ class SyntaxExplainer:
 
     def _hint(self, state: int, tokens: list[Token], number: int) -> str | None:
         token = tokens[number]
-        before = tokens[number - 1].type if number else ""
+        before = tokens[number - 1] if number else token
         return (
             WORD_HELP.get(token.text)
-            or self._help.get((state, token.type, before))
+            or AFTER_WORD_HELP.get(before.text)
+            or self._help.get((state, token.type, before.type))
             or self._help.get((state, token.type, ""))
         )
 

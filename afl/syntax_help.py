@@ -388,12 +388,43 @@ SYNTAX_HELP: list[tuple[str, list[str]]] = [
     ),
     ("an implicit has no blocks of its own", ["implicit x = F() andThen { }", "implicit x = F() catch { }"]),
     (
-        "there is no else and no if: andThen when { case condition => { ... } case _ => { ... } }",
-        ["facet F() andThen { if $.a { } }"],
+        "results follow =>: facet Pay() => (total: Double)",
+        ["facet F() -> (a: Int)", "facet F() : Int", "facet F() = 1"],
     ),
+    ("a list type is written [String]", ["facet F(a: List<String>)", "facet F(a: Array[Int])", "facet F(a: Int[])"]),
 ]
 
+_CASES = "andThen when { case condition => { ... } case _ => { ... } }"
+_LOOP = "a loop is a block of its own: andThen foreach name in $.list { ... }"
+_FAILURES = "failures are caught behind a step or a block: s = Pay() catch { ... }"
+_RESULT = "a block gives its results with yield: yield Pay(total = s.total)"
+_DECLARED = "a declaration begins with namespace, facet, event facet, workflow, schema or implicit"
+_USED = "names of another namespace are brought in inside a namespace: use shop.orders"
+_STEPS = "a step is written: name = Facet(argument = value)"
+_WAITING = "every step waits by itself for the steps that it refers to: s = Pay()"
+
 #: What to say to words of other languages, wherever they are refused.
-WORD_HELP = dict.fromkeys(
-    ["else", "elif", "otherwise", "default"], "the case for everything else is written: case _ => { ... }"
-)
+WORD_HELP: dict[str, str] = {
+    **dict.fromkeys(
+        ["else", "elif", "otherwise", "default"], "the case for everything else is written: case _ => { ... }"
+    ),
+    "and": "and is written &&",
+    "or": "or is written ||",
+    "is": "equality is written ==",
+    "then": "steps that follow stand in a block: andThen { ... }",
+    "finally": "there is no finally; what is to happen in any case stands behind the step, and in its catch",
+    **dict.fromkeys(["except", "rescue"], _FAILURES),
+    **dict.fromkeys(["import", "include", "require", "from"], _USED),
+    **dict.fromkeys(["def", "function", "func", "fn", "task", "class", "struct", "type", "interface"], _DECLARED),
+    "extends": "what a facet takes over stands behind with: facet Pay() with Retry()",
+}
+
+#: What to say where a word of another language was taken for a name, and what follows it is refused.
+AFTER_WORD_HELP: dict[str, str] = {
+    **dict.fromkeys(["if", "unless", "switch", "match"], f"there is no else and no if: {_CASES}"),
+    **dict.fromkeys(["for", "foreach", "while", "loop", "repeat"], _LOOP),
+    **dict.fromkeys(["try", "throw", "raise"], _FAILURES),
+    "return": _RESULT,
+    **dict.fromkeys(["let", "var", "val", "const", "set"], _STEPS),
+    **dict.fromkeys(["await", "async", "call", "run", "do", "go", "new"], _WAITING),
+}

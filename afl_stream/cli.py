@@ -63,6 +63,7 @@ class _InOrder(click.Group):
 @click.group(
     cls=_InOrder, help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
 )
+@click.version_option(package_name="afl-stream", message="afl-stream %(version)s")
 def afl_stream() -> None:
     pass
 

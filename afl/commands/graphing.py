@@ -13,6 +13,8 @@ _FORMATS = ("mermaid", "svg", "dot")
 
 #: What the ending of an output file stands for.
 _FORMAT_OF_SUFFIX = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid"}
+#: Endings that promise a picture of another kind.
+_PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".pdf", ".ps", ".eps", ".html"})
 
 
 @click.command("graph", short_help="Draw which step of a workflow waits for which.")
@@ -32,6 +34,7 @@ def graph_command(
     Solid arrows lead from what is needed to what needs it, dashed ones from a step to its own block or catch. Event
     facets, which wait for an agent, are marked.
     """
+    form = form or _format_of(output)
     checked = check_named(named)
     report_checked(ctx, checked, as_json=as_json)
     from afl.compiled import CompiledProgram, Declaration, ProgramError
@@ -55,7 +58,6 @@ def graph_command(
         graph = graph_of(program, asked_for())
     except ProgramError as error:
         raise WrongInput(str(error)) from error
-    form = form or _FORMAT_OF_SUFFIX.get(PurePath(output or "").suffix.lower(), "mermaid")
     if form == "svg":
         from afl.graph.svg import svg as write
     elif form == "dot":
@@ -63,3 +65,11 @@ def graph_command(
     else:
         from afl.graph.mermaid import mermaid as write
     write_output(ctx, output, write(graph).encode())
+
+
+def _format_of(output: str | None) -> str:
+    """Return what to write to this file, by its ending. Raises click.UsageError for one that means something else."""
+    suffix = PurePath(output or "").suffix.lower()
+    if suffix in _PICTURES:
+        raise click.UsageError(f"{output}: {suffix} is not written here; take .svg, .dot or .mmd, or name a --format")
+    return _FORMAT_OF_SUFFIX.get(suffix, "mermaid")

@@ -9,6 +9,7 @@ from afl.diagnostics import Diagnostic, Severity
 from afl.errors import ParseError
 from afl.grammar.script_bodies import end_of_body, opens_script
 from afl.grammar.table import END, ParseTable
+from afl.line_ends import with_line_feeds
 
 _END_GROUP = "END_OF_TEXT"
 
@@ -72,6 +73,7 @@ class Lexer:
         in front of one token, the last. Raises ParseError at a character that starts no token, and at strings,
         comments and scripts that never end.
         """
+        text = with_line_feeds(text)
         found: list[Token] = []
         append = found.append
         types = self._types.copy()
@@ -171,6 +173,8 @@ def _lexical_error(kind: str, piece: str, line: int, column: int, source_id: str
         message = f"syntax: found {shown} (U+{ord(piece):04X}), which is no part of the language"
         if piece in "&|":
             hint = f"{'and' if piece == '&' else 'or'} is written {piece * 2}"
+        elif piece == "?":
+            hint = "a parameter that may be left out has a default: note: String = null"
         elif piece.isalpha():
             hint = "names consist of the letters A-Z and a-z, digits and _"
     return ParseError(

@@ -9,6 +9,7 @@ from afl.compiler import collector_paused
 from afl.diagnostics import Diagnostic
 from afl.errors import ParseError
 from afl.language_server.texts import Text
+from afl.line_ends import with_line_feeds
 from afl.needed_names import needed_namespaces
 from afl.parser import AFLParser
 
@@ -116,7 +117,7 @@ class Document:
 def moved(place: tuple[int, int], now: Text, then: Text) -> tuple[int, int]:
     """Return where a place of a text was in an earlier version: lines at both ends that are the same are the same."""
     line, column = place
-    new, old = now.content.split("\n"), then.content.split("\n")
+    new, old = (with_line_feeds(text.content).split("\n") for text in (now, then))
     same = 0
     while same < min(len(new), len(old)) and new[same] == old[same]:
         same += 1

@@ -10,6 +10,7 @@ from typing import Protocol
 from lsprotocol import types as lsp
 
 from afl.ast import SourceLocation
+from afl.line_ends import with_line_feeds
 
 _COMMENT_OR_WORD = re.compile(r"//[^\n]*|/\*.*?\*/|([A-Za-z_][A-Za-z0-9_]*)", re.DOTALL)
 
@@ -24,8 +25,8 @@ class Units(Protocol):
 class Text:
     """A text that can be addressed in offsets, in the compiler's places, and in the editor's positions.
 
-    Lines end with a line feed, as they do for the compiler; a carriage return in front of it counts as one more
-    character of the line.
+    Lines end as they do for the compiler, with LF, CR LF or a CR alone. The CR in front of a line feed counts as one
+    more character of the line.
     """
 
     def __init__(self, content: str, units: Units) -> None:
@@ -34,7 +35,7 @@ class Text:
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [0, *(match.end() for match in re.finditer("\n", self.content))]
+        return [0, *(match.end() for match in re.finditer("\n", with_line_feeds(self.content)))]
 
     def line(self, number: int) -> str:
         """Return a line by its number from 0, without its line end; beyond the text it is empty."""
@@ -92,7 +93,7 @@ class Text:
 
     def without_lines(self, numbers: set[int]) -> str:
         """Return the text with blanks in place of some lines, given by their numbers from 0."""
-        lines = self.content.split("\n")
+        lines = with_line_feeds(self.content).split("\n")
         return "\n".join(" " * len(line) if number in numbers else line for number, line in enumerate(lines))
 
     # -- words --------------------------------------------------------------------------------------------------------
@@ -103,7 +104,7 @@ class Text:
         if place.line > len(self._starts):
             return found
         start = self._starts[place.line - 1] + place.column - 1
-        for match in _COMMENT_OR_WORD.finditer(self.content, start):
+        for match in _COMMENT_OR_WORD.finditer(with_line_feeds(self.content), start):
             if match[1] is None:
                 continue
             if skip:

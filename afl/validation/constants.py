@@ -8,6 +8,8 @@ from afl import ast
 from afl.compiled import Kind
 from afl.validation.expressions import ExpressionChecker
 from afl.validation.findings import Findings
+from afl.validation.other_languages import value_hint
+from afl.validation.references import references_in
 from afl.validation.scopes import Scope
 from afl.validation.signatures import Part, Signature, Slot
 
@@ -39,28 +41,9 @@ class ConstantChecker:
         ]
         for reference in outside:
             written = ("$." if reference.is_input else "") + ".".join(reference.path)
-            self._report(rule, reference.location, name=name, written=written)
+            hint = None if reference.is_input else value_hint(written)
+            self._report(rule, reference.location, hint=hint, name=name, written=written)
         if outside:
             self._expressions.check_constant(value, slot, name)
         else:
             self._expressions.check_against(value, slot, name, scope)
-
-
-def references_in(node: ast.Expression) -> list[ast.Reference]:
-    """Return every reference in an expression, in the order of the text."""
-    match node:
-        case ast.Reference():
-            return [node]
-        case ast.ConcatExpr(operands=children) | ast.ArrayLiteral(elements=children):
-            parts = children
-        case ast.BinaryExpr():
-            parts = [node.left, node.right]
-        case ast.UnaryExpr():
-            parts = [node.operand]
-        case ast.MapLiteral():
-            parts = [entry.value for entry in node.entries]
-        case ast.IndexExpr():
-            parts = [node.target, node.index]
-        case _:
-            return []
-    return [reference for part in parts for reference in references_in(part)]

@@ -8,6 +8,7 @@ from typing import Any
 from afl import ast
 from afl.validation.bare_steps import BareSteps
 from afl.validation.findings import Findings, listed
+from afl.validation.other_languages import value_hint
 from afl.validation.scopes import Scope, Step
 from afl.validation.signatures import UNKNOWN, Slot
 from afl.validation.symbols import Symbols
@@ -221,7 +222,11 @@ class ExpressionChecker:
         name = node.path[0]
         later = scope.later_step(name)
         if later is not None:
-            self._report("REF_FORWARD_STEP", node.location, name=name, line=later.line)
+            cycle = scope.cycle_over(name)
+            if cycle:
+                self._report("REF_FORWARD_STEP cycle", node.location, cycle=" -> ".join(cycle))
+            else:
+                self._report("REF_FORWARD_STEP", node.location, name=name, line=later.line)
         elif scope.is_sibling(name):
             self._report("REF_CROSS_BLOCK_STEP", node.location, name=name)
         else:
@@ -229,7 +234,7 @@ class ExpressionChecker:
             hint = scope.hint_for_unseen(name)
             if hint is None and scope.input(name) not in (None, UNKNOWN):
                 hint = f"write $.{name} for the parameter"
-            hint = hint or self._findings.did_you_mean(name, known)
+            hint = hint or value_hint(name) or self._findings.did_you_mean(name, known)
             self._report("REF_UNDEFINED_STEP", node.location, hint=hint, name=name, known=listed(known))
 
     def _walk(self, found: ValueType | None, node: ast.Reference, start: int) -> ValueType | None:

@@ -40,6 +40,14 @@ STEP_RULES: dict[str, Rule] = {
         f"namespace a {{ {_G} facet F() andThen {{ s = G(x = «t.y»); t = G(x = 1) }} }}",
         f"namespace a {{ {_G} facet F() andThen {{ t = G(x = 1); s = G(x = t.y) }} }}",
     ),
+    "REF_FORWARD_STEP cycle": error(
+        "REF_FORWARD_STEP",
+        "No step waits for itself, over other steps neither.",
+        "Steps wait for each other, so that none can begin: {cycle}",
+        f"namespace a {{ {_G} facet F() andThen {{ s = G(x = «t.y»); t = G(x = s.y) }} }}",
+        f"namespace a {{ {_G} facet F() andThen {{ s = G(x = 1); t = G(x = s.y) }} }}",
+        "take the value from a parameter or from a step that does not need this one",
+    ),
     "REF_CROSS_BLOCK_STEP": error(
         "REF_CROSS_BLOCK_STEP",
         "A block does not see the steps of the blocks beside it.",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-from afl.ast import SourceLocation
+from afl.ast import SourceLocation, StepStmt
+from afl.validation.references import cycle_from
 from afl.validation.signatures import FAILURE, UNKNOWN, Signature, Slot
 from afl.validation.value_types import ValueType
 
@@ -74,6 +75,8 @@ class Scope:
     steps: dict[str, Step] = field(default_factory=dict)
     #: Places of all steps of the block.
     own_names: dict[str, SourceLocation | None] = field(default_factory=dict)
+    #: The steps of the block themselves, in the order of the text.
+    own_steps: Sequence[StepStmt] = ()
     #: Steps of the blocks beside this one, which are not seen.
     sibling_names: frozenset[str] = frozenset()
     #: Steps of the declaration that are out of sight for another reason, and what to do about it.
@@ -109,6 +112,14 @@ class Scope:
     def later_step(self, name: str) -> SourceLocation | None:
         """Return the place of a step that is defined, but further down; None if there is none."""
         return next((scope.own_names[name] for scope in self.outwards() if name in scope.own_names), None)
+
+    def cycle_over(self, name: str) -> list[str]:
+        """Return the steps from the current one over a later one of its block back to it; empty if there is no way."""
+        for scope in self.outwards():
+            if name in scope.own_names:
+                current = next((step.name for step in scope.own_steps if step.name not in scope.steps), None)
+                return [] if current is None else cycle_from(current, name, scope.own_steps)
+        return []
 
     def is_sibling(self, name: str) -> bool:
         return any(name in scope.sibling_names for scope in self.outwards())

@@ -120,9 +120,8 @@ class StatementChecker:
     def _check_block(self, block: ast.Block, scope: Scope) -> None:
         if self._observer is not None:
             self._observer(block, scope)
-        for step in block.steps:
-            if not isinstance(step, ast.StepStmt):
-                continue
+        scope.own_steps = [step for step in block.steps if isinstance(step, ast.StepStmt)]
+        for step in scope.own_steps:
             if step.name in scope.own_names:
                 first = scope.own_names[step.name]
                 place = name_place(step.location, step.name)

@@ -8,6 +8,7 @@ from afl import ast
 from afl.compiled import CALLABLE, SCHEMAS, Kind, Names
 from afl.diagnostics import display_name
 from afl.validation.findings import Findings, listed, name_place, target_place
+from afl.validation.other_languages import type_hint
 from afl.validation.scripts import check_script
 from afl.validation.signatures import BROKEN, UNKNOWN, Answer, Mixin, Part, Signature, Slot, mixin_extras
 from afl.validation.value_types import BUILTINS, BY_NAME, INT, ValueType
@@ -279,7 +280,7 @@ class Symbols:
         if schema.candidates:
             facts = {"name": name, "candidates": listed(schema.candidates)}
             return BROKEN, Answer(None, "REF_AMBIGUOUS_SCHEMA", None, facts)
-        near = self._findings.did_you_mean(name, self._known(CALLABLE | SCHEMAS))
+        near = type_hint(name) or self._findings.did_you_mean(name, self._known(CALLABLE | SCHEMAS))
         rule = "REF_UNKNOWN_SCHEMA" if "." in name else "REF_UNKNOWN_TYPE"
         return BROKEN, Answer(None, rule, near, {"name": name})
 

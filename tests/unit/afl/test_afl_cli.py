@@ -229,3 +229,19 @@ def test_the_tree_is_shown_as_json(capsysbinary: pytest.CaptureFixture[bytes], t
     tree = json.loads(capsysbinary.readouterr().out)
     assert tree["node"] == "Program"
     assert tree["facets"][0]["sig"]["params"][0]["type"] == {"node": "TypeRef", "name": "Int"}
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("chekc", "check"), ("comple", "compile"), ("grpah", "graph")])
+def test_a_misspelt_command_is_told_the_right_one(typed: str, meant: str) -> None:
+    done = run(typed, "x.afl")
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert f"found '{typed}', which is no command and no file; did you mean {meant}" in done.stderr.decode()
+
+
+def test_a_file_that_is_named_like_a_command_is_compiled(tmp_path: Path) -> None:
+    (tmp_path / "chekc").write_text(BILLING)
+
+    done = subprocess.run([sys.executable, "-m", "afl", "chekc"], cwd=tmp_path, capture_output=True, timeout=60)
+
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -10,7 +10,7 @@ from afl.diagnostics import Diagnostic
 from afl.emitter import emit_json
 from afl.errors import ParseError
 from afl.parser import parse
-from afl.syntax_help import SYNTAX_HELP
+from afl.syntax_help import AFTER_WORD_HELP, SYNTAX_HELP, WORD_HELP
 from afl.transformer import MAX_BLOCK_DEPTH, MAX_EXPRESSION_DEPTH
 
 from .programs import EVERYTHING, WHOLE_LANGUAGE
@@ -33,6 +33,32 @@ def test_syntax_help(help_text: str, program: str) -> None:
 @pytest.mark.parametrize("text", ["facet F() andThen { } else { }", "facet F() andThen when { else => { } }"])
 def test_a_word_of_other_languages_gets_an_answer(text: str) -> None:
     assert refusal(text).hint == "the case for everything else is written: case _ => { ... }"
+
+
+@pytest.mark.parametrize("word", AFTER_WORD_HELP)
+def test_a_word_of_other_languages_in_front_of_a_statement_gets_an_answer(word: str) -> None:
+    assert refusal(f"facet F() andThen {{ {word} x {{ }} }}").hint == AFTER_WORD_HELP[word]
+
+
+@pytest.mark.parametrize("word", AFTER_WORD_HELP)
+def test_a_word_of_other_languages_may_name_a_step_all_the_same(word: str) -> None:
+    parse(f"facet F() andThen {{ {word} = G() t = G(x = {word}.y) }}")
+
+
+@pytest.mark.parametrize("word", ["and", "or", "is"])
+def test_an_operator_of_other_languages_gets_an_answer(word: str) -> None:
+    assert refusal(f"facet F(x: Boolean = true {word} false)").hint == WORD_HELP[word]
+
+
+@pytest.mark.parametrize("word", ["import", "def", "function", "class", "task"])
+def test_a_declaration_of_other_languages_gets_an_answer(word: str) -> None:
+    assert refusal(f"{word} F()").hint == WORD_HELP[word]
+
+
+def test_a_question_mark_behind_a_type_gets_an_answer() -> None:
+    assert refusal("facet F(x: String?)").hint == (
+        "a parameter that may be left out has a default: note: String = null"
+    )
 
 
 def test_a_keyword_used_as_a_name_gets_no_help_meant_for_the_keyword() -> None:

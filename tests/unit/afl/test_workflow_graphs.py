@@ -325,3 +325,14 @@ namespace main {
     assert second["call"]["resolved"] == "lib.CallExpr"
     assert second["needs"] == [first["id"]]
     assert implicit["call"]["resolved"] == "lib.Mixed"
+
+
+def test_a_picture_of_another_kind_is_refused_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "shop.png"
+
+    assert main(["graph", "missing.afl", "-o", str(picture)]) == 2
+
+    assert ".png is not written here; take .svg, .dot or .mmd" in capsys.readouterr().err
+    assert not picture.exists()

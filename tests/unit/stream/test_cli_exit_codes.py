@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+from afl import __version__
 from afl.compiled import AmbiguousName, UnknownName
 from afl.runtime.errors import ForeignStore, MissingInput, StoreCorrupt, StoreUnavailable
 from afl_stream.cli import afl_stream, main
@@ -128,3 +129,9 @@ def test_help_loads_neither_the_engine_nor_the_compiler_nor_a_codec() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert done.stdout.splitlines()[-1] == ""
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+
+    assert capsys.readouterr().out == f"afl-stream {__version__}\n"
