@@ -36,6 +36,7 @@ from afl_stream.exit_codes import ExitCode
 from afl_stream.handler_modules import HandlerRegistration, HandlersArgument
 from afl_stream.handler_pool import HandlerPool
 from afl_stream.topic_log import TopicLog
+from afl_stream.topic_policies import tell_unsafe_policies
 from afl_stream.topics import Topology
 from afl_stream.transport import Producer, Transport
 
@@ -106,6 +107,7 @@ class Agent:
         self._pool = HandlerPool(config.stream.agent.max_concurrent, on_fatal=self._conduct.die, clock_s=clock_s)
         self._producer: Producer | None = None
         self._schemas: TopicLog | None = None
+        self._records: AgentRecords | None = None
         self._memberships: Memberships | None = None
         self._cancellations: Cancellations | None = None
         self._ended = False
@@ -233,6 +235,9 @@ class Agent:
             codec = single_object_codec(self._schemas, max_event_bytes=self.config.stream.max_event_bytes)
         records = AgentRecords(self._topology, codec, self.config.name)
         records.announce()
+        self._records = records
+        needed = {self._topology.schemas(), self._topology.control()}.union(*(duty.topics for duty in duties))
+        tell_unsafe_policies(self._topology, self._transport.admin(), needed, self.config.stream.kafka.bootstrap)
         cancellations = self._cancellations = Cancellations(self._transport, codec, self._topology.lifecycle())
         shared = Shared(
             config=self.config,
@@ -351,6 +356,8 @@ class Agent:
 
     def _keep_up(self) -> None:
         """Called again and again while the agent works, by the thread that runs it."""
+        if self._records is not None:
+            self._records.keep_announced(self._clock_s())
 
     def _does_without(self, topic: str) -> bool:
         """Hear that a topic is not there any more, and say whether the agent goes on without it."""
