@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 #: How long an announcement or a read of the whole topic may take before the caller is told to wait and try again.
 DEFAULT_TIMEOUT_S: Final = 10.0
 READ_RECORDS: Final = 500
-#: How often a reader asks whether the topic of this name is still the same one, when its log does not show it.
-_LOOK_INTERVAL_S: Final = 10.0
+#: Asking for a topic's id costs requests, and a topic is made again once in a blue moon.
+LOOK_INTERVAL_S: Final = 10.0
 
 
 @contextmanager
@@ -53,12 +53,21 @@ class TopicLog:
     Threads may share it: a lock lets one in at a time.
     """
 
-    def __init__(self, transport: Transport, topic: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        topic: str,
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        look_interval_s: float = LOOK_INTERVAL_S,
+    ) -> None:
+        """`look_interval_s`: how often the reader asks whether the topic of this name is still the same one, when its
+        log does not show it."""
         self.topic = topic
         #: How often the topic was found to lack what it had. Another number: what was read before may be gone.
         self.losses = 0
         self._transport = transport
-        self._timeout_s = timeout_s
+        self._timeout_s, self._look_interval_s = timeout_s, look_interval_s
         self._lock = Lock()
         self._producer: Producer | None = None
         self._reader: Consumer | None = None
@@ -155,7 +164,7 @@ class TopicLog:
         if any(found.high < self._positions[where] or found.low > self._lows[where] for where, found in bounds.items()):
             return True
         now_s = time.monotonic()
-        if now_s - self._looked_s < _LOOK_INTERVAL_S:
+        if now_s - self._looked_s < self._look_interval_s:
             return False
         found = self._described()
         return found is not None and (self._is_another(found) or found.partitions != len(bounds))
