@@ -40,6 +40,7 @@ from afl_stream.handler_modules import HandlerRegistration, HandlersArgument
 from afl_stream.handler_pool import HandlerPool
 from afl_stream.outage import Outage
 from afl_stream.topic_log import TopicLog
+from afl_stream.topic_policies import tell_unsafe_policies
 from afl_stream.topics import Topology
 from afl_stream.transport import BrokerUnavailable, Producer, Transport
 
@@ -114,6 +115,7 @@ class Agent:
         self._pool = HandlerPool(config.stream.agent.max_concurrent, on_fatal=self._conduct.die, clock_s=clock_s)
         self._producer: Producer | None = None
         self._schemas: TopicLog | None = None
+        self._records: AgentRecords | None = None
         self._memberships: Memberships | None = None
         self._cancellations: Cancellations | None = None
         self._ended = False
@@ -246,6 +248,10 @@ class Agent:
             codec = single_object_codec(self._schemas, max_event_bytes=self.config.stream.max_event_bytes)
         records = AgentRecords(self._topology, codec, self.config.name)
         self._waited_for(records.announce)
+        self._records = records
+        needed = {self._topology.schemas(), self._topology.control()}.union(*(duty.topics for duty in duties))
+        admin, bootstrap = self._transport.admin(), self.config.stream.kafka.bootstrap
+        self._waited_for(lambda: tell_unsafe_policies(self._topology, admin, needed, bootstrap))
         cancellations = self._cancellations = Cancellations(self._transport, codec, self._topology.lifecycle())
         shared = Shared(
             config=self.config,
@@ -398,6 +404,8 @@ class Agent:
 
     def _keep_up(self) -> None:
         """Called again and again while the agent works, by the thread that runs it: take up what is back."""
+        if self._records is not None:
+            self._records.keep_announced(self._clock_s())
         if not self._gone or self._clock_s() - self._looked_for_gone_s < TOPICS_AGE_S:
             return
         self._looked_for_gone_s = self._clock_s()

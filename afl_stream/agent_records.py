@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -9,7 +10,7 @@ from urllib.parse import quote
 
 from afl_stream.agent_work import Outgoing
 from afl_stream.codec import Codec
-from afl_stream.errors import IdRefused, Reason, StreamError, Unreadable
+from afl_stream.errors import IdRefused, Reason, SchemaUnavailable, StreamError, Unreadable
 from afl_stream.headers import ATTEMPT_HEADER, DLQ_PREFIX, ContinueHeaders, dead_letter_headers, header, headers_for
 from afl_stream.messages import (
     Answer,
@@ -24,8 +25,14 @@ from afl_stream.messages import (
 from afl_stream.topics import Topology
 from afl_stream.transport import Headers, Record
 
+_log = logging.getLogger(__name__)
+
 #: Longest error message in an answer; a traceback of megabytes must not make the answer too large to send.
 MAX_ERROR_CHARS: Final = 10_000
+
+
+#: How often an agent looks whether the schemas of its answers are still on their topic.
+_LOOK_INTERVAL_S: Final = 30.0
 
 
 def epoch_ms() -> int:
@@ -44,6 +51,8 @@ class AgentRecords:
         self._source = f"/agents/{quote(agent)}"
         self._continue_headers = ContinueHeaders(source=self._source)
         self._now_ms = now_ms
+        #: When the schemas were looked at, by the clock of who looks; they were announced at the start.
+        self._looked_s: float | None = None
 
     def announce(self) -> None:
         """Make the schemas of all answers known, so that no answer waits for that later. Raises SchemaUnavailable."""
@@ -55,6 +64,21 @@ class AgentRecords:
             StepUpdate(step_id=step_id),
         ):
             self._codec.encode(answer, self.control_topic)
+
+    def keep_announced(self, now_s: float) -> None:
+        """Look now and then whether the schemas are still on their topic, and announce again what is gone.
+
+        A topic that is away is looked at later: nothing waits for that. For one thread.
+        """
+        if self._looked_s is None:
+            self._looked_s = now_s
+        if now_s - self._looked_s < _LOOK_INTERVAL_S:
+            return
+        self._looked_s = now_s
+        try:
+            self._codec.keep_announced()
+        except SchemaUnavailable as error:
+            _log.warning("whether the schemas are still announced is not known: %s", error)
 
     def open(self, record: Record) -> Event:
         """Decode an event. Raises Unreadable, SchemaUnavailable and NewerFormat."""

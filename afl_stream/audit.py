@@ -27,6 +27,7 @@ from afl_stream.config import StreamConfig
 from afl_stream.errors import NewerFormat, SchemaUnavailable, TopicMissing, Unreadable
 from afl_stream.outage import Outage
 from afl_stream.topic_log import TopicLog
+from afl_stream.topic_policies import tell_unsafe_policies
 from afl_stream.topics import Topology
 from afl_stream.transport import (
     BrokerUnavailable,
@@ -195,6 +196,8 @@ class Audit:
         for topic in topics:
             if topic not in existing:
                 raise TopicMissing(topic, "the audit")
+        looked_at = [topology.schemas(), *topics]
+        tell_unsafe_policies(topology, self._transport.admin(), looked_at, config.stream.kafka.bootstrap)
         if self._codec is None:
             self._codec = single_object_codec(TopicLog(self._transport, topology.schemas()))
         self._consumer = self._transport.consumer(self.group, client_id=self.group or default_group(config.stream))

@@ -20,6 +20,7 @@ from afl_stream.commands.arguments import (
     handlers_option,
     inputs_document_option,
     inputs_option,
+    new_store_option,
     timeout_option,
     until_idle_option,
     workflow_id_option,
@@ -80,6 +81,7 @@ def afl_stream() -> None:
 @click.option("--audit", "audit_file", metavar="PATH", help="Audit file; by default audit.jsonl in the data directory.")
 @click.option("--stay", is_flag=True, help="Go on after the run's end, until Ctrl-C.")
 @allow_scripts_option
+@new_store_option
 @common
 def dev_command(invocation: Invocation, **options: Any) -> ExitCode:
     """Run FILEs in one process: topics, evaluator, agents and audit, and a run of the workflow.
@@ -194,12 +196,16 @@ def start_command(invocation: Invocation, workflow: str, handlers: Sequence[str]
 @afl_stream.command("evaluator", short_help="Run an evaluator.")
 @until_idle_option
 @allow_scripts_option
+@new_store_option
 @common
 def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
     """Run an evaluator: it applies commands and answers, and publishes events.
 
     Workflows that have a script are started only with --allow-scripts. Give it to every evaluator of a deployment, or
     to none: any of them may come to own a workflow.
+
+    All evaluators of a deployment have one store. One whose store is another, or empty beside what the group has read,
+    ends with 3 and says where the right one was last seen; --new-store is for a store that is gone for good.
 
     SIGTERM and Ctrl-C drain: what is under way is finished, then it ends with 0.
 

@@ -6,12 +6,13 @@ import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from afl_stream.afl_types import TypeScope
 from afl_stream.avro_schema import WriterSchema, parse_schema_text
 from afl_stream.control_json import decode_json, looks_like_json
-from afl_stream.errors import EventTooLarge, Reason, SchemaUnknown, Unreadable
+from afl_stream.errors import EventTooLarge, Reason, SchemaUnavailable, SchemaUnknown, Unreadable
 from afl_stream.framing import Framing, SingleObjectFraming
 from afl_stream.limits import (
     MAX_CACHED_SCHEMAS,
@@ -21,7 +22,7 @@ from afl_stream.limits import (
     WORKFLOW_VERSION,
 )
 from afl_stream.message_reader import BodyReader, compile_body_reader
-from afl_stream.message_shapes import shape_of
+from afl_stream.message_shapes import RECORD_TYPES, shape_of
 from afl_stream.message_writer import BodyWriter, compile_body_writer, compile_event_writer
 from afl_stream.messages import Event, Message
 from afl_stream.payload_schema import event_schema_text
@@ -32,6 +33,8 @@ from afl_stream.versions import CURRENT, HEADERS, check_version
 CONTENT_TYPE_HEADER: Final = "content-type"
 _JSON_CONTENT: Final = b"application/json"
 _TELLING_HEADERS: Final = frozenset({*HEADERS, CONTENT_TYPE_HEADER})
+#: What every record bears that a release of ours has written.
+_OWN_HEADERS: Final = frozenset({*HEADERS, "ce_id", "ce_type", "ce_source"})
 #: What says nothing new in any of them: nearly every record has just these.
 _USUAL_CONTENTS: Final = frozenset({*(version.encode() for version in CURRENT), b"application/avro"})
 
@@ -163,7 +166,7 @@ class Codec:
         """Return the record in a value. JSON is read where it is allowed: on control, commands and external.
 
         Raises Unreadable for what can never be read, NewerFormat for what a newer release wrote, and
-        SchemaUnavailable when the schema cannot be looked up right now; nothing else.
+        SchemaUnavailable when the schema cannot be looked up right now, or is gone from where it was; nothing else.
         """
         if value is None:
             raise Unreadable(Reason.NULL_VALUE, "the record has no value")
@@ -183,17 +186,27 @@ class Codec:
         for index, wire in enumerate(self._wires):
             if wire.framing.claims(value):
                 schema_id, start = wire.framing.unframe(value)
-                reader = self._readers.get((index, schema_id)) or self._compile_reader(index, schema_id)
+                reader = self._readers.get((index, schema_id)) or self._compile_reader(index, schema_id, headers)
                 return reader(value, start)
         raise Unreadable(Reason.BAD_MAGIC, f"the value begins with {value[:2].hex(' ')}, which is no known framing")
 
     def _announced_header(self, schema: WriterSchema, topic: str) -> bytes:
         return self._wire.framing.frame(self._wire.source.announce(schema, topic), b"")
 
-    def _compile_reader(self, index: int, schema_id: int) -> BodyReader:
+    def keep_announced(self) -> None:
+        """Announce again the schemas that were announced and are gone. Raises SchemaUnavailable."""
+        for wire in self._wires:
+            wire.source.keep_announced()
+
+    def _compile_reader(self, index: int, schema_id: int, headers: Iterable[tuple[str, bytes]]) -> BodyReader:
+        source = self._wires[index].source
         try:
-            schema = self._wires[index].source.by_id(schema_id)
+            schema = source.by_id(schema_id)
         except SchemaUnknown as error:
+            told = dict(headers)
+            # Its writer announced the schema before it wrote the record: a topic that lacks it has lost it.
+            if told.keys() >= _OWN_HEADERS and (why := source.lack(_time_ms(told.get("ce_time")))) is not None:
+                raise SchemaUnavailable(f"schema {schema_id:016x}", f"it was announced, and {why}") from error
             raise Unreadable(Reason.UNKNOWN_SCHEMA, str(error)) from error
         reader = compile_body_reader(schema)
         with self._lock:
@@ -204,9 +217,21 @@ class Codec:
 
 
 def single_object_codec(log: SchemaLog, *, max_event_bytes: int = MAX_EVENT_BYTES) -> Codec:
-    """Return the codec for deployments without a schema registry, over the schemas topic."""
-    wire = Wire(framing=SingleObjectFraming(), source=SchemasTopicSource(log))
+    """Return the codec for deployments without a schema registry, over the schemas topic.
+
+    The schemas of this release's own records are known without it: no record of the topic takes their place.
+    """
+    known = [shape_of(name).schema for name in RECORD_TYPES if name != Event.__name__]
+    wire = Wire(framing=SingleObjectFraming(), source=SchemasTopicSource(log, known))
     return Codec(wire, max_event_bytes=max_event_bytes)
+
+
+def _time_ms(ce_time: bytes | None) -> int | None:
+    """Return when a record says that it was written; None when it does not, or in no form of ours."""
+    try:
+        return int(datetime.fromisoformat((ce_time or b"").decode()).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
 
 
 def decode_key(key: bytes | None) -> str:

@@ -6,11 +6,11 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from afl.runtime.errors import PositionLost, WorkflowConflict
 from afl.runtime.persistence import Batch
 from afl_stream.batch_size import BatchSize
+from afl_stream.control_stats import ControlStats as ControlStats
 from afl_stream.deployment import Deployment
 from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError
 from afl_stream.outbox import OutboxPublisher, Probe, control_lane, no_probe
@@ -55,27 +55,6 @@ class NotStorable(StreamError):
         super().__init__(f"it cannot be stored: {type(cause).__name__}: {cause}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlStats:
-    """What a control loop has done since it started."""
-
-    outcomes: Mapping[Outcome, int]
-    batches: int
-    conflicts: int
-    positions_lost: int
-    published: int
-    unacknowledged: int
-    runnable: int
-    #: Scripts that run, wait for a worker, or have ended and are not applied.
-    scripts: int
-    #: Outbox rows that wait because their topic is missing or too small for them, by topic.
-    undeliverable: Mapping[str, int]
-    #: Facets that two groups of agents answer, so that all of their work is done twice: facet, first group, other.
-    doubled: frozenset[tuple[str, str, str]]
-    owned: tuple[TopicPartition, ...]
-    paused: Mapping[TopicPartition, str]
-
-
 class ControlLoop:
     """
     Applies records in batches. One thread runs it.
@@ -99,7 +78,9 @@ class ControlLoop:
     dropped, and the loop joins its group again.
     """
 
-    def __init__(self, deployment: Deployment, transport: Transport, probe: Probe = no_probe) -> None:
+    def __init__(
+        self, deployment: Deployment, transport: Transport, probe: Probe = no_probe, *, new_store: bool = False
+    ) -> None:
         self._d = deployment
         self._transport = transport
         self._probe = probe
@@ -108,6 +89,7 @@ class ControlLoop:
         goes_on = deployment.config.evaluator.lost_records == "continue"
         self._positions = Positions(deployment.store, admin, admin.cluster_id(), goes_on=goes_on)
         self._positions.check_cluster()
+        deployment.store_claim.claim(is_new=new_store)
         self._producer: Producer = transport.producer()
         self._publisher = OutboxPublisher(deployment.store, self._producer, probe)
         #: Partitions that wait for an upgrade: from which offset on, and why.
@@ -141,14 +123,16 @@ class ControlLoop:
         Take partitions over.
 
         In this order:
-          1. publish what the outbox holds for the partitions' lanes (`control.lanes_published`),
-          2. read the partitions' positions from the store, and note there what is new (`control.positions_read`),
-          3. queue the workflows that have more to do now.
+          1. see that the deployment still has this store,
+          2. publish what the outbox holds for the partitions' lanes (`control.lanes_published`),
+          3. read the partitions' positions from the store, and note there what is new (`control.positions_read`),
+          4. queue the workflows that have more to do now.
 
         A crash between any two leaves all of it to the next owner. Publishing twice makes copies with the same ids.
-        Raises TopicMadeAnew and PositionOutsideLog when a position cannot be gone on from, and BrokerUnavailable:
-        nothing is read before it has succeeded.
+        Raises WrongStore, TopicMadeAnew and PositionOutsideLog when a position cannot be gone on from,
+        SchemaUnavailable and BrokerUnavailable: nothing is read before it has succeeded.
         """
+        self._d.store_claim.look()
         control = [p.partition for p in partitions if p.topic == self._topics[0]]
         self._publisher.publish_lanes([control_lane(number) for number in control], _LANES_TIMEOUT_S)
         self._probe("control.lanes_published")
@@ -164,6 +148,7 @@ class ControlLoop:
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         gone = set(partitions)
+        self._d.store_claim.look_soon()
         self._positions.drop(partitions)
         for partition in partitions:
             self._paused.pop(partition, None)
@@ -192,7 +177,7 @@ class ControlLoop:
         """Handle one batch, waiting up to `timeout_s` for its first record; how many records it had.
 
         Raises SchemaUnavailable when a schema cannot be looked up right now, and BrokerUnavailable when no broker
-        answers: what was read waits, call again later.
+        answers: what was read waits, call again later. WrongStore when the deployment has another store by now.
         """
         self._publisher.settle()
         self._sweeps.run_due()
@@ -202,6 +187,8 @@ class ControlLoop:
         try:
             ended = self._scripts.take(_MOST_SCRIPTS)
             records = self._read(0.0 if self._runnable or ended else self._scripts.patience_s(timeout_s))
+            # Now that a broker has answered, and before anything is done with what was read.
+            self._d.store_claim.look_when_due()
             turns = [Turn(self._runnable.popleft()) for _ in range(min(len(self._runnable), _MOST_TURNS))]
             if records or turns or ended:
                 started_s, self._turns_s = time.monotonic(), 0.0

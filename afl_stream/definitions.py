@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable
+import hashlib
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterable
 
 from afl.compiled import CompiledProgram, ProgramError, ProgramVersionError, near_names
+from afl.core.printable import printable
 from afl_stream.codec import Codec
-from afl_stream.errors import NewerFormat, StreamError, Unreadable
+from afl_stream.errors import NewerFormat, Reason, StreamError, Unreadable
 from afl_stream.headers import headers_for
-from afl_stream.messages import Message, ProgramDefinition, ProgramPointer, name_key
+from afl_stream.messages import STORE_KEY, Message, ProgramDefinition, ProgramPointer, StoreClaim, name_key
+from afl_stream.store_claims import StoreClaims
 from afl_stream.topic_log import TopicLog, waited_for
 from afl_stream.transport import Producer, Transport, produce_acknowledged
+
+_log = logging.getLogger(__name__)
 
 #: Programs kept in memory, read again from the topic when they are asked for after that.
 _PROGRAMS_KEPT = 256
@@ -30,16 +36,42 @@ class UnknownProgram(StreamError):
 
 
 class Definitions:
-    """What has been deployed. Belongs to one thread."""
+    """What has been deployed, and which store the evaluators have. Belongs to one thread.
 
-    def __init__(self, transport: Transport, codec: Codec, topic: str) -> None:
+    A record counts under its own key only, and a program under the SHA-256 of its text only: another content of a
+    fingerprint is refused and logged, as is every record that cannot be read. Where the topic lacks what it had, what
+    is known here is published again.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        codec: Codec,
+        topic: str,
+        stored: Callable[[str], bytes | None] = lambda fingerprint: None,
+        *,
+        is_keeper: bool = False,
+    ) -> None:
+        """`stored` gives the text of a program that is kept elsewhere, for one that the topic does not have. A keeper
+        publishes again what the topic has lost, and needs the right to."""
+        self.topic = topic
+        self.claims = StoreClaims()
         self._log = TopicLog(transport, topic)
         self._codec = codec
+        self._stored = stored
         self._packed: dict[str, ProgramDefinition] = {}
         self._names: dict[str, str] = {}
         self._programs: OrderedDict[str, CompiledProgram] = OrderedDict()
         #: What a newer release has deployed, by the record's key: a fingerprint, or `name:` and a workflow's name.
         self._newer: dict[str, NewerFormat] = {}
+        #: Records that were read and not decoded yet: a schema that is away takes none of them.
+        self._undecoded: deque[tuple[bytes | None, bytes]] = deque()
+        #: Records whose schema nobody has announced yet, by their keys.
+        self._without_schema: dict[bytes | None, bytes] = {}
+        self._is_keeper = is_keeper
+        self._losses = 0
+        #: While it is found out what a topic that has lost records still has: the keys of that.
+        self._still_there: set[bytes | None] | None = None
 
     def workflows(self) -> dict[str, str]:
         """Every deployed workflow's qualified name and the fingerprint of its current program."""
@@ -62,26 +94,92 @@ class Definitions:
 
     def refresh(self) -> None:
         """Read the topic to its end as it is now. Raises SchemaUnavailable."""
-        for written_key, value in self._log.read_to_end():
-            if value is None:
+        news = self._log.read_to_end()
+        if self._log.losses != self._losses:
+            self._losses = self._log.losses
+            # The claims were of a topic that is gone; the next one is the first.
+            self.claims, self._still_there = StoreClaims(), set()
+        if self._still_there is not None:
+            self._still_there.update(key for key, value in news if value is not None)
+        self._undecoded.extend((key, value) for key, value in news if value is not None)
+        if news and self._without_schema:
+            self._undecoded.extendleft(self._without_schema.items())
+            self._without_schema.clear()
+        while self._undecoded:
+            key, value = self._undecoded[0]
+            self._take(key, value)
+            self._undecoded.popleft()
+        if self._still_there is not None:
+            if self._is_keeper:
+                self._publish_again(self._still_there)
+            self._still_there = None
+
+    def publish(self, key: str, message: Message) -> None:
+        """Publish a record, and return when it is acknowledged. Raises SchemaUnavailable."""
+        headers = headers_for(message, source=SOURCE)
+        self._log.append(key.encode(), self._codec.encode(message, self.topic), headers)
+
+    def restore(self, programs: Iterable[tuple[str, CompiledProgram]]) -> None:
+        """Publish programs of these workflows whose names the topic does not have. Raises SchemaUnavailable."""
+        for name, program in programs:
+            if name in self._names or name_key(name) in self._newer:
                 continue
-            key = (written_key or b"").decode("utf-8", "replace")
-            try:
-                message: Message = self._codec.decode(value)
-            except Unreadable:
-                continue  # What cannot be read defines nothing; whoever asks for it is told that it is unknown.
-            except NewerFormat as error:
-                # It defines something, only not for this release.
-                self._newer[key] = error
-                continue
-            self._newer.pop(key, None)
-            if isinstance(message, ProgramDefinition):
-                self._packed[message.fingerprint] = message
-            elif isinstance(message, ProgramPointer):
-                self._names[message.workflow] = message.fingerprint
+            fingerprint = program.fingerprint
+            if fingerprint not in self._packed:
+                self.publish(fingerprint, ProgramDefinition.packed(fingerprint, program.text.decode()))
+            self.publish(name_key(name), ProgramPointer(workflow=name, fingerprint=fingerprint))
+            _log.warning("%s lacked workflow %s: it was published again from the store", self.topic, printable(name))
 
     def close(self) -> None:
         self._log.close()
+
+    # --- what the topic has -------------------------------------------------------------------------------------
+
+    def _take(self, key: bytes | None, value: bytes) -> None:
+        name = (key or b"").decode("utf-8", "replace")
+        try:
+            message: Message = self._codec.decode(value)
+            self._define(name, message)
+        except Unreadable as error:
+            if error.reason is Reason.UNKNOWN_SCHEMA:
+                self._without_schema[key] = value
+            _log.warning("%s: the record under %s defines nothing: %s", self.topic, _shown(name), _shown(str(error)))
+        except NewerFormat as error:
+            # It defines something, only not for this release.
+            self._newer[name] = error
+
+    def _define(self, key: str, message: Message) -> None:
+        """Take a record over that stands under this key. Raises Unreadable for one that is not what its key says."""
+        if isinstance(message, ProgramDefinition):
+            _check_key(key, message.fingerprint)
+            held = self._packed.get(key)
+            if held is None or (held.program, held.encoding) != (message.program, message.encoding):
+                # Whichever came first: a program is what its fingerprint says.
+                if not _is_of(message.program_json(), message.fingerprint):
+                    raise Unreadable(Reason.BAD_PROGRAM, "the program is refused, its SHA-256 is not its fingerprint")
+                self._packed[key] = message
+        elif isinstance(message, ProgramPointer):
+            _check_key(key, name_key(message.workflow))
+            self._names[message.workflow] = message.fingerprint
+        elif isinstance(message, StoreClaim):
+            _check_key(key, STORE_KEY)
+            self.claims.take(message)
+        else:
+            raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} is no definition")
+        self._newer.pop(key, None)
+
+    def _publish_again(self, there: Collection[bytes | None]) -> None:
+        """Publish what is known here and the topic does not have any more: programs before their names."""
+        count = 0
+        for fingerprint, definition in self._packed.items():
+            if fingerprint.encode() not in there:
+                self.publish(fingerprint, definition)
+                count += 1
+        for name, fingerprint in self._names.items():
+            if name_key(name).encode() not in there:
+                self.publish(name_key(name), ProgramPointer(workflow=name, fingerprint=fingerprint))
+                count += 1
+        _log.warning("%d records were published again, because %s lacked them", count, self.topic)
 
     def _qualified(self, workflow: str) -> str:
         if (newer := self._newer.get(name_key(workflow))) is not None:
@@ -97,10 +195,13 @@ class Definitions:
         program = self._programs.get(fingerprint)
         if program is None:
             packed = self._packed.get(fingerprint)
-            if packed is None:
+            text = self._stored(fingerprint) if packed is None else packed.program_json()
+            if text is None:
                 raise self._newer.get(fingerprint) or UnknownProgram(f"program {fingerprint}")
             try:
-                program = CompiledProgram.from_text(packed.program_json())
+                program = CompiledProgram.from_text(text)
+                if program.fingerprint != fingerprint:
+                    raise ProgramError(f"its text has the fingerprint {program.fingerprint}")
             except ProgramVersionError as error:
                 if error.is_newer:
                     raise NewerFormat(f"schemaVersion {error.found}", error.supported) from error
@@ -132,3 +233,22 @@ def _send(producer: Producer, codec: Codec, topic: str, key: str, message: Messa
     value, headers = codec.encode(message, topic), headers_for(message, source=SOURCE)
     with waited_for(key):
         produce_acknowledged(producer, topic, value, key=key.encode(), headers=headers, timeout_s=timeout_s)
+
+
+def _check_key(found: str, expected: str) -> None:
+    if found != expected:
+        raise Unreadable(Reason.BAD_KEY, f"the key of this record would be {expected}")
+
+
+def _is_of(text: str, fingerprint: str) -> bool:
+    """Whether a program has this fingerprint, which is of its canonical text: nearly always of the text as it is."""
+    if hashlib.sha256(text.encode()).hexdigest() == fingerprint:
+        return True
+    try:
+        return CompiledProgram.from_text(text).fingerprint == fingerprint
+    except ProgramError:
+        return False
+
+
+def _shown(text: str) -> str:
+    return printable(text, 300)

@@ -13,6 +13,7 @@ from afl_stream.answer_tokens import AnswerTokens
 from afl_stream.codec import Codec
 from afl_stream.config import StreamConfig
 from afl_stream.definitions import Definitions
+from afl_stream.deployment_store import DeploymentStore
 from afl_stream.outbox import Lanes, OutboxDispatch
 from afl_stream.topics import Topology
 
@@ -29,6 +30,8 @@ class Deployment:
     codec: Codec
     topology: Topology
     definitions: Definitions
+    #: Which store the deployment has, held against this one.
+    store_claim: DeploymentStore
     tokens: AnswerTokens | None
     clock: Clock
     #: The topics among these that do not exist. Starting a workflow whose facet has no topic is refused.

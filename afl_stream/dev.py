@@ -50,7 +50,8 @@ class LocalDeployment:
     Evaluator, agents and audit of one process, around one embedded broker and one store.
 
     Use it as a context manager. `handlers` are `--handlers` arguments; `set_up_agent` may register more. Without any
-    there is no agent. `audit_path` None: no audit. The services start with `run`; closing drains them: the agent
+    there is no agent. `audit_path` None: no audit. `new_store` is
+    EvaluatorService's. The services start with `run`; closing drains them: the agent
     first, then the evaluator, and the audit when it has read everything.
     """
 
@@ -62,11 +63,13 @@ class LocalDeployment:
         facets: Sequence[str] = (),
         set_up_agent: Callable[[Agent], object] | None = None,
         audit_path: Path | None = None,
+        new_store: bool = False,
     ) -> None:
         """Open broker and store. Raises FileInUse, FileUnusable, the store's errors and HandlerModuleError."""
         self.config = config
         self.topology = Topology(config)
         self.audit_path = audit_path
+        self._new_store = new_store
         #: What a wait looks at; the services have each their own word to stop, given in order by `close`.
         self._stop = StopFlag()
         self._errors: list[Exception] = []
@@ -231,7 +234,9 @@ class LocalDeployment:
     def _run_evaluator(self, stop: threading.Event, is_ready: threading.Event) -> None:
         try:
             # Made here: consumers belong to the thread that polls them.
-            service = EvaluatorService(self.config, EmbeddedTransport(self.broker), self.store)
+            service = EvaluatorService(
+                self.config, EmbeddedTransport(self.broker), self.store, new_store=self._new_store
+            )
         except Exception as error:
             # Noted before `run` looks, and again by whoever guards this thread.
             self._errors.append(error)

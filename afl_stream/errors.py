@@ -129,6 +129,17 @@ class SchemaUnknown(StreamError):
         self.schema_id = schema_id
 
 
+class SchemaTaken(StreamError):
+    """The fingerprint of a schema is that of another one that was announced before it."""
+
+    def __init__(self, schema_id: str, held: str) -> None:
+        super().__init__(
+            f"fingerprint {schema_id} of the schema is taken by another one on the schemas topic: {held}; delete that "
+            "record (a null value under its key) and restart the services, or change the facet's signature"
+        )
+        self.schema_id = schema_id
+
+
 class SchemaUnavailable(StreamError):
     """A schema or program cannot be looked up or announced right now: wait and try again, skip nothing."""
 

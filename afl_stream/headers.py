@@ -22,6 +22,7 @@ from afl_stream.messages import (
     ResetWorkflow,
     RetryStep,
     StartWorkflow,
+    StoreClaim,
 )
 from afl_stream.transport import Headers
 from afl_stream.versions import HEADERS, SUPPORTED
@@ -140,6 +141,8 @@ def cloud_event_id(message: Message) -> str:
         return message.fingerprint
     if isinstance(message, ProgramPointer):
         return f"{message.workflow}:{message.fingerprint}"
+    if isinstance(message, StoreClaim):
+        return f"{message.store}:{message.mark}"
     if isinstance(message, RetryStep | RerunStep | ResetWorkflow):
         about = None if isinstance(message, ResetWorkflow) else message.step_id
         told = "" if message.command_id is None else f":{message.command_id}"

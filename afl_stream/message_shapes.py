@@ -27,6 +27,7 @@ from afl_stream.messages import (
     StepContinue,
     StepFailed,
     StepUpdate,
+    StoreClaim,
     check_workflow_id,
     workflow_of,
 )
@@ -48,6 +49,7 @@ RECORD_TYPES: Final[Mapping[str, tuple[type[Message], str]]] = {
     "Lifecycle": (Lifecycle, "lifecycle"),
     "ProgramDefinition": (ProgramDefinition, "program_definition"),
     "ProgramPointer": (ProgramPointer, "program_pointer"),
+    "StoreClaim": (StoreClaim, "store_claim"),
 }
 
 # Tuples made once: `A | B` in an isinstance makes a new object for each record.

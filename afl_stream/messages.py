@@ -25,6 +25,8 @@ _EVENT_ID: Final = re.compile(rf"({_STEP_ID_TEXT})#(0|[1-9][0-9]{{0,17}})\Z")
 
 #: Key prefix of the records on the definitions topic that point from a workflow's name to a program.
 NAME_KEY_PREFIX: Final = "name:"
+#: Key of the records on the definitions topic that say which store the evaluators have.
+STORE_KEY: Final = "store"
 
 
 def check_workflow_id(workflow_id: str) -> str:
@@ -264,11 +266,28 @@ class ProgramPointer:
     fingerprint: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreClaim:
+    """Which store the evaluators of the deployment have, on the definitions topic under `store`.
+
+    Of several with one `number` the first counts: so two evaluators with different stores cannot both claim the
+    deployment. `at` is milliseconds since the epoch; `mark` was set in the store before this was written.
+    """
+
+    store: str
+    mark: str
+    number: int
+    location: str
+    host: str
+    at: int
+
+
 Answer: TypeAlias = StepContinue | StepFailed | StepUpdate
 #: What runs again of a workflow, or all of it.
 RunAgain: TypeAlias = RetryStep | RerunStep | ResetWorkflow
 Command: TypeAlias = StartWorkflow | CancelWorkflow | RunAgain
-Message: TypeAlias = Event | Answer | Command | ExternalEvent | Lifecycle | ProgramDefinition | ProgramPointer
+Definition: TypeAlias = ProgramDefinition | ProgramPointer | StoreClaim
+Message: TypeAlias = Event | Answer | Command | ExternalEvent | Lifecycle | Definition
 
 
 def name_key(workflow: str) -> str:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
+from afl.compiled import ProgramError
 from afl.core.waits import WAITS
 from afl.runtime.execution import Execution
 from afl.runtime.persistence import Batch, OutboxRecord, Store, StoredOutboxRecord
@@ -24,7 +25,7 @@ from afl.runtime.records import StepRecord
 from afl_stream.afl_types import TypeScope
 from afl_stream.answer_tokens import AnswerTokens
 from afl_stream.codec import Codec, EventWriter, NewEvent
-from afl_stream.errors import EventTooLarge, ValueRefused
+from afl_stream.errors import EventTooLarge, SchemaTaken, ValueRefused
 from afl_stream.headers import TRACE_PARENT, EventHeaders, headers_for
 from afl_stream.messages import FailureReason, Lifecycle
 from afl_stream.partitioner import partition_for
@@ -111,7 +112,7 @@ class OutboxDispatch:
     def prepare(self, plan: WorkflowPlan) -> None:
         """Announce the schemas of every event that the workflow can send, before its first step runs.
 
-        Raises SchemaUnavailable: wait and try again.
+        Raises SchemaUnavailable: wait and try again. ProgramError when the fingerprint of a schema is taken.
         """
         scope = TypeScope(
             schemas={
@@ -124,7 +125,10 @@ class OutboxDispatch:
             if facet.is_event and facet not in self._writers and self._topology.carries(facet.name):
                 topic = self._topology.facet(facet.name)
                 params = [{"name": n, "type": t} for n, t in facet.param_types.items()]
-                writer = self._codec.event_writer(facet.name, params, scope, topic)
+                try:
+                    writer = self._codec.event_writer(facet.name, params, scope, topic)
+                except SchemaTaken as error:
+                    raise ProgramError(f"events of {facet.name}: {error}") from error
                 self._writers[facet] = (writer, topic, EventHeaders(facet.name, source=SOURCE))
 
     def serves(self, execution: Execution) -> bool:

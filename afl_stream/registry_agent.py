@@ -110,6 +110,7 @@ class RegistryAgent(Agent):
         return True
 
     def _keep_up(self) -> None:
+        super()._keep_up()
         now_s = self._clock_s()
         try:
             if now_s - self._refreshed_s >= self._refresh_interval_s:

@@ -19,10 +19,11 @@ from afl.runtime.workflows import Workflows
 from afl.scripts.pool import ScriptPool
 from afl_stream.answer_tokens import AnswerTokens
 from afl_stream.codec import Codec, single_object_codec
-from afl_stream.config import MASK, StreamConfig
+from afl_stream.config import MASK, EvaluatorSettings, StreamConfig
 from afl_stream.control import ControlLoop, ControlStats
 from afl_stream.definitions import Definitions
 from afl_stream.deployment import Deployment
+from afl_stream.deployment_store import DeploymentStore
 from afl_stream.dispatch_modes import DispatchByMode
 from afl_stream.errors import ConfigError, SchemaUnavailable
 from afl_stream.outage import Outage
@@ -30,6 +31,7 @@ from afl_stream.outbox import Lanes, OutboxDispatch, Probe, no_probe
 from afl_stream.script_pool import open_script_pool
 from afl_stream.telemetry_sinks import open_telemetry
 from afl_stream.topic_log import TopicLog
+from afl_stream.topic_policies import unsafe_policies
 from afl_stream.topics import Topology
 from afl_stream.transport import BrokerUnavailable, Transport
 
@@ -71,44 +73,39 @@ class EvaluatorService:
         probe: Probe = no_probe,
         monotonic_s: Callable[[], float] = time.monotonic,
         scripts: ScriptRunner | None = None,
+        new_store: bool = False,
     ) -> None:
         """Check the topics and join the group. `telemetry` sees every transition and iteration, `monotonic_s` tells
         how long an outage lasts. `scripts` runs scripts, where `evaluator.allow_scripts` says so, in place of a pool of
         this service's own. Without `telemetry` there is what the settings of that name say.
 
+        `new_store` gives the deployment this store where it has another one, or where that is not known.
+
         Raises TopicMissing, TopicTooSmall or PartitionsDiffer with the command that mends it, WrongCluster when the
-        store belongs to another cluster, and what `open_script_pool` and `open_telemetry` raise.
+        store belongs to another cluster, WrongStore when the deployment has another store, and what `open_script_pool`
+        and `open_telemetry` raise.
         """
         self._config = config
         self._transport = transport
         self._topology = Topology(config)
-        existing = transport.admin().topics(self._topology.names(()))
-        self._existing = frozenset(existing)
-        self._topology.require((), existing)
+        self._existing = self._checked_topics()
         codec = open_codec(config, transport, self._topology)
-        self._definitions = Definitions(transport, codec, self._topology.definitions())
+        definitions = Definitions(transport, codec, self._topology.definitions(), store.load_program, is_keeper=True)
+        self._definitions = definitions
         lanes = Lanes(config.topics.control_partitions)
-        tokens = answer_tokens(config)
         self._pool: ScriptPool | None = None
         #: What the settings ask for, unless the caller has one: then that is the caller's to close.
         self._telemetry = open_telemetry(config.telemetry) if telemetry is None else None
         watching = telemetry or self._telemetry
-        if watching is not None and not watching.enabled:
-            watching = None
+        watching = watching if watching is not None and watching.enabled else None
         traceparent = watching.traceparent if watching is not None else None
+        tokens = answer_tokens(config)
         dispatch = OutboxDispatch(codec, self._topology, lanes, tokens, traceparent=traceparent)
         by_mode = DispatchByMode(dispatch, config.dispatch)
-        workflows = Workflows(
-            store,
-            by_mode,
-            trace=partial(TelemetryTrace, watching) if watching is not None else None,
-            prepare=by_mode.prepare,
-            hot_steps=config.evaluator.hot_steps,
-            max_open_events=config.evaluator.max_unanswered_events,
-            runs_scripts=config.evaluator.allow_scripts,
-            run_limits=RunLimits(
-                max_steps=config.evaluator.max_workflow_steps, max_payload_bytes=config.evaluator.max_payload_bytes
-            ),
+        workflows = _workflows(config.evaluator, store, by_mode, watching)
+        clock = clock or SystemClock()
+        claim = DeploymentStore(
+            store, definitions, transport, self._topology, clock, codec.keep_announced, probe, monotonic_s
         )
         self._outage = Outage(config.kafka.outage_timeout_s, monotonic_s)
         try:
@@ -124,13 +121,14 @@ class EvaluatorService:
                 lanes=lanes,
                 codec=codec,
                 topology=self._topology,
-                definitions=self._definitions,
+                definitions=definitions,
+                store_claim=claim,
                 tokens=tokens,
-                clock=clock or SystemClock(),
+                clock=clock,
                 missing_topics=self._missing_topics,
                 scripts=scripts,
             )
-            self.loop = ControlLoop(deployment, transport, probe)
+            self.loop = ControlLoop(deployment, transport, probe, new_store=new_store)
         except BaseException:
             self._release()
             raise
@@ -194,21 +192,45 @@ class EvaluatorService:
         over runs them again."""
         try:
             self.loop.close()
-            self._definitions.close()
         finally:
             self._release()
 
     def _release(self) -> None:
+        self._definitions.close()
         if self._pool is not None:
             self._pool.close()
         if self._telemetry is not None:
             self._telemetry.close()
+
+    def _checked_topics(self) -> frozenset[str]:
+        """The topics that every deployment has, once they are as they must be. What they may lose is told."""
+        admin, names = self._transport.admin(), self._topology.names(())
+        existing = admin.topics(names)
+        self._topology.require((), existing)
+        for finding in unsafe_policies(self._topology, existing, self._config.kafka.bootstrap):
+            _log.error("%s", finding)
+        return frozenset(existing)
 
     def _missing_topics(self, wanted: frozenset[str]) -> list[str]:
         """Those that do not exist; the broker is asked again before one is called missing."""
         if not wanted <= self._existing:
             self._existing = self._transport.admin().topic_names()
         return sorted(wanted - self._existing)
+
+
+def _workflows(
+    settings: EvaluatorSettings, store: EngineStore, by_mode: DispatchByMode, watching: Telemetry | None
+) -> Workflows:
+    return Workflows(
+        store,
+        by_mode,
+        trace=partial(TelemetryTrace, watching) if watching is not None else None,
+        prepare=by_mode.prepare,
+        hot_steps=settings.hot_steps,
+        max_open_events=settings.max_unanswered_events,
+        runs_scripts=settings.allow_scripts,
+        run_limits=RunLimits(max_steps=settings.max_workflow_steps, max_payload_bytes=settings.max_payload_bytes),
+    )
 
 
 def answer_tokens(config: StreamConfig) -> AnswerTokens | None:

@@ -93,6 +93,11 @@ class Topology:
                 expected = f"{wanted}, the setting topics.control_partitions: the same for control, commands, external"
                 raise DeclarationError(f"topics/{kind}.toml", "partitions", declared, expected)
 
+    @property
+    def evaluator_group(self) -> str:
+        """The group of the evaluators."""
+        return self._config.evaluator_group
+
     def control(self) -> str:
         """Topic of the answers."""
         return self._fixed["control"]

@@ -7,8 +7,8 @@ import uuid
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-#: Marks that a store keeps, the newest last. Each evaluator sets one now and then; far more than are ever in use at once.
-MARKS_KEPT: Final = 64
+#: Marks that a store keeps, the newest last. Each evaluator sets one now and then: far more than there are evaluators.
+MARKS_KEPT: Final = 128
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ def common(command: F) -> F:
             as_json=as_json,
             verbosity=verbosity,
             allow_scripts=options.pop("allow_scripts", False),
+            new_store=options.pop("new_store", False),
         )
         invocation.set_up_logging()
         try:
@@ -93,6 +94,11 @@ until_idle_option = click.option(
     "--until-idle",
     is_flag=True,
     help="End when there is nothing left to do: on Kafka, when nothing has come for a second.",
+)
+new_store_option = click.option(
+    "--new-store",
+    is_flag=True,
+    help="Give the deployment this store where it has another: all that its topics hold is read and run again.",
 )
 allow_scripts_option = click.option("--allow-scripts", is_flag=True, help="Run the scripts of programs, shut in.")
 

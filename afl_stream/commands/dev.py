@@ -56,7 +56,11 @@ def _run_dev(invocation: Invocation, options: DevOptions) -> ExitCode:
         planned = checked_inputs(program, workflow, options.inputs, options.inputs_document)
     audit_path = Path(options.audit_file) if options.audit_file is not None else config.data_dir / "audit.jsonl"
     with LocalDeployment(
-        config, handlers=options.handlers, facets=options.facets, audit_path=audit_path
+        config,
+        handlers=options.handlers,
+        facets=options.facets,
+        audit_path=audit_path,
+        new_store=invocation.new_store,
     ) as deployment, draining(deployment.stop, deployment.remaining):  # fmt: skip
         tune_collector()
         deployment.deploy(program)

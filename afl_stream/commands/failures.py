@@ -24,6 +24,7 @@ from afl_stream.client import NotInTime
 from afl_stream.commands.invocation import Invocation, NothingThere
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.definitions import UnknownProgram
+from afl_stream.deployment_store import WrongStore
 from afl_stream.errors import (
     PartitionsDiffer,
     SchemaUnavailable,
@@ -53,6 +54,7 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     ((SchemaUnavailable, SchemaUnknown, TransportError, RegistryUnavailable), ExitCode.UNAVAILABLE),
     ((ScriptsNotIsolated, ScriptWorkerUnavailable), ExitCode.UNAVAILABLE),
     ((StoreCorrupt, StoreUnavailable, ForeignStore, VersionMismatchError, RecordsLost), ExitCode.UNAVAILABLE),
+    (WrongStore, ExitCode.UNAVAILABLE),
     # Wrong as it was given.
     ((CommandRefused, AlreadyPurged, AlreadyStarted, InputError, CompileError, SourceUnreadable), ExitCode.BAD_INPUT),
     ((AmbiguousName, ProgramError, UnknownFacet, UnresolvedReference), ExitCode.BAD_INPUT),
@@ -82,6 +84,8 @@ def message_of(error: BaseException, invocation: Invocation = _NO_OPTIONS) -> st
         needed = f" and is needed for {error.needed_for}" if isinstance(error, TopicMissing) else ""
         remedy = invocation.command_line("topics", "apply")
         return f"topic {error.topic} does not exist{needed}; create it with: {remedy}"
+    if isinstance(error, WrongStore):
+        return error.told(invocation.command_line("evaluator", "--new-store"))
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return exception_text(error)

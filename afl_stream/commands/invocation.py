@@ -45,6 +45,8 @@ class Invocation:
     verbosity: int = 0
     #: Whether scripts are run, whatever the settings say.
     allow_scripts: bool = False
+    #: Whether an evaluator gives the deployment its store where that has another one.
+    new_store: bool = False
 
     def settings(self) -> StreamConfig:
         """The settings: file, environment, then the options. Raises ConfigError, CommandRefused."""

@@ -51,7 +51,7 @@ def _run_evaluator(invocation: Invocation, until_idle: bool) -> ExitCode:
         present(_server("afl-evaluator", config.evaluator_group, store)),
     ):
         tune_collector()
-        service = EvaluatorService(config, transport, store)
+        service = EvaluatorService(config, transport, store, new_store=invocation.new_store)
         terminal.remark(f"evaluator of group {config.evaluator_group}; {_until(until_idle)}")
         idleness = Idleness(config)
 

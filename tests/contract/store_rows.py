@@ -34,8 +34,8 @@ from afl.runtime.persistence import (
 )
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
-from afl.runtime.types import ObjectType, Value, WorkflowId
 from afl.runtime.store_identity import IdentifiedStore
+from afl.runtime.types import ObjectType, Value, WorkflowId
 from afl.runtime.upkeep import Upkeep
 
 CONTROL_0 = Position("cluster", "afl.control", 0)

@@ -13,7 +13,7 @@ from typing import Final
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import Message as ConsumedMessage
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its own __init__ imports it, unlisted
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
@@ -114,6 +114,15 @@ class KafkaDeployment:
         self._reader.close()
         self.store.close()
 
+    def make_again(self, topic: str) -> None:
+        """Delete a topic and create one of the same name, size and settings."""
+        partitions = len(self.admin.list_topics(topic, _REQUEST_TIMEOUT_S).topics[topic].partitions)
+        settings = dict(self.transport.admin().topics()[topic].settings)
+        self.admin.delete_topics([topic])[topic].result(_REQUEST_TIMEOUT_S)
+        eventually(lambda: topic not in self.admin.list_topics(timeout=_REQUEST_TIMEOUT_S).topics, DEADLINE_S)
+        made = NewTopic(topic, partitions, 1, config=settings)
+        eventually(lambda: self.admin.create_topics([made])[topic].result(_REQUEST_TIMEOUT_S) is None, DEADLINE_S)
+
     def restore_store(self, copy: Path) -> None:
         """Put an earlier copy of the store in its place; nobody may have it open."""
         self.store.close()
@@ -158,9 +167,9 @@ class KafkaDeployment:
         """Start an audit that writes to this file."""
         return self._party("audit", ["--file", str(file)], at, passes, act, {})
 
-    def command(self, *words: str) -> Party:
+    def command(self, *words: str, **environment: str) -> Party:
         """Start the command line as people do."""
-        return self._processes.start(words[0], "afl_stream", *words, environment=self.environment)
+        return self._processes.start(words[0], "afl_stream", *words, environment={**self.environment, **environment})
 
     def _party(
         self, role: str, words: Sequence[str], at: str, passes: int, act: str, environment: Mapping[str, str]

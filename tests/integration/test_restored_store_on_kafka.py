@@ -4,7 +4,6 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # its own __init__ imports it, unlisted
 
 from afl.runtime.persistence import COMPLETED
 from afl_stream.client import Client
@@ -63,16 +62,6 @@ def test_a_store_put_back_from_an_earlier_copy_reads_on_from_its_positions_to_th
     assert event_ids(deployment) == asked
 
 
-def make_again(deployment: KafkaDeployment, topic: str) -> None:
-    """Delete a topic and create one of the same name and size."""
-    partitions = len(deployment.admin.list_topics(topic, 20).topics[topic].partitions)
-    settings = dict(deployment.transport.admin().topics()[topic].settings)
-    deployment.admin.delete_topics([topic])[topic].result(30)
-    eventually(lambda: topic not in deployment.admin.list_topics(timeout=20).topics, DEADLINE_S)
-    made = NewTopic(topic, partitions, 1, config=settings)
-    eventually(lambda: deployment.admin.create_topics([made])[topic].result(30) is None, DEADLINE_S)
-
-
 @pytest.mark.parametrize("kind", ["control", pytest.param("commands", marks=pytest.mark.long)])
 @pytest.mark.long
 def test_a_topic_deleted_and_made_again_is_an_error_that_names_it_and_skips_nothing(
@@ -85,7 +74,7 @@ def test_a_topic_deleted_and_made_again_is_an_error_that_names_it_and_skips_noth
     evaluator.stop()
     agent.stop()
     topic = getattr(deployment.topology, kind)()
-    make_again(deployment, topic)
+    deployment.make_again(topic)
     # A client of its own: the other one still knows the topic that is gone.
     with Client(deployment.config, deployment.transport) as client:
         client.start(ORDER, {"items": ITEMS}, workflow_id="later")

@@ -56,6 +56,14 @@ StoreOpener = Callable[["Deployment", Faults], EngineStore]
 store_elsewhere: ContextVar[Callable[[], StoreOpener] | None] = ContextVar("store_elsewhere", default=None)
 
 
+def make_again(deployment: Deployment, topic: str) -> None:
+    """Delete a topic and create one of the same name, size and settings."""
+    admin = deployment.transport.admin()
+    found = admin.topics([topic])[topic]
+    admin.delete_topic(topic)
+    admin.create_topic(topic, partitions=found.partitions, settings=found.settings)
+
+
 def program_of(source: str) -> CompiledProgram:
     return CompiledProgram(compile_text(source).program_json)
 

@@ -18,12 +18,15 @@ from afl_stream.codec import single_object_codec
 from afl_stream.config import StreamConfig
 from afl_stream.embedded import Faults
 from afl_stream.errors import SchemaUnavailable
+from afl_stream.headers import headers_for
+from afl_stream.messages import StepContinue
 from afl_stream.outbox import Lanes, OutboxDispatch
 from afl_stream.schema_source import InMemorySchemaLog
 from afl_stream.topics import Topology
 from afl_stream.transport import BrokerUnavailable
 from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk, step_id_of
-from tests.scenarios.loop_harness import Deployment, unique_ids
+from tests.scenarios.loop_harness import Deployment, make_again, unique_ids
+from tests.scenarios.other_writers import announcement_of, schema_of_another_writer, written_by_another
 
 AWAY = BrokerUnavailable("the broker is away")
 ECHO = """
@@ -61,19 +64,24 @@ def test_an_early_answer_is_found_behind_more_than_a_thousand_stray_ones() -> No
     assert len(deployment.store.parked(limit=5_000)) == 1_001
 
 
-def test_an_early_answer_whose_schema_was_away_when_it_was_judged_is_judged_again() -> None:
-    deployment, faults = Deployment(None, DESK), Faults()
+def test_an_early_answer_whose_schema_was_gone_when_it_was_judged_is_judged_again() -> None:
+    deployment = Deployment(None, DESK)
     desk = Desk(deployment)
-    desk.answer(step_id_of(FIRST, "wf-1"), THIRD)
+    answer = StepContinue(step_id=step_id_of(FIRST, "wf-1"), result={"answer": THIRD})
+    key, schema = announcement_of(schema_of_another_writer(answer))
+    deployment.put(deployment.topology.schemas(), schema, key=key)
+    value = written_by_another(deployment.codec, answer)
+    headers = headers_for(answer, source="/elsewhere", at_ms=deployment.clock.now_ms())
+    deployment.put(deployment.topology.control(), value, key=b"wf-1", headers=headers)
     desk.start()
     deployment.remove(desk.evaluator, killed=True)
     assert len(deployment.store.parked()) == 1
-    # The first that the new one reads is the parked answer's schema.
-    faults.fail_at("poll.before_deliver", error=AWAY)
-    successor = deployment.evaluator(faults)
+    make_again(deployment, deployment.topology.schemas())
+    successor = deployment.evaluator()
     with pytest.raises(SchemaUnavailable):
         successor.turn()
 
+    deployment.put(deployment.topology.schemas(), schema, key=key)
     deployment.clock.advance(2_000)
     deployment.settle()
 

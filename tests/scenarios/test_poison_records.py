@@ -15,6 +15,7 @@ from afl_stream.transport import BrokerUnavailable, Headers, TopicPartition
 from tests.record_headers import headers_of
 from tests.scenarios.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.scenarios.loop_harness import Deployment, Interruptions, program_of
+from tests.scenarios.other_writers import announcement_of, schema_of_another_writer, written_by_another
 
 #: Key, value, headers and the reason that the dead letter gives.
 Poison = tuple[bytes | None, bytes | None, Headers, str]
@@ -207,9 +208,12 @@ def test_a_schema_that_cannot_be_looked_up_is_waited_for_and_nothing_is_skipped(
     writer.start()
     first, second = writer.step(FIRST).id, writer.step(SECOND).id
     deployment.remove(writer.evaluator, killed=False)
-    deployment.send(StepContinue(step_id=first, result={"answer": THIRD}))
-    deployment.send(StepContinue(step_id=second, result={"answer": "after it"}))
+    for step_id, text in ((first, THIRD), (second, "after it")):
+        answer = StepContinue(step_id=step_id, result={"answer": text})
+        deployment.put(deployment.topology.control(), written_by_another(deployment.codec, answer), key=b"wf-1")
     evaluator = deployment.evaluator(faults)
+    key, schema = announcement_of(schema_of_another_writer(answer))
+    deployment.put(deployment.topology.schemas(), schema, key=key)
     # The control topic can be read, the schemas topic cannot, three times.
     faults.fail_at("poll.before_deliver", passes=1, times=3, error=BrokerUnavailable("the broker is away"))
 

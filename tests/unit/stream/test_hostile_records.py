@@ -1,6 +1,7 @@
 """Bytes that are made to hurt: whatever they are, they are unreadable and nothing else."""
 
 import contextlib
+import hashlib
 import json
 import random
 from typing import Any
@@ -63,7 +64,7 @@ def announced(schema: dict[str, Any]) -> tuple[Codec, bytes]:
     """Return a codec that can look the schema up, and the frame of its records."""
     log = InMemorySchemaLog()
     text = json.dumps(schema)
-    log.append(b"key", text.encode())
+    log.append(hashlib.sha256(text.encode()).hexdigest().encode(), text.encode())
     return single_object_codec(log), b"\xc3\x01" + parse_schema_text(text).fingerprint.to_bytes(8, "little")
 
 

@@ -1,5 +1,6 @@
 """Records as bytes: what is written reads as it was, and what cannot be read says why."""
 
+import hashlib
 import io
 import json
 import math
@@ -26,10 +27,12 @@ from afl_stream.messages import (
     StepContinue,
     StepFailed,
     StepUpdate,
+    StoreClaim,
 )
 from afl_stream.resources import schema_text
 from afl_stream.schema_source import InMemorySchemaLog, SchemasTopicSource
 from afl_stream.versions import HEADERS
+from tests.scenarios.other_writers import written_by_another
 
 VALUES: dict[str, object] = {
     "null": None,
@@ -66,6 +69,7 @@ MESSAGES: list[Message] = [
     ),
     ProgramDefinition.packed("f", '{"type":"Program"}'),
     ProgramPointer(workflow="shop.Buy", fingerprint="f"),
+    StoreClaim(store="s", mark="m", number=3, location="host:/store", host="host", at=5),
 ]
 
 
@@ -93,12 +97,13 @@ def codec(log: InMemorySchemaLog) -> Codec:
     return single_object_codec(log)
 
 
-def written_by_another(log: InMemorySchemaLog, schema: dict[str, Any], record: object) -> bytes:
+def written_by_client(log: InMemorySchemaLog, schema: dict[str, Any], record: object) -> bytes:
     """Write a record as a client with its own schema would: announced, framed, encoded by a library."""
     parsed = fastavro.parse_schema(schema)
     canonical = fastavro.schema.to_parsing_canonical_form(schema)
     fingerprint = bytes.fromhex(fastavro.schema.fingerprint(canonical, "CRC-64-AVRO"))
-    log.append(b"key", json.dumps(schema).encode())
+    text = json.dumps(schema).encode()
+    log.append(hashlib.sha256(text).hexdigest().encode(), text)
     body = io.BytesIO()
     fastavro.schemaless_writer(body, parsed, record)
     return b"\xc3\x01" + fingerprint + body.getvalue()
@@ -128,6 +133,7 @@ def test_an_avro_library_reads_the_same_body(codec: Codec, message: Message) -> 
         "Lifecycle": "lifecycle",
         "ProgramDefinition": "program_definition",
         "ProgramPointer": "program_pointer",
+        "StoreClaim": "store_claim",
     }[type(message).__name__]
     schema = fastavro.parse_schema(json.loads(schema_text(file)))
 
@@ -216,7 +222,7 @@ def test_a_writer_may_declare_a_record_in_place_of_the_result(log: InMemorySchem
             {"name": "kind", "type": {"type": "enum", "name": "acme.Kind", "symbols": ["CARD", "CASH"]}},
         ],
     }
-    value = written_by_another(
+    value = written_by_client(
         log,
         an_answer_schema({"name": "result", "type": result}, {"name": "debug", "type": "int"}),
         {"step_id": "w:ab", "result": {"receipt": "r-17", "at": 1000, "kind": "CASH"}, "debug": 4},
@@ -226,7 +232,7 @@ def test_a_writer_may_declare_a_record_in_place_of_the_result(log: InMemorySchem
 
 
 def test_a_writer_may_leave_out_every_optional_field(log: InMemorySchemaLog, codec: Codec) -> None:
-    value = written_by_another(log, an_answer_schema(), {"step_id": "w:ab"})
+    value = written_by_client(log, an_answer_schema(), {"step_id": "w:ab"})
 
     assert codec.decode(value) == StepContinue(step_id="w:ab")
 
@@ -234,11 +240,11 @@ def test_a_writer_may_leave_out_every_optional_field(log: InMemorySchemaLog, cod
 def test_a_field_of_another_type_is_checked_record_by_record(log: InMemorySchemaLog, codec: Codec) -> None:
     schema = an_answer_schema({"name": "attempt", "type": ["string", "long"]})
 
-    assert codec.decode(written_by_another(log, schema, {"step_id": "w:ab", "attempt": 2})) == StepContinue(
+    assert codec.decode(written_by_client(log, schema, {"step_id": "w:ab", "attempt": 2})) == StepContinue(
         step_id="w:ab", attempt=2
     )
     with pytest.raises(Unreadable) as caught:
-        codec.decode(written_by_another(log, schema, {"step_id": "w:ab", "attempt": "2"}))
+        codec.decode(written_by_client(log, schema, {"step_id": "w:ab", "attempt": "2"}))
     assert caught.value.reason is Reason.WRONG_TYPE
 
 
@@ -246,25 +252,25 @@ def test_bytes_in_a_result_are_no_afl_value(log: InMemorySchemaLog, codec: Codec
     schema = an_answer_schema({"name": "result", "type": {"type": "map", "values": "bytes"}})
 
     with pytest.raises(Unreadable) as caught:
-        codec.decode(written_by_another(log, schema, {"step_id": "w:ab", "result": {"x": b"raw"}}))
+        codec.decode(written_by_client(log, schema, {"step_id": "w:ab", "result": {"x": b"raw"}}))
     assert caught.value.reason is Reason.WRONG_TYPE
 
 
 def test_a_record_without_a_required_field_is_unreadable(log: InMemorySchemaLog, codec: Codec) -> None:
     with pytest.raises(Unreadable) as caught:
-        codec.decode(written_by_another(log, an_answer_schema(name="afl.v1.StepFailed"), {"step_id": "w:ab"}))
+        codec.decode(written_by_client(log, an_answer_schema(name="afl.v1.StepFailed"), {"step_id": "w:ab"}))
     assert caught.value.reason is Reason.MISSING_FIELD
 
 
 def test_a_record_that_is_none_of_ours_is_unreadable(log: InMemorySchemaLog, codec: Codec) -> None:
     with pytest.raises(Unreadable) as caught:
-        codec.decode(written_by_another(log, an_answer_schema(name="acme.StepContinue"), {"step_id": "w:ab"}))
+        codec.decode(written_by_client(log, an_answer_schema(name="acme.StepContinue"), {"step_id": "w:ab"}))
     assert caught.value.reason is Reason.UNKNOWN_TYPE
 
 
 def test_a_record_of_a_newer_namespace_pauses(log: InMemorySchemaLog, codec: Codec) -> None:
     with pytest.raises(NewerFormat):
-        codec.decode(written_by_another(log, an_answer_schema(name="afl.v2.StepContinue"), {"step_id": "w:ab"}))
+        codec.decode(written_by_client(log, an_answer_schema(name="afl.v2.StepContinue"), {"step_id": "w:ab"}))
 
 
 def test_an_event_of_a_newer_step_schema_pauses(codec: Codec) -> None:
@@ -392,10 +398,16 @@ def test_a_schemas_topic_that_is_away_is_not_an_unknown_schema(codec: Codec) -> 
         def read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
             raise SchemaUnavailable("all", "the broker is away")
 
-    value = codec.encode(StepContinue(step_id="w:ab"))
+    value = written_by_another(codec, StepContinue(step_id="w:ab"))
 
     with pytest.raises(SchemaUnavailable):
         single_object_codec(Away()).decode(value)
+
+
+def test_the_records_of_this_release_are_read_without_the_schemas_topic(codec: Codec) -> None:
+    message = StepContinue(step_id="w:ab", result={"a": 1})
+
+    assert single_object_codec(InMemorySchemaLog()).decode(codec.encode(message)) == message
 
 
 def test_a_signature_gives_one_writer_and_a_changed_schema_another(codec: Codec) -> None:

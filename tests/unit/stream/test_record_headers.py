@@ -14,6 +14,7 @@ from afl_stream.messages import (
     ProgramPointer,
     StartWorkflow,
     StepContinue,
+    StoreClaim,
 )
 
 TRACE = (("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), ("tracestate", b"a=b"))
@@ -82,6 +83,7 @@ def test_trace_context_is_passed_on_and_nothing_else() -> None:
         (Lifecycle(workflow_id="w", kind="workflow.started", at=5), "w:workflow.started:5"),
         (ProgramDefinition(fingerprint="f", program=b""), "f"),
         (ProgramPointer(workflow="a.B", fingerprint="f"), "a.B:f"),
+        (StoreClaim(store="s", mark="m", number=1, location="l", host="h", at=5), "s:m"),
     ],
 )
 def test_a_record_that_is_sent_again_has_the_same_id(message: Message, identity: str) -> None:

@@ -90,3 +90,75 @@ def test_a_refusal_that_no_waiting_mends_is_not_called_unavailable(place: str) -
 
     with pytest.raises(NotAuthorized, match=TOPIC):
         act()
+
+
+def made_again(broker: EmbeddedBroker) -> None:
+    admin = EmbeddedTransport(broker).admin()
+    admin.delete_topic(TOPIC)
+    admin.create_topic(TOPIC, partitions=1)
+
+
+def test_a_topic_made_again_is_read_from_its_beginning_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    broker = broker_with_topic()
+    topic, other = (TopicLog(EmbeddedTransport(broker), TOPIC) for _ in range(2))
+    topic.append(b"1", b"one")
+    topic.append(b"2", b"two")
+    topic.read_to_end()
+    made_again(broker)
+    other.append(b"3", b"three")
+
+    assert topic.read_to_end() == [(b"3", b"three")]
+    assert topic.losses == 1
+    assert f"{TOPIC} lacks records that it had" in caplog.text
+
+
+def test_a_topic_made_again_is_known_by_its_id_where_its_log_is_as_long() -> None:
+    broker = broker_with_topic()
+    topic, other = (TopicLog(EmbeddedTransport(broker), TOPIC, look_interval_s=0) for _ in range(2))
+    topic.append(b"1", b"one")
+    topic.read_to_end()
+    made_again(broker)
+    other.append(b"3", b"three")
+
+    assert topic.read_to_end() == [(b"3", b"three")]
+    assert topic.losses == 1
+
+
+def test_records_that_retention_takes_after_they_were_read_are_a_loss() -> None:
+    broker = broker_with_topic()
+    topic = TopicLog(EmbeddedTransport(broker), TOPIC)
+    topic.append(b"1", b"one")
+    topic.append(b"2", b"two")
+    topic.read_to_end()
+    broker.truncate(TopicPartition(TOPIC, 0), 1)
+
+    assert topic.read_to_end() == [(b"2", b"two")]
+    assert topic.losses == 1
+    assert topic.read_to_end() == []
+    assert topic.losses == 1
+
+
+def test_a_whole_topic_lacks_nothing() -> None:
+    topic = TopicLog(EmbeddedTransport(broker_with_topic()), TOPIC)
+    topic.append(b"1", b"one")
+    topic.read_to_end()
+
+    assert topic.lack(None) is None
+    assert topic.losses == 0
+
+
+def test_why_a_topic_may_lack_something_is_said() -> None:
+    broker = broker_with_topic()
+    topic = TopicLog(EmbeddedTransport(broker), TOPIC)
+    topic.read_to_end()
+    assert topic.lack(None) == "afl.schemas is empty"
+
+    topic.append(b"1", b"one")
+    topic.append(b"2", b"two")
+    topic.read_to_end()
+    assert "no record that is as old" in (topic.lack(1_000) or "")
+
+    broker.truncate(TopicPartition(TOPIC, 0), 1)
+    fresh = TopicLog(EmbeddedTransport(broker), TOPIC)
+    fresh.read_to_end()
+    assert fresh.lack(None) == "records of afl.schemas[0] before offset 1 were deleted"

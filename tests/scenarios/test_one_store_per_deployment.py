@@ -1,0 +1,370 @@
+"""A deployment has one store: another one, an empty one or a copy is refused by name, and nothing is read with it."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import COMPLETED, EngineStore
+from afl.runtime.sqlite_store import SqliteStore
+from afl_stream.client import Client
+from afl_stream.definitions import UnknownProgram
+from afl_stream.deployment_store import CLAIM_INTERVAL_S, WrongStore
+from afl_stream.embedded import Crash, EmbeddedTransport, Faults
+from afl_stream.messages import STORE_KEY, StoreClaim
+from afl_stream.service import EvaluatorService
+from afl_stream.transport import WrongCluster
+from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, Desk
+from tests.scenarios.loop_harness import Deployment, Interruptions, make_again
+
+CLAIM_POINTS = ("claim.judged", "claim.marked", "claim.published")
+
+
+class Rival:
+    """An evaluator of the same deployment that was started in another folder, with the store that it finds there."""
+
+    def __init__(
+        self, deployment: Deployment, store: EngineStore, *, new_store: bool = False, faults: Faults | None = None
+    ) -> None:
+        self.now_s = 0.0
+        self.deployment, self.store = deployment, store
+        self.transport = EmbeddedTransport(deployment.broker)
+        self.service = EvaluatorService(
+            deployment.config,
+            self.transport,
+            store,
+            clock=deployment.clock,
+            probe=(faults or Faults()).probe,
+            monotonic_s=lambda: self.now_s,
+            new_store=new_store,
+        )
+
+    def turn(self) -> int:
+        return self.service.loop.run_once(0.0)
+
+    def settle(self) -> None:
+        """Turn until there is nothing to do, together with the deployment's own evaluators."""
+        quiet = 0
+        while quiet < 3:
+            moved = self.turn() + self.deployment.round()
+            quiet = 0 if moved or not self.service.loop.is_idle() else quiet + 1
+
+    def leave(self) -> None:
+        self.service.close()
+        self.transport.close()
+
+
+def deployment_in(folder: Path) -> Deployment:
+    folder.mkdir()
+    return Deployment(folder, DESK)
+
+
+def finished(deployment: Deployment) -> Desk:
+    """A deployment that has run a workflow to its end."""
+    desk = Desk(deployment)
+    desk.start()
+    desk.finish()
+    assert deployment.workflow("wf-1").status == COMPLETED
+    return desk
+
+
+def store_in(folder: Path, deployment: Deployment) -> SqliteStore:
+    folder.mkdir(exist_ok=True)
+    return SqliteStore(folder / "store.sqlite3", prefix=deployment.config.prefix, clock=deployment.clock)
+
+
+def copy_of(deployment: Deployment, folder: Path) -> SqliteStore:
+    """The store's file as it is now, copied to another folder while nobody has it open."""
+    folder.mkdir()
+    shutil.copy(deployment.config.store_path, folder / "store.sqlite3")
+    return store_in(folder, deployment)
+
+
+def claims(deployment: Deployment) -> list[StoreClaim]:
+    messages = deployment.messages(deployment.topology.definitions())
+    return [message for message in messages if isinstance(message, StoreClaim)]
+
+
+def refusal(start: Callable[[], object]) -> str:
+    with pytest.raises(WrongStore) as caught:
+        start()
+    return str(caught.value)
+
+
+def test_an_empty_store_beside_the_deployments_own_is_refused_by_name_and_asks_nothing_again(tmp_path: Path) -> None:
+    deployment = deployment_in(tmp_path / "one")
+    finished(deployment)
+    asked = deployment.records(deployment.topology.facet(ASK))
+    empty = store_in(tmp_path / "two", deployment)
+
+    told = refusal(lambda: Rival(deployment, empty))
+
+    assert deployment.store.identity().id in told
+    assert f"at {deployment.store.location()}, last seen 2023-11-14 22:13:20 UTC" in told
+    assert empty.identity().id in told
+    assert str(tmp_path / "two" / "store.sqlite3") in told
+    assert "--new-store" in told
+    assert empty.positions() == {}
+    assert deployment.records(deployment.topology.facet(ASK)) == asked
+
+
+def test_it_is_refused_while_nobody_else_runs_too(tmp_path: Path) -> None:
+    deployment = deployment_in(tmp_path / "one")
+    desk = finished(deployment)
+    deployment.remove(desk.evaluator, killed=False)
+
+    assert "last seen" in refusal(lambda: Rival(deployment, store_in(tmp_path / "two", deployment)))
+
+
+def test_an_empty_store_is_refused_by_the_groups_offsets_where_no_claim_is_left() -> None:
+    deployment = Deployment(None, DESK)
+    desk = finished(deployment)
+    deployment.remove(desk.evaluator, killed=False)
+    # What an older release has left: offsets, and no claim.
+    make_again(deployment, deployment.topology.definitions())
+
+    told = refusal(lambda: Rival(deployment, MemoryStore(clock=deployment.clock)))
+
+    assert "group afl.evaluator has committed offsets (afl.commands[" in told
+    assert "it is empty" in told
+    Rival(deployment, deployment.store).leave()
+
+
+def test_two_evaluators_on_one_store_are_as_before(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path, DESK)
+    desk = Desk(deployment)
+    second = deployment.evaluator()
+    desk.start()
+    desk.finish()
+
+    assert deployment.workflow("wf-1").status == COMPLETED
+    assert second.partitions()
+    assert {claim.store for claim in claims(deployment)} == {deployment.store.identity().id}
+
+
+def test_new_store_takes_the_deployment_over_and_the_other_evaluator_ends(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = deployment_in(tmp_path / "one")
+    desk = finished(deployment)
+    other = store_in(tmp_path / "two", deployment)
+
+    rival = Rival(deployment, other, new_store=True)
+
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [line for line in told if "gets a new store" in line and "the 4 records" in line]
+    lost = refusal(deployment.settle)
+    assert str(tmp_path / "two" / "store.sqlite3") in lost
+    assert "claimed since" in lost
+    deployment.remove(desk.evaluator, killed=True)
+    rival.settle()
+    assert other.load_workflow("wf-1") is not None
+    refusal(deployment.evaluator)
+
+
+def test_new_store_changes_nothing_where_the_store_is_the_right_one(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path, DESK)
+    desk = finished(deployment)
+    before = deployment.store.identity().id
+    deployment.remove(desk.evaluator, killed=False)
+
+    Rival(deployment, deployment.store, new_store=True).settle()
+
+    assert deployment.store.identity().id == before
+
+
+def test_a_copy_of_the_store_is_refused_once_its_original_has_worked_on(tmp_path: Path) -> None:
+    deployment = deployment_in(tmp_path / "one")
+    desk = Desk(deployment)
+    desk.start()
+    deployment.crash()
+    copy = copy_of(deployment, tmp_path / "two")
+    deployment._open()
+    desk = Desk(deployment)
+    desk.finish()
+
+    told = refusal(lambda: Rival(deployment, copy))
+
+    assert "this is a copy of it, or an older state" in told
+    assert deployment.store.location() in told
+    assert copy.location() in told
+
+
+def test_a_copy_of_the_store_is_refused_once_its_original_has_lived_on_without_work(tmp_path: Path) -> None:
+    deployment = deployment_in(tmp_path / "one")
+    finished(deployment)
+    deployment.crash()
+    copy = copy_of(deployment, tmp_path / "two")
+    deployment._open()
+    deployment.evaluator()
+
+    assert "this is a copy of it" in refusal(lambda: Rival(deployment, copy))
+
+
+def test_of_an_original_and_a_fresh_copy_one_ends_as_soon_as_both_run(tmp_path: Path) -> None:
+    deployment = deployment_in(tmp_path / "one")
+    finished(deployment)
+    deployment.crash()
+    copy = copy_of(deployment, tmp_path / "two")
+    deployment._open()
+    # Nothing has happened since the copy: it is as good as the original.
+    rival = Rival(deployment, copy)
+
+    assert "this is a copy of it" in refusal(deployment.evaluator)
+    rival.settle()
+
+
+def test_a_running_evaluator_sees_that_a_copy_was_claimed_when_the_copy_joins(tmp_path: Path) -> None:
+    deployment = deployment_in(tmp_path / "one")
+    finished(deployment)
+    folder = tmp_path / "two"
+    folder.mkdir()
+    with deployment.store._file.writing() as db:  # type: ignore[attr-defined]  # a copy beside the running evaluator
+        db.execute("SELECT 1")
+        for name in deployment.config.data_dir.glob("store.sqlite3*"):
+            shutil.copy(name, folder / name.name)
+    Rival(deployment, store_in(folder, deployment))
+
+    assert "a copy of it was claimed since" in refusal(deployment.settle)
+
+
+def test_a_store_that_was_moved_goes_on_where_it_is_now(tmp_path: Path) -> None:
+    deployment = deployment_in(tmp_path / "one")
+    desk = Desk(deployment)
+    desk.start()
+    deployment.crash()
+    moved = copy_of(deployment, tmp_path / "two")
+    deployment.config.store_path.unlink()
+    deployment._open()
+
+    rival = Rival(deployment, moved)
+    rival.settle()
+
+    assert moved.load_workflow("wf-1") is not None
+    assert claims(deployment)[-1].location == moved.location()
+
+
+def test_a_store_put_back_in_its_place_goes_on_and_says_that_it_is_older(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = deployment_in(tmp_path / "one")
+    desk = Desk(deployment)
+    desk.start()
+    deployment.crash()
+    shutil.copy(deployment.config.store_path, tmp_path / "backup")
+    deployment._open()
+    finished_desk = Desk(deployment)
+    finished_desk.finish()
+    deployment.crash()
+    for file in deployment.config.data_dir.glob("store.sqlite3*"):
+        file.unlink()
+    shutil.copy(tmp_path / "backup", deployment.config.store_path)
+    deployment._open()
+
+    deployment.evaluator()
+    deployment.settle()
+
+    assert "it was put back from a copy" in caplog.text
+    assert deployment.workflow("wf-1").status == COMPLETED
+
+
+def test_of_two_stores_that_are_claimed_at_once_one_loses(tmp_path: Path) -> None:
+    deployment = Deployment(None, DESK)
+    together = threading.Barrier(2)
+    outcomes: dict[int, object] = {}
+
+    class Together(Faults):
+        def probe(self, point: str) -> None:
+            # Both have seen that nobody has claimed the deployment.
+            if point == "claim.judged":
+                together.wait(30)
+
+    def start(number: int) -> None:
+        try:
+            outcomes[number] = Rival(deployment, MemoryStore(clock=deployment.clock), faults=Together())
+        except WrongStore as error:
+            outcomes[number] = error
+
+    threads = [threading.Thread(target=start, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(type(outcome).__name__ for outcome in outcomes.values()) == ["Rival", "WrongStore"]
+    (winner,) = [outcome for outcome in outcomes.values() if isinstance(outcome, Rival)]
+    # What compaction leaves is the winner's.
+    winner.settle()
+    assert claims(deployment)[-1].store == winner.store.identity().id
+
+
+def test_a_claim_that_came_too_late_is_written_over(tmp_path: Path) -> None:
+    deployment = Deployment(None, DESK)
+    Desk(deployment)
+    first = claims(deployment)[0]
+    late = StoreClaim(store="other", mark="m", number=first.number, location="l", host="h", at=1)
+    value = deployment.codec.encode(late, deployment.topology.definitions())
+    deployment.put(deployment.topology.definitions(), value, key=STORE_KEY.encode())
+
+    Rival(deployment, deployment.store)
+
+    assert claims(deployment)[-1].store == deployment.store.identity().id
+
+
+def test_an_evaluator_says_now_and_then_which_store_it_has(tmp_path: Path) -> None:
+    deployment = Deployment(None, DESK)
+    rival = Rival(deployment, deployment.store)
+    rival.settle()
+    before = len(claims(deployment))
+
+    rival.now_s += CLAIM_INTERVAL_S
+    rival.settle()
+    rival.settle()
+
+    assert len(claims(deployment)) == before + 1
+
+
+def test_a_store_of_another_cluster_claims_nothing(tmp_path: Path) -> None:
+    deployment, elsewhere = deployment_in(tmp_path / "one"), deployment_in(tmp_path / "two")
+    finished(deployment)
+
+    with pytest.raises(WrongCluster):
+        Rival(elsewhere, deployment.store)
+
+    assert claims(elsewhere) == []
+
+
+@pytest.mark.parametrize("point", CLAIM_POINTS)
+def test_a_crash_while_the_deployment_is_claimed_leaves_it_to_the_next(point: str, tmp_path: Path) -> None:
+    deployment, faults = Deployment(tmp_path, DESK), Interruptions()
+    faults.fail_at(point)
+
+    with pytest.raises(Crash):
+        deployment.evaluator(faults)
+    deployment.crash_and_restart()
+    desk = finished(deployment)
+
+    assert desk.evaluator.partitions()
+    assert claims(deployment)[-1].store == deployment.store.identity().id
+
+
+def test_definitions_that_are_gone_are_published_again_from_the_store(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path, DESK)
+    desk = finished(deployment)
+    deployment.remove(desk.evaluator, killed=False)
+    make_again(deployment, deployment.topology.definitions())
+    client = Client(deployment.config, deployment.transport)
+    with pytest.raises(UnknownProgram):
+        client.start(REPORT, {"subject": FIRST}, workflow_id="wf-2")
+
+    deployment.evaluator()
+    client.start(REPORT, {"subject": FIRST}, workflow_id="wf-2")
+    deployment.settle()
+
+    assert deployment.store.load_workflow("wf-2") is not None
