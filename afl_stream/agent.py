@@ -34,6 +34,7 @@ from afl_stream.agent_runtime import (
     no_probe,
 )
 from afl_stream.codec import Codec, single_object_codec
+from afl_stream.ended_runs import EndedRuns
 from afl_stream.errors import SchemaUnavailable, StreamError, TopicMissing
 from afl_stream.exit_codes import ExitCode
 from afl_stream.handler_modules import HandlerRegistration, HandlersArgument
@@ -261,6 +262,8 @@ class Agent:
             producer=producer,
             records=records,
             cancellations=cancellations,
+            transport=self._transport,
+            ended_runs=EndedRuns(self._transport, codec, self._topology.lifecycle()),
             probe=self._probe,
             clock_s=self._clock_s,
             does_without=self._does_without,

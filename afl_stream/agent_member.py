@@ -242,9 +242,16 @@ class GroupMember:
             partition.waits = 0
             partition.dirty = True
             if progress.take(record.offset):
-                self._take_in_hand(partition, record, opened)
+                if record.offset < progress.read_again_until and self._is_over(partition, opened):
+                    progress.finish(record.offset)
+                else:
+                    self._take_in_hand(partition, record, opened)
             else:
                 self._shared.counters.add("skipped")
+
+    def _is_over(self, partition: PartitionWork, opened: Event | Unreadable) -> bool:
+        """Whether a record that may have been handled before is of a run that has ended. Raises OffsetsLost."""
+        return isinstance(opened, Event) and self._held.read_again.skips(partition.where, opened)
 
     def _take_in_hand(self, partition: PartitionWork, record: Record, opened: Event | Unreadable) -> None:
         if isinstance(opened, Unreadable):

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from afl_stream.agent_lost_offsets import ReadAgain
 from afl_stream.agent_runtime import LostRecords, Shared
 from afl_stream.agent_work import PartitionWork
 from afl_stream.offset_tracker import PartitionProgress
@@ -42,6 +43,7 @@ class HeldPartitions:
         self.group = group
         #: Topics that records are wanted of. Of others that are still held nothing is read.
         self.wanted: frozenset[str] = frozenset()
+        self.read_again = ReadAgain(shared, group)
         self._shared = shared
         self._consumer = consumer
         self._before_revoke = before_revoke
@@ -148,10 +150,15 @@ class HeldPartitions:
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         committed = self._consumer.committed(partitions)
+        ends = self.read_again.ends(self._consumer, partitions, committed, self._noted_ends(committed))
         for where in partitions:
-            self._hold(where, committed.get(where))
+            self._hold(where, committed.get(where)).progress.read_again_until = ends.get(where, 0)
         self.progressed()
         return None
+
+    def _noted_ends(self, committed: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, int]:
+        ends = {where: PartitionProgress(at, 1).read_again_until for where, at in committed.items()}
+        return {where: end for where, end in ends.items() if end > committed[where].offset}
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         if self._shared.conduct.is_dead:

@@ -14,10 +14,11 @@ from threading import Lock
 from afl_stream.agent_cancellations import Cancellations
 from afl_stream.agent_records import AgentRecords
 from afl_stream.config import StreamConfig
+from afl_stream.ended_runs import EndedRuns
 from afl_stream.errors import ConfigError
 from afl_stream.handler_pool import HandlerPool
 from afl_stream.offset_tracker import MAX_WINDOW
-from afl_stream.transport import Producer
+from afl_stream.transport import Producer, Transport
 
 
 class LostRecords(StrEnum):
@@ -65,7 +66,8 @@ class AgentConfig:
 class AgentCounts:
     """What an agent has done since it started.
 
-    `skipped`: finished by an earlier process, or of another group's facet. `duplicates`: another record of an event
+    `skipped`: finished by an earlier process, or of another group's facet. `ended`: of runs that have ended, where the
+    group has lost its offsets. `duplicates`: another record of an event
     that was seen before. `answered` counts acknowledged answers, `orphaned` those of partitions that were gone by then.
     """
 
@@ -84,6 +86,7 @@ class AgentCounts:
     crashes_seen: int = 0
     resent: int = 0
     lost_records: int = 0
+    ended: int = 0
     commits: int = 0
     commit_failures: int = 0
 
@@ -191,6 +194,8 @@ class Shared:
     producer: Producer
     records: AgentRecords
     cancellations: Cancellations
+    transport: Transport
+    ended_runs: EndedRuns
     probe: Callable[[str], None] = no_probe
     clock_s: Clock = monotonic_s
     #: Hears that a topic that is read is not there; says whether that is no error.

@@ -14,6 +14,7 @@ from afl_stream.kafka_passthrough import KINDS, LibrdkafkaSettings
 TRANSPORTS: Final = ("auto", "embedded", "kafka")
 GROUP_PROTOCOLS: Final = ("classic", "consumer")
 LOST_RECORDS: Final = ("stop", "continue")
+LOST_OFFSETS: Final = ("continue", "refuse")
 DISPATCH_MODES: Final = ("topic", "task")
 TELEMETRY_SINKS: Final = ("off", "logging", "opentelemetry")
 
@@ -221,6 +222,12 @@ class AgentSettings:
     window: int = number(500, 1, "records past the oldest unfinished one of a partition")
     max_crashes: int = number(3, 1, "crashes on one record before it is dead-lettered")
     grace_s: int = number(30, 0, "time to finish and answer after SIGTERM")
+    lost_offsets: str = choice(
+        "continue",
+        LOST_OFFSETS,
+        "where the group's committed offsets are gone: `continue` reads all again, but for events of runs that have "
+        "ended; `refuse` ends with 3",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -280,6 +280,15 @@ class EmbeddedBroker:
         self.group(group).committed.update(offsets)
         self.queue.enqueue_offsets(group, offsets)
 
+    def forget_offsets(self, group: str) -> None:
+        """Drop what a group has committed, as brokers do `offsets.retention.minutes` after its last member left."""
+        self.queue.write()
+        with self.queue.exclusive, self.lock:
+            self.check_open()
+            self.group(group).committed.clear()
+            if self._file is not None:
+                self._file.forget_offsets(group)
+
     def _partition_counts(self) -> dict[str, int]:
         return {name: topic.description.partitions for name, topic in self._topics.items()}
 

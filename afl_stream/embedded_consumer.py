@@ -1,5 +1,6 @@
 """Reading from the embedded broker: positions, deliveries and the steps of a rebalance, on the caller's thread."""
 
+import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from afl_stream.embedded_faults import Probe
 from afl_stream.embedded_group import Member
 from afl_stream.embedded_log import PartitionLog
 from afl_stream.embedded_position import NotAssigned, Position
+from afl_stream.offset_owner import MADE_ANEW
 from afl_stream.transport import (
     Assignor,
     CommittedOffset,
@@ -23,6 +25,8 @@ from afl_stream.transport import (
     UnknownTopic,
     Watermarks,
 )
+
+_log = logging.getLogger(__name__)
 
 
 class EmbeddedConsumer:
@@ -145,6 +149,7 @@ class EmbeddedConsumer:
         wrote_late = False
         while True:
             if self._group_moved:
+                self._lose_made_anew()
                 self._follow_group()
             with self._broker.lock:
                 self._check_open()
@@ -268,13 +273,45 @@ class EmbeddedConsumer:
     def _revoke(self, partitions: list[TopicPartition], member: Member) -> None:
         """Until the callback is through, nobody else gets them; one that fails is asked again."""
         self._probe("rebalance.before_revoke")
-        if self._listener is not None:
-            self._listener.on_revoked(partitions)
+        self._tell_gone(partitions)
         self._probe("rebalance.after_revoke")
         with self._broker.lock:
             self._drop(partitions)
             if not member.fenced:
                 self._broker.group(self.group or "").release(member, partitions)
+
+    def _tell_gone(self, partitions: Sequence[TopicPartition], *, is_lost: bool = False) -> None:
+        """Tell the listener. What is of a topic that is gone, or another one by now, is lost whatever comes first."""
+        if self._listener is None:
+            return
+        with self._broker.lock:
+            lost = [where for where in partitions if is_lost or self._is_of_another_topic(where)]
+        if lost:
+            self._listener.on_lost(lost)
+        revoked = [where for where in partitions if where not in set(lost)]
+        if revoked:
+            self._listener.on_revoked(revoked)
+
+    def _lose_made_anew(self) -> None:
+        """Topics that a member reads were deleted and made again: nothing of the earlier ones goes on."""
+        with self._broker.lock:
+            lost = sorted(
+                where
+                for where, position in self._positions.items()
+                if position.log.deleted and self._broker.has_topic(where.topic)
+            )
+            member = self.member
+            if not lost or member is None:
+                return
+        for topic in sorted({where.topic for where in lost}):
+            _log.warning(MADE_ANEW, self.group, topic)
+        self._tell_gone(lost)
+        with self._broker.lock:
+            self._drop(lost)
+            if not member.fenced:
+                # They are granted again, as those of the new topics.
+                self._broker.group(self.group or "").release(member, lost)
+            self._group_moved = True
 
     def _welcome(self, partitions: list[TopicPartition], member: Member) -> None:
         """Ask the owner where to start. When that fails the partitions go back, and are given again."""
@@ -351,8 +388,8 @@ class EmbeddedConsumer:
           3. with `wait`, write them to the file.
 
         A crash before 3 leaves the older offsets after a restart: the records come again. Nothing is committed for a
-        topic that is not there: one that is made anew begins with another record. Raises BrokerUnavailable, and with
-        `wait` UnknownTopic, when the others are committed.
+        topic that is not there, or is another one than was read: it begins with another record. Raises
+        BrokerUnavailable, and with `wait` UnknownTopic for one that is not there, when the others are committed.
         """
         self._probe("commit.before")
         with self._broker.lock:
@@ -361,7 +398,11 @@ class EmbeddedConsumer:
                 raise TransportError("a consumer without a group cannot commit")
             group = self._broker.group(self.group)
             missing = sorted({where.topic for where in offsets if not self._broker.has_topic(where.topic)})
-            offsets = {where: at for where, at in offsets.items() if where.topic not in missing}
+            offsets = {
+                where: at
+                for where, at in offsets.items()
+                if where.topic not in missing and not self._is_of_another_topic(where)
+            }
             if self.member is None:
                 lost = list(offsets) if group.members else []
             else:
@@ -375,6 +416,10 @@ class EmbeddedConsumer:
         self._probe("commit.after")
         if missing and wait:
             raise UnknownTopic(missing[0])
+
+    def _is_of_another_topic(self, where: TopicPartition) -> bool:
+        position = self._positions.get(where)
+        return position is not None and position.log.deleted
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         with self._broker.lock:
@@ -408,10 +453,7 @@ class EmbeddedConsumer:
         held = sorted(self._positions)
         try:
             if self.member is not None and self._listener is not None and held:
-                if self.member.fenced:
-                    self._listener.on_lost(held)
-                else:
-                    self._listener.on_revoked(held)
+                self._tell_gone(held, is_lost=self.member.fenced)
         except Exception:
             self._leave()
             raise

@@ -309,6 +309,11 @@ class LogFile:
             self._writer.execute("DELETE FROM topics WHERE id=?", (topic_id,))
             self._writer.execute("DELETE FROM committed WHERE topic=?", (name,))
 
+    def forget_offsets(self, group: str) -> None:
+        """Drop what a group has committed."""
+        with self._naming_faults(), self._transaction():
+            self._writer.execute("DELETE FROM committed WHERE group_name=?", (group,))
+
     def append(self, rows: Sequence[Row], offsets: Iterable[tuple[str, TopicPartition, CommittedOffset]]) -> None:
         """Write all in one transaction. Raises BrokerUnavailable (a full disk, for one), FileUnusable."""
         with self._naming_faults(), self._transaction():

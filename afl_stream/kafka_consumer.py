@@ -15,10 +15,11 @@ from confluent_kafka import TopicPartition as Place
 
 from afl_stream.kafka_error_codes import Decision, decision_of
 from afl_stream.kafka_errors import ClientLog, Connection, error_of, settings_error, transport_error
-from afl_stream.kafka_offsets import GroupOffsets
+from afl_stream.kafka_offsets import REQUEST_TIMEOUT_S, GroupOffsets
 from afl_stream.kafka_partitions import Partitions
-from afl_stream.kafka_topic_ids import AskIds, TopicIds
+from afl_stream.kafka_topic_ids import AskIds, TopicIds, TopicNews
 from afl_stream.kafka_waits import LONGEST_CALL_S
+from afl_stream.offset_owner import MADE_ANEW
 from afl_stream.transport import (
     CommittedOffset,
     Headers,
@@ -202,6 +203,8 @@ class KafkaConsumer:
             self._welcome_again()
         if self._due:
             raise self._due.popleft()
+        if self._outside:
+            self._lose(self._others_now(self._outside).made_anew)
         if self._outside and not self._outside.keys() <= self._partitions.paused:
             # Stay in the group, but go on with nothing else before somebody has decided.
             self._stay_in_group()
@@ -342,6 +345,7 @@ class KafkaConsumer:
 
     def _starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Where each begins: as the listener says, as committed, or as a group without a commit does."""
+        self._offsets.begin(self._ids_of(partitions))
         given = None
         if self._listener is not None and partitions:
             given = self._listener.on_assigned(partitions)
@@ -353,6 +357,23 @@ class KafkaConsumer:
             begin = _LOGICAL[self._start]
             starts.update({where: committed[where].offset if where in committed else begin for where in rest})
         return starts
+
+    def _ids_of(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str]:
+        """The ids of the topics that these are read of from now on. Raises BrokerUnavailable."""
+        if self.group is None or not partitions:
+            return {}
+        try:
+            ids = self._topic_ids.now({where.topic for where in partitions}, REQUEST_TIMEOUT_S)
+        except TimeoutError as error:
+            raise self._connection.unavailable("the ids of topics are not told") from error
+        except KafkaException as error:
+            raise self._error(error_of(error)) from error
+        return {where: ids.get(where.topic) or "" for where in partitions}
+
+    def _others_now(self, partitions: Iterable[TopicPartition]) -> TopicNews:
+        """What has become of the topics that these are read of, as far as is told soon."""
+        ids = {where.topic: known for where in partitions if (known := self._offsets.topic_id(where))}
+        return self._topic_ids.others({} if self._connection.is_down else ids, _LOOK_S)
 
     def _welcome_again(self) -> None:
         """Offer the listener once more what it could not take. Raises what it raises."""
@@ -370,14 +391,23 @@ class KafkaConsumer:
         gone = [where for where in sorted(self._assigned) if where.topic in made_anew]
         if not gone:
             return
-        _log.warning("made anew while they were read: %s", ", ".join(sorted(made_anew)))
+        for topic in sorted(made_anew):
+            _log.warning(MADE_ANEW, self.group, topic)
         self._partitions.pause(gone)
         self._offsets.made_anew(gone)
         self._tell_gone(gone, None if self._listener is None else self._listener.on_lost)
         self._unwelcome.extend(gone)
 
     def _on_revoke(self, client: Client, places: list[Place]) -> None:
-        self._leave(places, None if self._listener is None else self._listener.on_revoked)
+        # Of a topic that is another one by now nothing may be committed any more.
+        found = self._others_now(TopicPartition(place.topic, place.partition) for place in places)
+        others = found.made_anew | found.gone
+        if others:
+            self._on_lost(client, [place for place in places if place.topic in others])
+        self._leave(
+            [place for place in places if place.topic not in others],
+            None if self._listener is None else self._listener.on_revoked,
+        )
 
     def _on_lost(self, client: Client, places: list[Place]) -> None:
         self._leave(places, None if self._listener is None else self._listener.on_lost)

@@ -15,6 +15,7 @@ from afl.core.stopping import PROCESS_STOP
 from afl.core.waits import WAITS
 from afl_stream.kafka_errors import FENCED, Connection, error_of, transport_error
 from afl_stream.kafka_waits import LONGEST_CALL_S, Stopping
+from afl_stream.offset_owner import with_topic, without_topic
 from afl_stream.transport import BrokerUnavailable, CommittedOffset, Fenced, TopicPartition, TransportError
 
 _log = logging.getLogger(__name__)
@@ -37,6 +38,8 @@ class GroupOffsets:
         self._last: dict[TopicPartition, CommittedOffset] = {}
         self._refused: dict[TopicPartition, CommittedOffset] = {}
         self._again_at_s = 0.0
+        #: The id of the topic that each partition held is read of; "" where the broker tells none.
+        self._topic_ids: dict[TopicPartition, str] = {}
         #: Of topics that were made anew: what stands there for them was committed for the topic before.
         self._of_another_topic: set[TopicPartition] = set()
 
@@ -67,9 +70,19 @@ class GroupOffsets:
                 self._again_at_s = self._monotonic_s() + _AGAIN_S
                 _log.debug("group %s: not committed yet: %s", self._group, error)
 
+    def begin(self, topic_ids: Mapping[TopicPartition, str]) -> None:
+        """These partitions are held, and read of the topics of these ids: what is committed for them says so, and what
+        was committed for another topic of that name does not count."""
+        self._topic_ids.update(topic_ids)
+
+    def topic_id(self, partition: TopicPartition) -> str:
+        """The id of the topic that a partition held is read of; "": not known."""
+        return self._topic_ids.get(partition, "")
+
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """They are no longer held."""
         for where in partitions:
+            self._topic_ids.pop(where, None)
             self._last.pop(where, None)
             self._refused.pop(where, None)
 
@@ -81,7 +94,10 @@ class GroupOffsets:
         """Raises Fenced, BrokerUnavailable, NotAuthorized, UnknownTopic."""
         if self._group is None:
             raise TransportError("a consumer without a group cannot commit")
-        places = [Place(w.topic, w.partition, at.offset, metadata=at.metadata) for w, at in offsets.items()]
+        places = [
+            Place(w.topic, w.partition, at.offset, metadata=with_topic(self.topic_id(w), at.metadata))
+            for w, at in offsets.items()
+        ]
         done: list[Place] | None = None
         try:
             if wait:
@@ -108,7 +124,7 @@ class GroupOffsets:
         return transport_error(error, self._connection.address, topic, self._group)
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """Raises BrokerUnavailable, NotAuthorized."""
+        """Without what was committed for an earlier topic of that name. Raises BrokerUnavailable, NotAuthorized."""
         asked = [where for where in partitions if where not in self._of_another_topic]
         if self._group is None or not asked:
             return {}
@@ -120,7 +136,9 @@ class GroupOffsets:
                 raise self._reading_error(place.error, place.topic)
             if place.offset >= 0:
                 where = TopicPartition(place.topic, place.partition)
-                offsets[where] = CommittedOffset(offset=place.offset, metadata=place.metadata or "")
+                topic_id, metadata = without_topic(place.metadata or "")
+                if self._is_of(where, topic_id, place.offset):
+                    offsets[where] = CommittedOffset(offset=place.offset, metadata=metadata)
         return offsets
 
     def _ask_committed(self, places: list[Place]) -> list[Place]:
@@ -136,6 +154,18 @@ class GroupOffsets:
                     found = error_of(error)
                     if found.code() != KafkaError._TIMED_OUT or self._monotonic_s() >= deadline_s:
                         raise self._reading_error(found) from error
+
+    def _is_of(self, where: TopicPartition, topic_id: str, offset: int) -> bool:
+        """Whether what was committed for a topic of this id is of the topic that is there now."""
+        found = self.topic_id(where)
+        if not topic_id or not found or topic_id == found:
+            return True
+        _log.warning(
+            "group %s: %s was deleted and made again; offset %d of partition %d was committed for the earlier one "
+            "(id %s), and nothing of this one (id %s) was read",
+            self._group, where.topic, offset, where.partition, topic_id, found,
+        )  # fmt: skip
+        return False
 
     def _reading_error(self, error: KafkaError, topic: str | None = None) -> Exception:
         # Asked between two generations: the next answer is the right one.

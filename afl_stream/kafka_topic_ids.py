@@ -6,11 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from threading import Event as Flag
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
+from afl.core.stopping import PROCESS_STOP, Stop
 from afl_stream.kafka_errors import error_of
+from afl_stream.kafka_waits import result_of
 
 _log = logging.getLogger(__name__)
 
@@ -18,6 +21,14 @@ _log = logging.getLogger(__name__)
 INTERVAL_S: Final = 2.0
 #: What a broker says that gives topics no ids.
 NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+
+#: How a broker says that it will not tell, which no waiting mends: the name has to do.
+_UNTOLD: Final = frozenset({
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.UNSUPPORTED_VERSION,
+    KafkaError._UNSUPPORTED_FEATURE,
+})  # fmt: skip
 
 #: Ask for the descriptions of topics; does not wait.
 AskIds = Callable[[Sequence[str]], Mapping[str, "Future[Any]"]]
@@ -34,7 +45,7 @@ class TopicIds:
     """The ids of the topics that one consumer reads or waits for.
 
     librdkafka goes on in the new topic at the old one's offset, and says nothing: the new topic's first records would
-    be skipped. Of a topic that is gone it tells in one of the group protocols only. Nothing here waits for an answer.
+    be skipped. Of a topic that is gone it tells in one of the group protocols only. `look` does not wait for an answer.
     Belongs to the thread of its consumer.
     """
 
@@ -65,6 +76,45 @@ class TopicIds:
                 except KafkaException as error:
                     _log.debug("the ids of topics are not known: %s", error)
         return None
+
+    def now(self, names: Collection[str], timeout_s: float, stop: Stop = PROCESS_STOP) -> dict[str, str | None]:
+        """The ids of these topics as they are now: "" where the broker tells none, None where there is no such topic.
+
+        Waits for the answers. Raises TimeoutError, Stopping, and KafkaException for what may pass.
+        """
+        deadline_s = self._monotonic_s() + timeout_s
+        found: dict[str, str | None] = {}
+        for name, answer in self._ask(sorted(names)).items() if names else ():
+            try:
+                remaining_s = max(0.0, deadline_s - self._monotonic_s())
+                told = str(result_of(answer, remaining_s, f"the id of topic {name}", stop).topic_id)
+                found[name] = "" if told == NO_ID else told
+            except KafkaException as error:
+                code = error_of(error).code()
+                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    found[name] = None
+                elif code in _UNTOLD:
+                    found[name] = ""
+                else:
+                    raise
+        for name, told_id in found.items():
+            if told_id and self._known.setdefault(name, told_id) != told_id:
+                # What was known is told of as ever, with the next answer.
+                self.soon()
+        return found
+
+    def others(self, ids: Mapping[str, str], timeout_s: float) -> TopicNews:
+        """What has become of the topics that had these ids, as far as is told in time."""
+        try:
+            # Also of a process that was told to end: that is when it matters most.
+            found = self.now(ids, timeout_s, Flag())
+        except (TimeoutError, KafkaException) as error:
+            _log.debug("the ids of topics are not known: %s", error)
+            found = {}
+        return TopicNews(
+            frozenset(topic for topic, told in found.items() if told and told != ids[topic]),
+            frozenset(topic for topic, told in found.items() if told is None),
+        )
 
     def soon(self) -> None:
         """Ask at the next occasion: something seems to have happened to a topic."""

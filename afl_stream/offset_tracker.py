@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from collections import deque
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from afl_stream.transport import CommittedOffset
 
@@ -16,7 +16,7 @@ MAX_WINDOW: Final = 16_000
 #: Brokers refuse commit metadata over offset.metadata.max.bytes, 4,096 by default.
 MAX_METADATA_CHARS: Final = 4_000
 
-_FORM: Final = re.compile(r"afl1( o)?(?: f([A-Za-z0-9_-]+))?(?: c((?:[0-9]{1,9}:[0-9]{1,9},?)+))?\Z")
+_FORM: Final = re.compile(r"afl1( o)?(?: r([0-9]{1,18}))?(?: f([A-Za-z0-9_-]+))?(?: c((?:[0-9]{1,9}:[0-9]{1,9},?)+))?\Z")
 
 
 class Run(Protocol):
@@ -43,13 +43,16 @@ class PartitionProgress:
         self._running: dict[int, Run | None] = {}
         self._finished: set[int] = set()
         self._crashes: dict[int, int] = {}
+        #: Records before this offset may have been handled before their group lost its offsets.
+        self.read_again_until = 0
         #: Whether it is committed that this process is at work.
         self.is_announced = False
         #: Offsets below this may have been started by a process that died before it could say so.
         self._doubtful_below = 0
         if committed is not None:
-            self._finished, self._crashes, was_at_work = _decode(committed)
-            if was_at_work or self._crashes:
+            noted = _decode(committed)
+            self._finished, self._crashes, self.read_again_until = noted.finished, noted.crashes, noted.read_again_until
+            if noted.was_at_work or self._crashes:
                 self._doubtful_below = committed.offset + self._window
 
     @property
@@ -125,6 +128,8 @@ class PartitionProgress:
                 if run is None or run.is_running:
                     counts[offset] = counts.get(offset, 0) + 1
         text = "afl1" if clean else "afl1 o"
+        if self.read_again_until > position:
+            text += f" r{self.read_again_until}"
         if finished:
             text += " f" + _bitmap(position, finished)
         # The bitmap goes first, at its full length: a lost count costs one crash more, a lost bit costs work twice.
@@ -148,19 +153,27 @@ def _bitmap(position: int, finished: set[int]) -> str:
     return base64.urlsafe_b64encode(bits.to_bytes((bits.bit_length() + 7) // 8, "little")).rstrip(b"=").decode()
 
 
-def _decode(committed: CommittedOffset) -> tuple[set[int], dict[int, int], bool]:
-    """Read the metadata: what is finished, the crash counts, and whether its writer was at work. What another program
-    or a newer release wrote says nothing: the work is done again."""
+class _Noted(NamedTuple):
+    """What the metadata of a commit says."""
+
+    finished: set[int]
+    crashes: dict[int, int]
+    was_at_work: bool = False
+    read_again_until: int = 0
+
+
+def _decode(committed: CommittedOffset) -> _Noted:
+    """Read the metadata. What another program or a newer release wrote says nothing: the work is done again."""
     match = _FORM.match(committed.metadata)
     if match is None:
-        return set(), {}, False
+        return _Noted(set(), {})
     finished: set[int] = set()
-    at_work, bitmap, counts = match.groups()
+    at_work, read_again, bitmap, counts = match.groups()
     if bitmap is not None and len(bitmap) <= MAX_METADATA_CHARS:
         try:
             packed = base64.urlsafe_b64decode(bitmap + "=" * (-len(bitmap) % 4))
         except binascii.Error:
-            return set(), {}, False
+            return _Noted(set(), {})
         bits = int.from_bytes(packed, "little")
         finished = {committed.offset + i for i in range(bits.bit_length()) if bits >> i & 1}
     crashes: dict[int, int] = {}
@@ -168,4 +181,4 @@ def _decode(committed: CommittedOffset) -> tuple[set[int], dict[int, int], bool]
         if entry:
             delta, _, count = entry.partition(":")
             crashes[committed.offset + int(delta)] = int(count)
-    return finished, crashes, at_work is not None
+    return _Noted(finished, crashes, at_work is not None, int(read_again or 0))

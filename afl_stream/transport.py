@@ -112,7 +112,10 @@ class RebalanceListener(Protocol):
         """Partitions are about to go: still ours, offsets may be committed."""
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Partitions are gone already (fenced): nothing may be committed for them."""
+        """Partitions are gone already (fenced, or their topic was deleted): nothing may be committed for them.
+
+        Those of a topic that was made anew are given again at once, as those of another topic.
+        """
 
 
 class Producer(Protocol):
@@ -185,7 +188,8 @@ class Consumer(Protocol):
         """Commit. Raises Fenced when this member has lost one of them (with `wait`; else it is reported by on_lost)."""
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """The group's committed offsets; partitions without one are left out."""
+        """The group's committed offsets; partitions without one are left out, and so is what was committed for an
+        earlier topic of the name, as far as these partitions are this member's."""
 
     def watermarks(self, partition: TopicPartition) -> Watermarks: ...
 

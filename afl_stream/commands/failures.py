@@ -20,6 +20,7 @@ from afl.runtime.errors import (
 from afl.runtime.errors import ReferenceError as UnresolvedReference
 from afl.scripts.errors import ScriptsNotIsolated, ScriptWorkerUnavailable
 from afl_handlers.modules import HandlerModuleError
+from afl_stream.agent_lost_offsets import OffsetsLost
 from afl_stream.client import NotInTime
 from afl_stream.commands.invocation import Invocation, NothingThere
 from afl_stream.commands.refusals import CommandRefused, NotFound
@@ -53,7 +54,8 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     ((TopicMissing, TopicTooSmall, TooFewPartitions, PartitionsDiffer), ExitCode.UNAVAILABLE),
     ((SchemaUnavailable, SchemaUnknown, TransportError, RegistryUnavailable), ExitCode.UNAVAILABLE),
     ((ScriptsNotIsolated, ScriptWorkerUnavailable), ExitCode.UNAVAILABLE),
-    ((StoreCorrupt, StoreUnavailable, ForeignStore, VersionMismatchError, RecordsLost), ExitCode.UNAVAILABLE),
+    ((StoreCorrupt, StoreUnavailable, ForeignStore, VersionMismatchError), ExitCode.UNAVAILABLE),
+    ((RecordsLost, OffsetsLost), ExitCode.UNAVAILABLE),
     (WrongStore, ExitCode.UNAVAILABLE),
     # Wrong as it was given.
     ((CommandRefused, AlreadyPurged, AlreadyStarted, InputError, CompileError, SourceUnreadable), ExitCode.BAD_INPUT),

@@ -7,6 +7,7 @@ serves a whole test session.
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from weakref import WeakKeyDictionary
 
 import pytest
@@ -612,6 +613,66 @@ class TransportContract:
         pump_until(lambda: reader.records, reader)
 
         assert [(record.offset, record.value) for record in reader.records] == [(0, b"new")]
+
+    def made_anew(self, transport: Transport, group: str) -> tuple[str, Reader]:
+        """A topic that a member of the group has read two records of, and that was made anew since, with three."""
+        topic = make_topic(transport)
+        write(transport, topic, b"old", b"old")
+        reader = self.reader(transport, topic, group=group)
+        pump_until(lambda: len(reader.records) == 2, reader)
+        transport.admin().delete_topic(topic)
+        make_topic(transport, name=topic)
+        write(transport, topic, b"one", b"two", b"three")
+        return topic, reader
+
+    @pytest.mark.parametrize("wait", [True, False])
+    def test_what_is_committed_for_a_topic_that_was_made_anew_does_not_count(
+        self, transport: Transport, wait: bool
+    ) -> None:
+        group = unique("group")
+        topic, reader = self.made_anew(transport, group)
+        with suppress(TransportError):
+            reader.consumer.commit({TopicPartition(topic, 0): CommittedOffset(offset=2, metadata="m")}, wait=wait)
+        reader.consumer.close()
+
+        following = self.reader(transport, topic, group=group)
+        pump_until(lambda: following.records, following)
+
+        assert following.records[0].offset == 0
+        assert following.consumer.committed([TopicPartition(topic, 0)]) == {}
+
+    def test_a_member_that_leaves_has_lost_a_topic_that_was_made_anew(self, transport: Transport) -> None:
+        topic, reader = self.made_anew(transport, unique("group"))
+
+        reader.consumer.close()
+
+        assert reader.events == [("assigned", TopicPartition(topic, 0)), ("lost", TopicPartition(topic, 0))]
+
+    def test_a_member_reads_a_topic_that_was_made_anew_from_its_beginning(self, transport: Transport) -> None:
+        topic, reader = self.made_anew(transport, unique("group"))
+
+        def has_read_all() -> bool:
+            # It may have been seen while it was gone.
+            with suppress(UnknownTopic):
+                reader.pump()
+            return reader.values == [b"old", b"old", b"one", b"two", b"three"]
+
+        eventually(has_read_all)
+        assert ("revoked", TopicPartition(topic, 0)) not in reader.events
+
+    def test_metadata_comes_back_as_it_was_committed(self, transport: Transport) -> None:
+        topic, group = make_topic(transport), unique("group")
+        write(transport, topic, b"one", b"two")
+        reader = self.reader(transport, topic, group=group)
+        pump_until(lambda: len(reader.records) == 2, reader)
+        at = CommittedOffset(offset=1, metadata="topic=x " + "m" * 4_000)
+        reader.consumer.commit({TopicPartition(topic, 0): at}, wait=True)
+        reader.consumer.close()
+
+        following = self.reader(transport, topic, group=group)
+        pump_until(lambda: following.records, following)
+
+        assert following.consumer.committed([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): at}
 
     def test_a_topic_that_is_created_again_has_another_id(self, transport: Transport) -> None:
         topic = make_topic(transport)

@@ -91,6 +91,14 @@ class Party:
         assert code in (None, -signal.SIGKILL), f"{self.name} ended with {code}\n{self.log}"
         return code is not None
 
+    def has_ended_saying(self, words: str) -> bool:
+        """Whether it has ended by itself, with these words in its log."""
+        self._is_meant_to_die = True
+        if self.is_running:
+            return False
+        assert words in self.log, f"{self.name} ended with {self._process.returncode}\n{self.log}"
+        return True
+
     def when_frozen(self) -> Party:
         """Wait until it stands still."""
         eventually(self._stands_still, DEADLINE_S)

@@ -12,7 +12,8 @@ from confluent_kafka import TopicPartition as Place
 from afl_stream.kafka_errors import Connection
 from afl_stream.kafka_offsets import GroupOffsets
 from afl_stream.kafka_producer import KafkaProducer
-from afl_stream.kafka_topic_ids import INTERVAL_S, TopicIds
+from afl_stream.kafka_topic_ids import INTERVAL_S, NO_ID, TopicIds, TopicNews
+from afl_stream.offset_owner import with_topic, without_topic
 from afl_stream.transport import (
     AuthenticationFailed,
     BrokerUnavailable,
@@ -109,6 +110,34 @@ def test_a_refused_commit_of_a_partition_that_is_gone_is_the_next_owners_affair(
     assert len(client.commits) == 1
 
 
+class Committed(CommitsOnly):
+    """The same, and tells what was committed last."""
+
+    def committed(self, places: Sequence[Place], timeout: float) -> list[Place]:
+        topic, partition, offset, metadata = self.commits[-1]
+        return [Place(topic, partition, offset, metadata=metadata)]
+
+
+def test_what_is_committed_names_the_topic_and_holds_for_no_other(clock: Clock) -> None:
+    client, offsets = Committed(), GroupOffsets("g", Connection("here:1"), clock)
+    offsets.use(client)  # type: ignore[arg-type]
+    offsets.begin({WHERE: "ab/c+12"})
+    offsets.commit({WHERE: CommittedOffset(offset=7, metadata="m n")}, wait=False)
+    before = offsets.committed([WHERE])
+    offsets.begin({WHERE: "another"})
+
+    assert client.commits == [("t", 0, 7, "topic=ab/c+12 m n")]
+    assert before == {WHERE: CommittedOffset(offset=7, metadata="m n")}
+    assert offsets.committed([WHERE]) == {}
+
+
+@pytest.mark.parametrize("metadata", ["", "m n", "topic=x", "topic=x y", "line\nline"])
+def test_metadata_comes_back_beside_the_topic_and_without_one(metadata: str) -> None:
+    assert without_topic(with_topic("ab/c+12", metadata)) == ("ab/c+12", metadata)
+    assert with_topic("", metadata) == metadata
+    assert without_topic("afl1 o c0:1") == ("", "afl1 o c0:1")
+
+
 # --- topics made anew -------------------------------------------------------------------------------------------
 
 
@@ -161,6 +190,26 @@ def test_a_topic_that_is_gone_is_told_and_again_when_it_comes_back_as_another(cl
 
     assert while_gone == [set(), {"a"}], "one broker's word is not enough"
     assert rounds(ids, clock, {"a"}) == {"a"}
+
+
+def test_the_ids_as_they_are_now_are_told_at_once(clock: Clock) -> None:
+    broker = Descriptions(a="1", b=NO_ID)
+    ids = TopicIds(broker, clock)
+
+    assert ids.now({"a", "b", "c"}, 1.0) == {"a": "1", "b": "", "c": None}
+    assert ids.others({"a": "1", "b": "7"}, 1.0) == TopicNews(frozenset(), frozenset())
+    broker.ids["a"] = "2"
+    assert ids.others({"a": "1", "c": "1"}, 1.0) == TopicNews(frozenset({"a"}), frozenset({"c"}))
+    # Whoever reads it is told as ever.
+    assert rounds(ids, clock, {"a"}) == {"a"}
+
+
+def test_a_broker_that_tells_no_ids_in_time_says_nothing_of_its_topics(clock: Clock) -> None:
+    ids = TopicIds(lambda names: {name: Future() for name in names}, clock)
+
+    assert ids.others({"a": "1"}, 0.0) == TopicNews(frozenset(), frozenset())
+    with pytest.raises(TimeoutError):
+        ids.now({"a"}, 0.0)
 
 
 def test_ids_are_asked_for_now_and_then_and_not_with_every_read(clock: Clock) -> None:

@@ -94,6 +94,36 @@ def test_a_record_that_waits_for_its_retry_is_not_running() -> None:
     assert PartitionProgress(progress.checkpoint(), 100).crashes(7) == 0
 
 
+def test_a_record_whose_handler_has_ended_counts_no_crash_though_it_is_unfinished() -> None:
+    class Run:
+        is_running = True
+
+    progress, run = progress_at(7), Run()
+    progress.take(7)
+    progress.start(7, run)
+    assert PartitionProgress(progress.checkpoint(), 100).crashes(7) == 1
+
+    run.is_running = False
+    assert PartitionProgress(progress.checkpoint(), 100).crashes(7) == 0
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_what_is_read_again_is_known_to_the_next_owner_until_it_is_past(clean: bool) -> None:
+    progress = progress_at(5)
+    progress.read_again_until = 7
+    for offset in (5, 6, 7):
+        progress.take(offset)
+    progress.finish(6)
+    progress.start(5)
+    after = PartitionProgress(checkpoint_of(progress, clean=clean), 100)
+    progress.finish(5)
+    past = PartitionProgress(checkpoint_of(progress, clean=clean), 100)
+
+    assert (after.read_again_until, after.crashes(5)) == (7, 0 if clean else 1)
+    assert [offset for offset in (5, 6, 7) if after.take(offset)] == [5, 7]
+    assert past.read_again_until == 0
+
+
 def test_the_window_ends_so_many_records_past_the_oldest_unfinished_one() -> None:
     progress = progress_at(20, window=3)
     progress.take(20)

@@ -1,0 +1,145 @@
+"""A group that has no committed offsets where its topics hold records: a new group, or one whose offsets are gone.
+
+Brokers drop the offsets of a group that has had no members for `offsets.retention.minutes`, 7 days unless set. The
+broker's answer is the same then as for a group that never was. What tells them apart is the records: where events stand
+that were made before their runs ended, somebody has handled them, and so the group's offsets are taken for lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from afl_stream.agent_runtime import Shared
+from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError
+from afl_stream.log_ranges import read_ranges
+from afl_stream.messages import Event
+from afl_stream.transport import CommittedOffset, Consumer, TopicPartition, Watermarks
+
+log = logging.getLogger(__name__)
+
+#: Of each partition, the oldest records that are looked at before any is handled; and how long that may take.
+_LOOKED_AT: Final = 200
+_LOOK_S: Final = 10.0
+#: Partitions that a message names; of more it gives the numbers.
+_NAMED: Final = 12
+
+
+class OffsetsLost(StreamError):
+    """A group has no committed offsets, and events that somebody has handled stand on its topics."""
+
+    def __init__(self, group: str, ranges: Mapping[TopicPartition, Watermarks]) -> None:
+        topics = sorted({where.topic for where in ranges})
+        options = " ".join(f"--topic {topic}" for topic in topics)
+        super().__init__(
+            f"group {group} has no committed offsets for {told(ranges)}, and events of runs that have ended stand "
+            "there: brokers drop the offsets of a group without members after offsets.retention.minutes (7 days unless "
+            'set). Nothing was handled. agent.lost_offsets = "continue" (AFL_AGENT_LOST_OFFSETS=continue) reads all of '
+            "it again, and skips the events of ended runs; to begin elsewhere, set the offsets: kafka-consumer-groups.sh "
+            f"--group {group} {options} --reset-offsets --to-datetime 2026-01-31T00:00:00.000 --execute"
+        )
+        self.group, self.ranges = group, dict(ranges)
+
+
+def told(ranges: Mapping[TopicPartition, Watermarks]) -> str:
+    """The ranges in words: topic, partition, first and last offset, and how many records that are."""
+    count = sum(bounds.high - bounds.low for bounds in ranges.values())
+    named = [
+        f"{where.topic}[{where.partition}] {bounds.low} to {bounds.high - 1}"
+        for where, bounds in sorted(ranges.items())[:_NAMED]
+    ]
+    more = f" and {len(ranges) - _NAMED} more partitions" if len(ranges) > _NAMED else ""
+    return f"{', '.join(named)}{more}: {count:,} records"
+
+
+class ReadAgain:
+    """What one member reads that may have been handled before. Belongs to the thread of the member."""
+
+    def __init__(self, shared: Shared, group: str) -> None:
+        self._shared = shared
+        self._group = group
+        self._refuses = shared.config.stream.agent.lost_offsets == "refuse"
+        #: What is read from its beginning for want of an offset, and was not told of as lost.
+        self._untold: dict[TopicPartition, Watermarks] = {}
+
+    def ends(
+        self,
+        consumer: Consumer,
+        partitions: Collection[TopicPartition],
+        committed: Mapping[TopicPartition, CommittedOffset],
+        noted: Mapping[TopicPartition, int],
+    ) -> dict[TopicPartition, int]:
+        """Where what may have been handled before ends, of those partitions that are given now and have some.
+
+        `noted`: of those with an offset, the ends that an earlier process has noted. Raises OffsetsLost where offsets
+        are lost and that is refused, and what the transport raises.
+        """
+        bare: dict[TopicPartition, Watermarks] = {}
+        for where in partitions:
+            if where not in committed:
+                bounds = consumer.watermarks(where)
+                if bounds.low < bounds.high:
+                    bare[where] = bounds
+        if not bare and not noted:
+            return {}
+        why_unknown = self._shared.ended_runs.read()
+        if bare:
+            self._judge(bare, why_unknown)
+        if not self._shared.ended_runs.are_known:
+            return {}
+        return {**noted, **{where: bounds.high for where, bounds in bare.items()}}
+
+    def _judge(self, bare: Mapping[TopicPartition, Watermarks], why_unknown: str | None) -> None:
+        """Tell of partitions without an offset what they are taken for."""
+        if why_unknown is not None:
+            if self._refuses:
+                raise OffsetsLost(self._group, bare)
+            log.warning(
+                "group %s has no committed offsets for %s. All of it is handled; whether events of ended runs are among "
+                "it, as when brokers have dropped the group's offsets, cannot be learned: %s",
+                self._group, told(bare), why_unknown,
+            )  # fmt: skip
+        elif self._stand_ended_among(bare):
+            self._tell_lost(bare)
+        else:
+            self._untold.update(bare)
+            log.info("group %s is new to %s, and begins at the beginning", self._group, told(bare))
+
+    def _stand_ended_among(self, bare: Mapping[TopicPartition, Watermarks]) -> bool:
+        """Whether an event of an ended run is among the oldest records."""
+        if not self._shared.ended_runs.are_known:
+            return False
+        oldest = {
+            where: Watermarks(low=bounds.low, high=min(bounds.high, bounds.low + _LOOKED_AT))
+            for where, bounds in bare.items()
+        }
+        for records in read_ranges(self._shared.transport, oldest, _LOOK_S):
+            for record in records:
+                try:
+                    event = self._shared.records.open(record)
+                except (StreamError, SchemaUnavailable, NewerFormat):
+                    continue  # Whoever handles it says what is wrong with it.
+                if self._shared.ended_runs.has_ended(event):
+                    return True
+        return False
+
+    def skips(self, where: TopicPartition, event: Event) -> bool:
+        """Whether an event of such a range is of a run that has ended, and not to be handled. Raises OffsetsLost."""
+        if not self._shared.ended_runs.has_ended(event):
+            return False
+        if where in self._untold:
+            self._tell_lost(dict(self._untold))
+            self._untold.clear()
+        self._shared.counters.add("ended")
+        return True
+
+    def _tell_lost(self, ranges: Mapping[TopicPartition, Watermarks]) -> None:
+        if self._refuses:
+            raise OffsetsLost(self._group, ranges)
+        log.warning(
+            "group %s has no committed offsets for %s, and events of runs that have ended stand there: brokers drop the "
+            "offsets of a group without members after offsets.retention.minutes (7 days unless set). All of it is read "
+            "again; events of ended runs are skipped, the others are handled, some maybe once more (agent.lost_offsets)",
+            self._group, told(ranges),
+        )  # fmt: skip

@@ -1,0 +1,101 @@
+"""Which runs have ended, as the lifecycle topic tells: for agents that read events again that may be answered."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from threading import Lock
+from typing import Final
+
+from afl_stream.codec import Codec
+from afl_stream.errors import StreamError
+from afl_stream.headers import header
+from afl_stream.log_ranges import read_ranges
+from afl_stream.messages import Event, Lifecycle
+from afl_stream.transport import Record, TopicPartition, Transport, TransportError, UnknownTopic, Watermarks
+
+log = logging.getLogger(__name__)
+
+#: After these nobody waits for an answer to what was asked before.
+_ENDINGS: Final = frozenset({"workflow.completed", "workflow.error", "workflow.cancelled", "workflow.reset"})
+#: After these a run that has ended goes on, and may wait for what it had asked before.
+_OPENINGS: Final = frozenset({"workflow.retried", "workflow.rerun"})
+#: What records of these have in their header `ce_type`: others need not be decoded.
+_TYPES: Final = frozenset(f"afl.{kind}" for kind in _ENDINGS | _OPENINGS)
+#: Runs that are remembered, the latest; and how long reading may take. What is not known is handled.
+_REMEMBERED: Final = 500_000
+_READ_S: Final = 30.0
+
+
+class EndedRuns:
+    """
+    What the lifecycle topic tells of runs that have ended, as of its last `read`. Any thread may ask.
+
+    An event is of an ended run when it was made before the run's last ending, and the run was not opened again after
+    that. Of a run whose ending is no longer on the topic, or that the topic does not tell of yet, it is not known.
+    """
+
+    def __init__(self, transport: Transport, codec: Codec, topic: str) -> None:
+        self._transport = transport
+        self._codec = codec
+        self._topic = topic
+        self._lock = Lock()
+        #: Workflow id to the time of its last ending, ms since the epoch.
+        self._ended: OrderedDict[str, int] = OrderedDict()
+        self._positions: dict[TopicPartition, int] = {}
+
+    def read(self) -> str | None:
+        """Read what is new on the topic, and return None, or why that cannot be done."""
+        with self._lock:
+            try:
+                self._read()
+            except TransportError as error:
+                return str(error)
+        return None
+
+    @property
+    def are_known(self) -> bool:
+        """Whether there are any."""
+        return bool(self._ended)
+
+    def has_ended(self, event: Event) -> bool:
+        """Whether the event is of a run that has ended since it was made."""
+        return self._ended.get(event.workflow_id, -1) >= event.created_at
+
+    def _read(self) -> None:
+        found = self._transport.admin().topics([self._topic]).get(self._topic)
+        if found is None:
+            raise UnknownTopic(self._topic)
+        reader = self._transport.consumer(None)
+        try:
+            bounds = {
+                (where := TopicPartition(self._topic, number)): reader.watermarks(where)
+                for number in range(found.partitions)
+            }
+        finally:
+            reader.close()
+        ranges = {
+            where: Watermarks(low=max(at.low, self._positions.get(where, 0)), high=at.high)
+            for where, at in bounds.items()
+        }
+        for records in read_ranges(self._transport, ranges, _READ_S):
+            for record in records:
+                self._note(record)
+                self._positions[record.topic_partition] = record.offset + 1
+
+    def _note(self, record: Record) -> None:
+        if (header(record.headers, "ce_type") or "") not in _TYPES:
+            return
+        try:
+            milestone = self._codec.decode(record.value, record.headers)
+        except StreamError:
+            return  # Of a newer release, or nobody's: it tells nothing here.
+        if not isinstance(milestone, Lifecycle):
+            return
+        if milestone.kind in _OPENINGS:
+            self._ended.pop(milestone.workflow_id, None)
+        elif milestone.kind in _ENDINGS:
+            self._ended[milestone.workflow_id] = max(milestone.at, self._ended.get(milestone.workflow_id, -1))
+            self._ended.move_to_end(milestone.workflow_id)
+            if len(self._ended) > _REMEMBERED:
+                self._ended.popitem(last=False)

@@ -1,0 +1,44 @@
+"""Reading what stands in a log now, outside any group: ranges of partitions, up to their ends or a time limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from afl_stream.transport import OffsetOutOfRange, Record, TopicPartition, Transport, Watermarks
+
+_BATCH_RECORDS: Final = 1_000
+_POLL_S: Final = 0.1
+
+
+def read_ranges(
+    transport: Transport, ranges: Mapping[TopicPartition, Watermarks], timeout_s: float
+) -> Iterator[list[Record]]:
+    """The records of these ranges, from `low` to before `high`, as they come; ends early when the time is up.
+
+    Records that go meanwhile are left out. Raises what the transport raises.
+    """
+    left = {where: bounds.high for where, bounds in ranges.items() if bounds.low < bounds.high}
+    if not left:
+        return
+    deadline_s = time.monotonic() + timeout_s
+    consumer = transport.consumer(None)
+    try:
+        consumer.assign({where: ranges[where].low for where in left})
+        while left and time.monotonic() < deadline_s:
+            try:
+                records = consumer.consume(_BATCH_RECORDS, _POLL_S)
+            except OffsetOutOfRange as error:
+                consumer.seek(error.partition, error.bounds.low)
+                continue
+            wanted = [record for record in records if record.offset < left.get(record.topic_partition, 0)]
+            for record in records:
+                where = record.topic_partition
+                if record.offset + 1 >= left.get(where, record.offset + 2):
+                    del left[where]
+                    consumer.pause([where])
+            if wanted:
+                yield wanted
+    finally:
+        consumer.close()
