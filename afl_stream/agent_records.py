@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import quote
 
+from afl.core.clock import epoch_ms
 from afl_stream.agent_work import Outgoing
 from afl_stream.codec import Codec, decode_key
 from afl_stream.errors import IdRefused, Reason, StreamError, Unreadable
@@ -26,11 +26,6 @@ from afl_stream.transport import Headers, Record
 
 #: Longest error message in an answer; a traceback of megabytes must not make the answer too large to send.
 MAX_ERROR_CHARS: Final = 10_000
-
-
-def epoch_ms() -> int:
-    """The time now, in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 class AgentRecords:

@@ -65,8 +65,9 @@ class AgentConfig:
 class AgentCounts:
     """What an agent has done since it started.
 
-    `skipped`: finished by an earlier process, or of another group's facet. `duplicates`: another record of an event
-    that was seen before. `answered` counts acknowledged answers, `orphaned` those of partitions that were gone by then.
+    `skipped`: finished by an earlier process, or of another group's facet. `cancelled`: of a cancelled run.
+    `duplicates`: another record of an event that was seen before. `answered` counts acknowledged answers, `orphaned`
+    those of partitions that were gone by then.
     """
 
     read: int = 0
@@ -80,6 +81,7 @@ class AgentCounts:
     updates: int = 0
     duplicates: int = 0
     skipped: int = 0
+    cancelled: int = 0
     dead_lettered: int = 0
     crashes_seen: int = 0
     resent: int = 0

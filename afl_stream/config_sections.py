@@ -218,6 +218,7 @@ class AgentSettings:
     window: int = number(500, 1, "records past the oldest unfinished one of a partition")
     max_crashes: int = number(3, 1, "crashes on one record before it is dead-lettered")
     grace_s: int = number(30, 0, "time to finish and answer after SIGTERM")
+    skip_cancelled: bool = flag(True, "whether events of cancelled and reset runs are skipped, and not handled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
