@@ -341,12 +341,12 @@ class UnitOfWork:
         if not execution.queue or execution.id in self.over_budget:
             return
         clock, most_steps = self._d.clock, self._d.config.evaluator.workflow_budget_steps
-        steps, until_ms = 0, clock.now_ms() + self._budget_ms
+        steps, until_s = 0, clock.monotonic_s() + self._budget_ms / 1_000
         while True:
             steps += run_iteration(execution)
             if not execution.queue:
                 return
-            if steps >= most_steps or clock.now_ms() > until_ms:
+            if steps >= most_steps or clock.monotonic_s() > until_s:
                 self.over_budget.append(execution.id)
                 return
 

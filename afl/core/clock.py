@@ -33,7 +33,12 @@ def epoch_ns() -> int:
 def has_waited(stamp_ms: int, now_ms: int, wait_ms: int) -> bool:
     """Say whether it is `wait_ms` since a stamp, as far as the wall clock can tell.
 
-    A stamp that lies further ahead than the wait was made before a clock was set back: nobody knows how long ago, and
-    it has waited. So no wait takes more than twice its time, however far a clock is set back.
+    A stamp that lies further ahead than the wait, and than clocks may differ, was made before a clock was set back:
+    nobody knows how long ago, and it has waited.
     """
-    return not -wait_ms < now_ms - stamp_ms < wait_ms
+    return not -ahead_ms(wait_ms) < now_ms - stamp_ms < wait_ms
+
+
+def ahead_ms(wait_ms: int) -> int:
+    """Return how far ahead a stamp may lie that something waits for so long after."""
+    return max(wait_ms, CLOCK_TOLERANCE_MS)

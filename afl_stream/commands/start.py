@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from afl.core.clock import epoch_ms
 from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, ErrorRecord, WorkflowRow
 from afl.runtime.types import workflow_id_v7
 from afl_stream.client import REJECTED, Client, Milestones, NotInTime
@@ -103,7 +104,7 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
 def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode:
     """On Kafka: evaluators and agents are other processes, and the lifecycle topic tells how the run ends."""
     config, terminal = invocation.settings(), invocation.terminal()
-    workflow_id = options.workflow_id or workflow_id_v7(time.time_ns() // 1_000_000)
+    workflow_id = options.workflow_id or workflow_id_v7(epoch_ms())
     stop = threading.Event()
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
