@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from typing import Any
 
 from afl.compiler import check_input
 from afl.config import AFLConfig, load_config
+from afl.core.clock import epoch_ms
 from afl.diagnostics import Diagnostic
 from afl.emitter import emit_dict, to_text
 from afl.errors import AFLError
@@ -96,7 +96,7 @@ class SourcePublisher:
             raise PublishError("nothing is published: the sources open no namespace, by which they could be found")
         name = name or min((names[0] for names, _ in groups), key=str)
         flow_id = str(uuid.uuid5(_PUBLICATIONS, f"{name}\n{version}"))
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = epoch_ms()
         documents = [document for names, entries in groups for document in _documents(names, entries, version, now_ms)]
         with MongoSources(self._config.mongodb) as database:
             there = database.sources([document["namespace_name"] for document in documents], version)

@@ -1,14 +1,17 @@
-"""Which workflows were cancelled, for handlers that ask: read from the lifecycle topic, and only when somebody asks."""
+"""Which workflows were cancelled: read from the lifecycle topic, only when a handler asks or an event has waited."""
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
+from afl.core.clock import epoch_ms
 from afl_stream.codec import Codec
 from afl_stream.errors import StreamError
+from afl_stream.headers import header
 from afl_stream.messages import Event, Lifecycle
 from afl_stream.transport import (
     Consumer,
@@ -24,11 +27,16 @@ log = logging.getLogger(__name__)
 
 #: After these nobody waits for the answers to what was asked before.
 _ENDINGS: Final = frozenset({"workflow.cancelled", "workflow.reset"})
+#: What the records of these have in their header `ce_type`: others need not be decoded.
+_ENDING_TYPES: Final = frozenset(f"afl.{kind}".encode() for kind in _ENDINGS)
+#: Age of an event from which on it is looked up before its handler gets it. A younger one was hardly cancelled yet, and
+#: an agent that keeps up with its facets never reads the topic.
+_WAITED_MS: Final = 1_000
 #: How long what was read holds, when a handler asks again.
 _READ_AGAIN_S: Final = 0.5
 #: Records of each partition that are read of what was there before: a workflow that was cancelled while its events
 #: waited in a queue is among them, unless very much else has happened since.
-_READ_BACK: Final = 1_000
+_READ_BACK: Final = 10_000
 #: Longest wait of the first that asks, for what is there; and records of one reading.
 _FIRST_WAIT_S: Final = 2.0
 _MOST_RECORDS: Final = 1_000
@@ -41,14 +49,15 @@ _REMEMBERED: Final = 10_000
 
 class Cancellations:
     """
-    Follows the lifecycle topic for the handlers of one agent. Any thread may ask.
+    Follows the lifecycle topic for one agent and its handlers. Any thread may ask.
 
-    Nothing is read, and no consumer is made, before a handler asks. An agent that may not read the topic goes on
-    without, and its handlers are told that nothing was cancelled: their answers come late, which does no harm.
+    Nothing is read, and no consumer is made, before somebody asks. An agent that may not read the topic goes on
+    without, as if nothing was cancelled: answers come late then, which does no harm.
     """
 
-    def __init__(self, transport: Transport, codec: Codec, topic: str) -> None:
+    def __init__(self, transport: Transport, codec: Codec, topic: str, *, now_ms: Callable[[], int] = epoch_ms) -> None:
         self._transport = transport
+        self._now_ms = now_ms
         self._codec = codec
         self._topic = topic
         self._lock = Lock()
@@ -59,6 +68,25 @@ class Cancellations:
         self._is_told = False
         #: Workflow id to the time of its last ending, ms since the epoch.
         self._ended: OrderedDict[str, int] = OrderedDict()
+        #: Those whose events were skipped, which is told once for each.
+        self._skipped: OrderedDict[str, None] = OrderedDict()
+
+    def skips(self, event: Event, now_s: float) -> bool:
+        """Whether an event is not to be handled, because its run was cancelled or reset; that is logged once a run.
+
+        The age of an event only decides whether it is looked up. A clock that is wrong makes it look too old or from
+        the future, and then it is.
+        """
+        if -_WAITED_MS < self._now_ms() - event.created_at < _WAITED_MS or not self.has_cancelled(event, now_s):
+            return False
+        with self._lock:
+            is_first = event.workflow_id not in self._skipped
+            self._skipped[event.workflow_id] = None
+            if len(self._skipped) > _REMEMBERED:
+                self._skipped.popitem(last=False)
+        if is_first:
+            log.info("run %s was cancelled or reset: its events of before that are skipped", event.workflow_id)
+        return True
 
     def has_cancelled(self, event: Event, now_s: float) -> bool:
         """Whether the event's workflow was cancelled or reset after this was asked. `now_s` is monotonic."""
@@ -91,7 +119,7 @@ class Cancellations:
         except TransportError as error:
             self._next_s = now_s + _AFTER_ERROR_S
             if not self._is_told:
-                log.warning("handlers cannot learn now whether their workflows were cancelled: %s", error)
+                log.warning("whether runs were cancelled cannot be learned now; all events are handled: %s", error)
             self._is_told = True
 
     def _caught_up(self) -> Consumer:
@@ -122,12 +150,15 @@ class Cancellations:
 
     def _note(self, records: list[Record]) -> None:
         for record in records:
+            kind = header(record.headers, "ce_type")
+            if kind is not None and kind.encode() not in _ENDING_TYPES:
+                continue
             try:
                 milestone = self._codec.decode(record.value, record.headers)
             except StreamError:
                 continue  # Of a newer release, or nobody's: it tells nothing here.
             if isinstance(milestone, Lifecycle) and milestone.kind in _ENDINGS:
-                self._ended[milestone.workflow_id] = milestone.at
+                self._ended[milestone.workflow_id] = max(milestone.at, self._ended.get(milestone.workflow_id, -1))
                 self._ended.move_to_end(milestone.workflow_id)
                 if len(self._ended) > _REMEMBERED:
                     self._ended.popitem(last=False)

@@ -54,6 +54,7 @@ class GroupMember:
     def __init__(self, shared: Shared, consumer: Consumer, duty: Duty, routes: RouteTable) -> None:
         self._shared = shared
         self._routes = routes
+        self._skips_cancelled = shared.config.stream.agent.skip_cancelled
         self._answering = Answering(shared, duty.group)
         self._held = HeldPartitions(shared, consumer, duty.group, self._before_revoke, self._on_drop)
         self._attendance = Attendance(duty, self._held, shared, self._answering.wake.set)
@@ -321,9 +322,14 @@ class GroupMember:
         return work.route is not None or event.event_type not in self.duty.facets
 
     def _ends_unstarted(self, work: Work, crashes: int) -> bool:
-        """Deal with events that must not be run: of facets that are not ours, and those that kill their process."""
+        """Deal with events that must not be run: of cancelled runs, of facets that are not ours, and those that kill
+        their process."""
         event = work.event
         assert event is not None
+        if self._skips_cancelled and self._shared.cancellations.skips(event, self._shared.clock_s()):
+            self._shared.counters.add("cancelled")
+            self._finish(work)
+            return True
         if event.event_type not in self.duty.facets:
             if self.duty.topics.get(work.record.topic, False):
                 self._shared.counters.add("skipped")

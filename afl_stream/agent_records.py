@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
+from afl.core.clock import epoch_ms
 from afl_stream.agent_work import Outgoing
 from afl_stream.codec import Codec
 from afl_stream.errors import IdRefused, Reason, SchemaUnavailable, StreamError, Unreadable
@@ -33,11 +33,6 @@ MAX_ERROR_CHARS: Final = 10_000
 
 #: How often an agent looks whether the schemas of its answers are still on their topic.
 _LOOK_INTERVAL_S: Final = 30.0
-
-
-def epoch_ms() -> int:
-    """The time now, in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 class AgentRecords:

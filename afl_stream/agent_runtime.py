@@ -66,9 +66,9 @@ class AgentConfig:
 class AgentCounts:
     """What an agent has done since it started.
 
-    `skipped`: finished by an earlier process, or of another group's facet. `ended`: of runs that have ended, where the
-    group has lost its offsets. `duplicates`: another record of an event
-    that was seen before. `answered` counts acknowledged answers, `orphaned` those of partitions that were gone by then.
+    `skipped`: finished by an earlier process, or of another group's facet. `cancelled`: of a cancelled run. `ended`: of
+    runs that have ended, where the group has lost its offsets. `duplicates`: another record of an event that was seen
+    before. `answered` counts acknowledged answers, `orphaned` those of partitions that were gone by then.
     """
 
     read: int = 0
@@ -82,6 +82,7 @@ class AgentCounts:
     updates: int = 0
     duplicates: int = 0
     skipped: int = 0
+    cancelled: int = 0
     dead_lettered: int = 0
     crashes_seen: int = 0
     resent: int = 0

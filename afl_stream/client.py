@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 
 from afl.compiled import CompiledProgram
+from afl.core.clock import epoch_ms
 from afl.runtime.types import workflow_id_v7
 from afl_stream.codec import Codec
 from afl_stream.config import StreamConfig
@@ -159,7 +159,7 @@ class Client:
         BrokerUnavailable when the command was not acknowledged.
         """
         found, name = self.definitions.find(workflow, program)
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = epoch_ms()
         workflow_id = check_workflow_id(workflow_id) if workflow_id is not None else workflow_id_v7(now_ms)
         command = StartWorkflow(
             workflow_id=workflow_id,
@@ -307,7 +307,7 @@ class Milestones:
 
 
 def _drawn_id() -> str:
-    return str(workflow_id_v7(time.time_ns() // 1_000_000))
+    return str(workflow_id_v7(epoch_ms()))
 
 
 def _event_facets(programs: Iterable[CompiledProgram]) -> list[str]:

@@ -228,6 +228,7 @@ class AgentSettings:
         "where the group's committed offsets are gone: `continue` reads all again, but for events of runs that have "
         "ended; `refuse` ends with 3",
     )
+    skip_cancelled: bool = flag(True, "whether events of cancelled and reset runs are skipped, and not handled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

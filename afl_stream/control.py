@@ -282,7 +282,8 @@ class ControlLoop:
 
     def _attempt(self, records: list[Record], turns: list[Turn]) -> None:
         unit = UnitOfWork(self._d, is_alone=len(records) + len(turns) == 1)
-        self._turns_s += take_turns(unit, turns, self._d.clock, unit.now_ms + self._d.config.evaluator.batch_ms / 2)
+        until_s = self._d.clock.monotonic_s() + self._d.config.evaluator.batch_ms / 2_000
+        self._turns_s += take_turns(unit, turns, self._d.clock, until_s)
         records = self._apply(unit, records)
         self._probe("control.applied")
         self._commit(unit, records)

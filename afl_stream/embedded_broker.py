@@ -2,13 +2,13 @@
 
 import base64
 import re
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import RLock
 from typing import Protocol
 
+from afl.core.clock import epoch_ms
 from afl_stream.embedded_faults import Probe, no_probe
 from afl_stream.embedded_file import LogFile
 from afl_stream.embedded_group import Group, Member
@@ -70,7 +70,7 @@ class EmbeddedBroker:
         path: Path | None = None,
         *,
         probe: Probe = no_probe,
-        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+        now_ms: Callable[[], int] = epoch_ms,
     ) -> None:
         """Open it; a file that is not there is created. Raises FileInUse, FileUnusable."""
         self.probe = probe

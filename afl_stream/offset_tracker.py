@@ -16,7 +16,9 @@ MAX_WINDOW: Final = 16_000
 #: Brokers refuse commit metadata over offset.metadata.max.bytes, 4,096 by default.
 MAX_METADATA_CHARS: Final = 4_000
 
-_FORM: Final = re.compile(r"afl1( o)?(?: r([0-9]{1,18}))?(?: f([A-Za-z0-9_-]+))?(?: c((?:[0-9]{1,9}:[0-9]{1,9},?)+))?\Z")
+_FORM: Final = re.compile(
+    r"afl1( o)?(?: r([0-9]{1,18}))?(?: f([A-Za-z0-9_-]+))?(?: c((?:[0-9]{1,9}:[0-9]{1,9},?)+))?\Z"
+)
 
 
 class Run(Protocol):

@@ -16,7 +16,7 @@ from afl_stream.partitioner import partition_for
 _log = logging.getLogger(__name__)
 
 #: How often finished workflows are looked through.
-_LOOK_INTERVAL_MS: Final = 60_000
+_LOOK_INTERVAL_S: Final = 60.0
 #: Workflows that are taken up at a time, and slices of rows that are deleted in one turn: some milliseconds each.
 _MOST_BEGUN: Final = 100
 _MOST_SLICES: Final = 5
@@ -33,15 +33,16 @@ class Retention:
         self._d = deployment
         self._purge = Purge(deployment.store, deployment.clock, probe=probe)
         self._begun: list[Tombstone] = []
-        self._next_look_ms = 0
+        self._next_look_s = float("-inf")
 
-    def run_due(self, now_ms: int) -> None:
+    def run_due(self) -> None:
         """Delete some rows of what is being purged; when there is nothing, look for what has become due."""
         try:
             self._delete_some()
-            if not self._begun and now_ms >= self._next_look_ms:
-                self._next_look_ms = now_ms + _LOOK_INTERVAL_MS
-                self._look(now_ms)
+            now_s = self._d.clock.monotonic_s()
+            if not self._begun and now_s >= self._next_look_s:
+                self._next_look_s = now_s + _LOOK_INTERVAL_S
+                self._look(self._d.clock.now_ms())
         except (StoreCorrupt, VersionMismatchError) as error:
             _log.error("finished workflows are not purged further for now: %s", error)
 
@@ -52,7 +53,7 @@ class Retention:
             if self._purge.go_on(self._begun[-1]):
                 self._begun.pop()
                 # There may be more of them.
-                self._next_look_ms = self._next_look_ms if self._begun else 0
+                self._next_look_s = self._next_look_s if self._begun else float("-inf")
 
     def _look(self, now_ms: int) -> None:
         settings, store = self._d.config.store, self._d.store

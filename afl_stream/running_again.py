@@ -56,5 +56,8 @@ def run_again(deployment: Deployment, unit: UnitOfWork, command: RunAgain) -> Ou
     if not unit.open_again(workflow_id, action):
         is_purged = deployment.store.tombstone(workflow_id) is not None
         raise NothingToRunAgain(workflow_id, is_purged=is_purged)
-    unit.effects.tell(workflow_id, MILESTONES[action.kind], step_id=action.step_id)
+    opened = unit.execution(workflow_id)
+    # Between what was asked before and what will be: agents tell the two apart by it.
+    at_ms = None if opened is None else opened.now_ms - 1
+    unit.effects.tell(workflow_id, MILESTONES[action.kind], step_id=action.step_id, at_ms=at_ms)
     return Outcome.APPLIED

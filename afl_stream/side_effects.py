@@ -54,9 +54,11 @@ class SideEffects:
         step_id: str | None = None,
         workflow: str | None = None,
         error: FailureReason | None = None,
+        at_ms: int | None = None,
     ) -> None:
+        at_ms = self.now_ms if at_ms is None else at_ms
         milestone = Lifecycle(
-            workflow_id=workflow_id, kind=kind, at=self.now_ms, workflow=workflow, step_id=step_id, error=error
+            workflow_id=workflow_id, kind=kind, at=at_ms, workflow=workflow, step_id=step_id, error=error
         )
         self._d.dispatch.tell(self.batch, milestone)
 

@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection
 
+from afl.core.clock import ahead_ms, has_waited
 from afl.runtime.errors import StoreCorrupt, VersionMismatchError, WorkflowConflict
 from afl.runtime.persistence import ParkedRecord
 from afl_stream.deployment import Deployment
@@ -18,7 +19,7 @@ from afl_stream.unit_of_work import UnitOfWork
 _log = logging.getLogger(__name__)
 
 #: How often parked answers and old outbox rows are looked at.
-_INTERVAL_MS = 1_000
+_INTERVAL_S = 1.0
 #: Parked answers judged in one sweep. Beyond that somebody floods the topic, and the rest waits for the next.
 _MOST_PARKED = 10_000
 #: More than any store has: they are filtered by partition only here.
@@ -47,24 +48,24 @@ class Sweeps:
         self._retention = Retention(deployment, probe)
         #: The revision at which each workflow's parked answers were last judged.
         self._judged: dict[str, int] = {}
-        self._swept_ms = self._adopted_ms = 0
+        self._swept_s = self._adopted_s = float("-inf")
         # Where tasks are answered by pollers that is everyday business, and somebody waits for what follows.
         slow_ms = deployment.config.evaluator.lane_sweep_after_ms
         self._adopt_after_ms = min(_ANSWERED_AFTER_MS, slow_ms) if deployment.config.dispatch.has_tasks else slow_ms
 
     def run_due(self) -> None:
         """Do what is due."""
-        now_ms = self._d.clock.now_ms()
-        if now_ms - self._adopted_ms >= self._adopt_after_ms:
-            self._adopted_ms = now_ms
+        now_s, now_ms = self._d.clock.monotonic_s(), self._d.clock.now_ms()
+        if (now_s - self._adopted_s) * 1_000 >= self._adopt_after_ms:
+            self._adopted_s = now_s
             self._adopt_runnable(now_ms)
-        if now_ms - self._swept_ms < _INTERVAL_MS:
+        if now_s - self._swept_s < _INTERVAL_S:
             return
-        self._swept_ms = now_ms
+        self._swept_s = now_s
         self._publisher.retry_undeliverable()
         self._settle_parked(now_ms)
         self._publish_orphans(now_ms)
-        self._retention.run_due(now_ms)
+        self._retention.run_due()
 
     def queue_runnable(self, partitions: Collection[int]) -> None:
         """Queue the runnable workflows of these control partitions that are not queued yet."""
@@ -109,7 +110,7 @@ class Sweeps:
             except (StoreCorrupt, VersionMismatchError) as error:
                 _log.error("workflow %s is runnable and cannot be read: %s", workflow_id, error)
                 continue
-            if row is None or now_ms - row.updated_at_ms < self._adopt_after_ms:
+            if row is None or not has_waited(row.updated_at_ms, now_ms, self._adopt_after_ms):
                 continue
             # Runnable, and hot as it is stored: its scripts run here.
             if self._d.workflows.hot_revision(workflow_id) != row.revision:
@@ -126,9 +127,11 @@ class Sweeps:
     def _publish_orphans(self, now_ms: int) -> None:
         """Publish what has waited for long and is not on its way from here: its writer died after the commit, with a
         lane of its own, or with one that it had lost to us before it knew."""
-        older_than_ms = now_ms - self._d.config.evaluator.lane_sweep_after_ms
+        after_ms = self._d.config.evaluator.lane_sweep_after_ms
+        # Those from the future were written before a clock was set back: a copy more does no harm.
+        older_than_ms, newer_than_ms = now_ms - after_ms, now_ms + ahead_ms(after_ms)
         after, has_lease = 0, False
-        while rows := self._d.store.outbox(older_than_ms=older_than_ms, after=after):
+        while rows := self._d.store.outbox(older_than_ms=older_than_ms, newer_than_ms=newer_than_ms, after=after):
             after = rows[-1].sequence
             orphans = [row for row in rows if not self._publisher.holds(row.sequence)]
             if not orphans:

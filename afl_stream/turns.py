@@ -24,12 +24,12 @@ class Turn(NamedTuple):
     script: EndedScript | None = None
 
 
-def take_turns(unit: UnitOfWork, turns: Sequence[Turn], clock: Clock, until_ms: float) -> float:
-    """Let workflows go on, one at least, until it is `until_ms`; runnable ones that are left are put off. Returns how
-    long that took, in seconds."""
+def take_turns(unit: UnitOfWork, turns: Sequence[Turn], clock: Clock, until_s: float) -> float:
+    """Let workflows go on, one at least, until it is `until_s` by the monotonic clock; runnable ones that are left are
+    put off. Returns how long that took, in seconds."""
     started_s = time.monotonic()
     for number, turn in enumerate(turns):
-        if number and turn.script is None and clock.now_ms() > until_ms:
+        if number and turn.script is None and clock.monotonic_s() > until_s:
             unit.put_off.append(turn.workflow_id)
         else:
             _take_turn(unit, turn)

@@ -282,7 +282,8 @@ class UnitOfWork:
         opened = self._d.workflows.open_again(workflow_id, action) if known else None
         if opened is None:
             return False  # Also one that was purged in this moment.
-        opened.execution.now_ms = self.now_ms
+        # Later than the cancel that it may follow, whatever the clocks say: agents skip events that are not.
+        opened.execution.now_ms = max(self.now_ms, opened.execution.now_ms) + 1
         self._executions[workflow_id] = opened.execution
         self.touch(opened.execution)
         self.over_budget.append(workflow_id)
@@ -296,7 +297,7 @@ class UnitOfWork:
             hot = None if is_checked else self._d.workflows.take(workflow_id)
             execution = hot or self._d.workflows.load(workflow_id, to_end=to_end)
             if execution is not None:
-                execution.now_ms = self.now_ms
+                execution.now_ms = max(self.now_ms, execution.now_ms)
             self._executions[workflow_id] = execution
         return self._executions[workflow_id]
 
@@ -340,12 +341,12 @@ class UnitOfWork:
         if not execution.queue or execution.id in self.over_budget:
             return
         clock, most_steps = self._d.clock, self._d.config.evaluator.workflow_budget_steps
-        steps, until_ms = 0, clock.now_ms() + self._budget_ms
+        steps, until_s = 0, clock.monotonic_s() + self._budget_ms / 1_000
         while True:
             steps += run_iteration(execution)
             if not execution.queue:
                 return
-            if steps >= most_steps or clock.now_ms() > until_ms:
+            if steps >= most_steps or clock.monotonic_s() > until_s:
                 self.over_budget.append(execution.id)
                 return
 

@@ -1,24 +1,32 @@
-"""Where the engine gets the time from: a port, the system's clock, and one that is set by hand."""
+"""Where the engine gets the time from: a port, the system's clocks, and some that are set by hand."""
 
 from __future__ import annotations
 
-import time
 from typing import Protocol
+
+from afl.core.clock import epoch_ms, monotonic_s
 
 
 class Clock(Protocol):
     """Tells the time. The engine never asks the system itself, so that a run can be repeated."""
 
     def now_ms(self) -> int:
-        """Return the time in milliseconds since the epoch."""
+        """Return the time in milliseconds since the epoch: for stamps, never for how long something takes."""
+
+    def monotonic_s(self) -> float:
+        """Return seconds that only go forward, whatever becomes of the other: for intervals."""
 
 
 class SystemClock:
-    """The clock of this machine."""
+    """The clocks of this machine."""
 
     def now_ms(self) -> int:
         """Return the system's time in milliseconds since the epoch."""
-        return time.time_ns() // 1_000_000
+        return epoch_ms()
+
+    def monotonic_s(self) -> float:
+        """Return the system's monotonic seconds."""
+        return monotonic_s()
 
 
 class ManualClock:
@@ -26,13 +34,23 @@ class ManualClock:
 
     def __init__(self, now_ms: int = 0) -> None:
         self._now_ms = now_ms
+        self._monotonic_ms = now_ms
 
     def now_ms(self) -> int:
         """Return the time that the clock was set to, in milliseconds since the epoch."""
         return self._now_ms
+
+    def monotonic_s(self) -> float:
+        """Return the seconds that the clock was moved on so far, from some beginning."""
+        return self._monotonic_ms / 1_000
 
     def advance(self, duration_ms: int) -> None:
         """Move the clock on. ValueError for a negative duration: time does not run backwards here."""
         if duration_ms < 0:
             raise ValueError(f"a clock moves forward only, not by {duration_ms} ms")
         self._now_ms += duration_ms
+        self._monotonic_ms += duration_ms
+
+    def set_back(self, duration_ms: int) -> None:
+        """Set the wall clock back, as an operator or NTP does; no time passes by that."""
+        self._now_ms -= duration_ms

@@ -217,7 +217,13 @@ class MemoryStore(MemoryUpkeep, PublicStore):
             return self._programs.get(fingerprint)
 
     def outbox(
-        self, *, lane: str | None = None, older_than_ms: int | None = None, after: int = 0, limit: int = 1_000
+        self,
+        *,
+        lane: str | None = None,
+        older_than_ms: int | None = None,
+        newer_than_ms: int | None = None,
+        after: int = 0,
+        limit: int = 1_000,
     ) -> list[StoredOutboxRecord]:
         """Return waiting records in sequence order; see `Store`."""
         with self._lock:
@@ -226,7 +232,11 @@ class MemoryStore(MemoryUpkeep, PublicStore):
                 for stored in self._outbox.values()
                 if stored.sequence > after
                 and (lane is None or stored.record.lane == lane)
-                and (older_than_ms is None or stored.created_at_ms < older_than_ms)
+                and (
+                    older_than_ms is None
+                    or stored.created_at_ms < older_than_ms
+                    or (newer_than_ms is not None and stored.created_at_ms > newer_than_ms)
+                )
             )
             return list(islice(found, limit))
 

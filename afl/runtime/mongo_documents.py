@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
 
+from afl.core.clock import epoch_ns
 from afl.runtime.documents import decode_step, decode_value, decode_workflow, encode_step, encode_value, encode_workflow
 from afl.runtime.entities import ServerDefinition, TaskDefinition
 from afl.runtime.entity_documents import decode_entity, encode_entity
@@ -61,7 +61,7 @@ def arrival() -> int:
     """Return a number for what is inserted now: greater than those before. Nanoseconds since the epoch, mostly."""
     global _last_arrival
     with _arrival_lock:
-        _last_arrival = max(_last_arrival + 1, time.time_ns())
+        _last_arrival = max(_last_arrival + 1, epoch_ns())
         return _last_arrival
 
 

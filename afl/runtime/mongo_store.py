@@ -218,14 +218,23 @@ class MongoStore(MongoTasks, MongoUpkeep, PublicStore):
         return None if found is None else self._decoded(program_content, found, "program")
 
     def outbox(
-        self, *, lane: str | None = None, older_than_ms: int | None = None, after: int = 0, limit: int = 1_000
+        self,
+        *,
+        lane: str | None = None,
+        older_than_ms: int | None = None,
+        newer_than_ms: int | None = None,
+        after: int = 0,
+        limit: int = 1_000,
     ) -> list[StoredOutboxRecord]:
         """Return waiting records in sequence order; see `Store`."""
         wanted: dict[str, object] = {"_id": {"$gt": after}}
         if lane is not None:
             wanted["lane"] = key_of(lane)
         if older_than_ms is not None:
-            wanted["created_at_ms"] = {"$lt": older_than_ms}
+            outside: list[dict[str, object]] = [{"created_at_ms": {"$lt": older_than_ms}}]
+            if newer_than_ms is not None:
+                outside.append({"created_at_ms": {"$gt": newer_than_ms}})
+            wanted["$or"] = outside
         with self._reading(OUTBOX) as outbox:
             return [outbox_record(found) for found in outbox.find(wanted).sort("_id", ASCENDING).limit(limit)]
 

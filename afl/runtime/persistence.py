@@ -210,10 +210,16 @@ class Store(Protocol):
     def load_program(self, fingerprint: str) -> bytes | None: ...
 
     def outbox(
-        self, *, lane: str | None = None, older_than_ms: int | None = None, after: int = 0, limit: int = 1_000
+        self,
+        *,
+        lane: str | None = None,
+        older_than_ms: int | None = None,
+        newer_than_ms: int | None = None,
+        after: int = 0,
+        limit: int = 1_000,
     ) -> list[StoredOutboxRecord]:
         """Waiting records with a sequence above `after`, in sequence order; of one lane, or of all; with
-        `older_than_ms`, those created before that time."""
+        `older_than_ms`, those created before that time, and with `newer_than_ms` too, also those created after that."""
 
     def lanes(self) -> list[str]:
         """The lanes that have waiting records."""
@@ -361,6 +367,9 @@ class TaskStore(Protocol):
 
     def requeue_expired_tasks(self) -> list[str]:
         """Let the tasks be claimed again whose lease has run out; return their ids."""
+
+    def leased_tasks(self) -> list[TaskDefinition]:
+        """The running tasks that are claimed for a time, whether that has run out or not."""
 
     def end_task(self, task_id: str, owner: str, state: str, error: dict[str, object] | None = None) -> bool:
         """Move a task that runs for this owner to its end state; False when it does not."""

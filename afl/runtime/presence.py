@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+from afl.core.clock import has_waited
 from afl.core.exception_text import exception_class, exception_text
 from afl.runtime.clock import Clock
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
@@ -49,6 +50,7 @@ class Presence:
         self._counts: dict[str, HandledCount] = {}
         #: Something but the time of the last heartbeat is to be told.
         self._news = False
+        self._registered_s: float | None = None
         self._server = ServerDefinition(
             uuid=str(uuid.uuid4()),
             server_group=server_group,
@@ -78,9 +80,10 @@ class Presence:
         return self._server.heartbeat_interval_ms / 1_000
 
     @property
-    def started_at_ms(self) -> int:
-        """When it registered, ms since the epoch; 0: not yet."""
-        return self._server.start_time
+    def up_ms(self) -> int:
+        """How long ago it registered; 0: not yet."""
+        since_s = self._registered_s
+        return 0 if since_s is None else int((self._clock.monotonic_s() - since_s) * 1_000)
 
     def counts(self) -> list[HandledCount]:
         """What was handled so far, and what was not, by facet."""
@@ -89,7 +92,7 @@ class Presence:
 
     def register(self, names: Sequence[str]) -> None:
         """Appear in the list, starting up. Raises what the store raises: who can't be seen must not work."""
-        now_ms = self._clock.now_ms()
+        now_ms, self._registered_s = self._clock.now_ms(), self._clock.monotonic_s()
         self._save(
             server_ips=_addresses(),
             start_time=now_ms,
@@ -219,7 +222,7 @@ def present(
 def is_stale(server: ServerDefinition, now_ms: int) -> bool:
     """Say whether a server that has not signed off is to be taken for gone: its heartbeats have stopped."""
     alive = server.state in (ServerState.STARTUP, ServerState.RUNNING)
-    return alive and now_ms - server.ping_time > MISSED_BEATS * server.heartbeat_interval_ms
+    return alive and has_waited(server.ping_time, now_ms, MISSED_BEATS * server.heartbeat_interval_ms + 1)
 
 
 def _addresses() -> list[str]:

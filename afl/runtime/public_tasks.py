@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from afl.core.clock import CLOCK_TOLERANCE_MS
 from afl.runtime.clock import Clock
 from afl.runtime.entities import LockDefinition, LockMetaData, TaskDefinition, TaskState
 from afl.runtime.errors import ConcurrencyError
@@ -21,6 +22,8 @@ E = TypeVar("E")
 
 #: What the key of a task's lock starts with; the task's id follows.
 TASK_LOCK: Final = "runner:task:"
+#: Later than any time that a lease ends at.
+_END_OF_TIME_MS: Final = 1 << 62
 _OPEN: Final = frozenset({TaskState.PENDING, TaskState.RUNNING})
 
 
@@ -140,6 +143,10 @@ class PublicTasks(ABC):
                 self._put(replace(task, state=TaskState.PENDING, owner="", lease_expires=0, updated=now_ms))
         return [task.uuid for task in expired]
 
+    def leased_tasks(self) -> list[TaskDefinition]:
+        """Return the running tasks that are claimed for a time, whether that has run out or not."""
+        return self._expired_tasks(_END_OF_TIME_MS)
+
     def give_task_back(self, task_id: str, owner: str) -> bool:
         """Let others claim a task that runs for this owner; False when it does not: it may be another's by now."""
         with self._exclusive():
@@ -217,8 +224,13 @@ class PublicTasks(ABC):
 
     def _live_lock(self, key: str) -> LockDefinition | None:
         task = self._leased(key)
-        lock = self._get(LockDefinition, key) if task is None else _lease_of(task)
-        return lock if lock is not None and lock.expires_at > self._clock.now_ms() else None
+        now_ms = self._clock.now_ms()
+        if task is not None:
+            return _lease_of(task) if task.lease_expires > now_ms else None
+        lock = self._get(LockDefinition, key)
+        # One that was taken in the future was taken before a clock was set back: nobody knows when it runs out.
+        is_live = lock is not None and lock.acquired_at - CLOCK_TOLERANCE_MS <= now_ms < lock.expires_at
+        return lock if is_live else None
 
     def _take(self, task: TaskDefinition, owner: str, now_ms: int, lease_expires: int) -> bool:
         """Claim a task as it was read, inside `_exclusive`; False when another one of its step is running."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -82,8 +81,8 @@ class RegistryRunner(PollingServer):
         self._registered_names: list[str] = []
         #: Registered short names, whether they match a topic or not: the facets that they stand for may.
         self._short_names: frozenset[str] = frozenset()
-        #: 0: never.
-        self._last_refresh = 0
+        #: By the monotonic clock.
+        self._last_refresh_s = float("-inf")
         super().__init__(persistence, evaluator, self._config, self, clock=clock, probe=probe)
 
     def register_handler(
@@ -105,7 +104,7 @@ class RegistryRunner(PollingServer):
         so that it holds in this process only.
         """
         self._retries[facet_name] = retry
-        now_ms = _current_time_ms()
+        now_ms = self._clock.now_ms()
         known = self._persistence.get_handler_registration(facet_name)
         self._persistence.save_handler_registration(
             HandlerRegistration(
@@ -188,8 +187,8 @@ class RegistryRunner(PollingServer):
         return not topics or any(fnmatch(name, topic) for topic in topics)
 
     def _maybe_refresh_registry(self) -> None:
-        # A clock that was set back must not keep it from being read for as long.
-        if 0 <= _current_time_ms() - self._last_refresh < self._config.registry_refresh_interval_ms:
+        since_ms = (self._clock.monotonic_s() - self._last_refresh_s) * 1_000
+        if since_ms < self._config.registry_refresh_interval_ms:
             return
         try:
             self._refresh_registry()
@@ -201,8 +200,4 @@ class RegistryRunner(PollingServer):
         names = list(dict.fromkeys(stored + self._routes.names()))
         self._short_names = frozenset(name for name in names if "." not in name)
         self._registered_names = [name for name in names if self._matches(name)]
-        self._last_refresh = _current_time_ms()
-
-
-def _current_time_ms() -> int:
-    return time.time_ns() // 1_000_000
+        self._last_refresh_s = self._clock.monotonic_s()

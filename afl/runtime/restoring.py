@@ -89,6 +89,8 @@ def take_row(execution: Execution, row: WorkflowRow) -> None:
     execution.iterations = row.iterations
     execution.created_at_ms = row.created_at_ms
     execution.ended_at_ms = row.ended_at_ms
+    # What is stamped from here on is not older, whatever a clock says: who writes the run may change.
+    execution.now_ms = row.updated_at_ms
     execution.cancelled = row.status == CANCELLED
     execution.is_ended = execution.end_was_told = row.status in ENDED_STATUSES
 

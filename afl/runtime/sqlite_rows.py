@@ -71,7 +71,7 @@ SELECT_STEPS_OF: Final = _SELECT_STEPS_OF.format(
 
 SELECT_OUTBOX: Final = """
 SELECT sequence, created_at_ms, lane, topic, key, value, headers FROM outbox
-WHERE sequence > ?1 AND (?2 IS NULL OR lane = ?2) AND (?3 IS NULL OR created_at_ms < ?3)
+WHERE sequence > ?1 AND (?2 IS NULL OR lane = ?2) AND (?3 IS NULL OR created_at_ms < ?3 OR created_at_ms > ?5)
 ORDER BY sequence LIMIT ?4
 """
 _APPEND_OUTBOX: Final = "INSERT INTO outbox(created_at_ms, lane, topic, key, value, headers) VALUES (?, ?, ?, ?, ?, ?)"

@@ -240,10 +240,17 @@ class SqliteStore(SqliteUpkeep, PublicStore):
             raise StoreCorrupt(path=str(self._path), reason=f"program {fingerprint}: {error}") from error
 
     def outbox(
-        self, *, lane: str | None = None, older_than_ms: int | None = None, after: int = 0, limit: int = 1_000
+        self,
+        *,
+        lane: str | None = None,
+        older_than_ms: int | None = None,
+        newer_than_ms: int | None = None,
+        after: int = 0,
+        limit: int = 1_000,
     ) -> list[StoredOutboxRecord]:
         """Return waiting records in sequence order; see `Store`."""
-        rows = self._file.rows(SELECT_OUTBOX, (after, None if lane is None else key_of(lane), older_than_ms, limit))
+        wanted_lane = None if lane is None else key_of(lane)
+        rows = self._file.rows(SELECT_OUTBOX, (after, wanted_lane, older_than_ms, limit, newer_than_ms))
         return [outbox_record(row) for row in rows]
 
     def lanes(self) -> list[str]:

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Final
 
 from afl.compiled import Node
+from afl.core.clock import has_waited
 from afl.core.exception_text import exception_line, exception_text, exception_traceback
 from afl.runtime import limits
 from afl.runtime.call_threads import Calls, CallsHere, CallThreads
@@ -25,6 +26,7 @@ from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.errors import ForeignStore, ProgramMismatch, StepFailure, StoreCorrupt, VersionMismatchError
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.lease_watch import LeaseWatch
 from afl.runtime.persistence import EngineStore
 from afl.runtime.presence import Presence
 from afl.runtime.pulse import Pulse
@@ -102,7 +104,8 @@ class TaskLoop:
         self._has_run = False
         #: The thread that `run` is called in.
         self._runs_in = 0
-        self._next_sweep_s = 0.0
+        self._next_sweep_s = float("-inf")
+        self._leases = LeaseWatch(store, self._clock, settings.lease_ms)
         self._beside = beside
         self._sweep_more = sweep
         self._sweeping = threading.Lock()
@@ -333,18 +336,26 @@ class TaskLoop:
 
     def _sweep(self, run: Callable[[Callable[[], object]], object]) -> None:
         """Some times in the length of a lease: free expired claims, and resume what was left runnable for that long."""
-        now_s = time.monotonic()
+        now_s = self._clock.monotonic_s()
         if now_s < self._next_sweep_s:
             return
         self._next_sweep_s = now_s + self._settings.lease_beat_s
         for task_id in self._store.requeue_expired_tasks():
             _log.warning("task %s can be claimed again: whoever had it has not renewed its lease", task_id)
-        left_at_ms = self._clock.now_ms() - self._settings.lease_ms
+        for stale in self._leases.stale():
+            if self._store.give_task_back(stale.uuid, stale.owner):
+                _log.warning(
+                    "task %s can be claimed again: its lease is from before a clock was set back, and %s has not "
+                    "renewed it since", stale.uuid, stale.owner
+                )  # fmt: skip
+        now_ms = self._clock.now_ms()
         left = []
         for workflow_id in self._store.runnable_workflows(limit=100):
             row = self._store.load_workflow(workflow_id)
             # One with a lane is the evaluator's that owns it.
-            if row is not None and row.runnable and not row.lane and row.updated_at_ms <= left_at_ms:
+            if row is None or not row.runnable or row.lane:
+                continue
+            if has_waited(row.updated_at_ms, now_ms, self._settings.lease_ms):
                 left.append(workflow_id)
         if left or self._sweep_more is not None:
             run(partial(self._see_to, left))

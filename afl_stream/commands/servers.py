@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
+from afl.core.clock import epoch_ms
 from afl.runtime.entities import ServerDefinition, ServerState
 from afl.runtime.presence import is_stale
 from afl_stream.commands.invocation import Invocation, open_store
@@ -23,7 +23,7 @@ _ENDED: Final = (ServerState.SHUTDOWN, ServerState.ERROR)
 def servers(invocation: Invocation, *, all_servers: bool) -> ExitCode:
     """List the servers, those that are alive first."""
     config, terminal = invocation.settings(), invocation.terminal()
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = epoch_ms()
     with open_store(config) as store:
         found = list(store.get_all_servers())
     shown = [server for server in found if all_servers or not _ended_long_ago(server, now_ms)]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from afl.core.clock import epoch_ms
 from afl.core.signals import draining
 from afl.core.stopping import Stop, StopFlag
 from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, ErrorRecord, WorkflowRow
@@ -106,7 +107,7 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
 def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode:
     """On Kafka: evaluators and agents are other processes, and the lifecycle topic tells how the run ends."""
     config, terminal = invocation.settings(), invocation.terminal()
-    workflow_id = options.workflow_id or workflow_id_v7(time.time_ns() // 1_000_000)
+    workflow_id = options.workflow_id or workflow_id_v7(epoch_ms())
     stop = StopFlag()
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
 from afl.compiled import CompiledProgram, ProgramError
+from afl.core.clock import epoch_ms
 from afl.errors import AFLError
 from afl.runtime.generations import current_steps
 from afl.runtime.persistence import EngineStore, StepDocument, WorkflowRow
@@ -46,7 +46,7 @@ def _show_runs(terminal: Terminal, rows: Sequence[WorkflowRow]) -> None:
     if not rows:
         terminal.remark("no runs yet; start one with: afl-stream start WORKFLOW")
         return
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = epoch_ms()
     terminal.table(
         ("workflow id", "workflow", "status", "steps", "started", "duration"),
         [
@@ -56,7 +56,7 @@ def _show_runs(terminal: Terminal, rows: Sequence[WorkflowRow]) -> None:
                 _status_text(row),
                 f"{row.steps:,}",
                 time_text(row.created_at_ms),
-                duration_text((row.ended_at_ms or now_ms) - row.created_at_ms),
+                duration_text(max((row.ended_at_ms or now_ms) - row.created_at_ms, 0)),
             )
             for row in rows
         ],
@@ -87,8 +87,8 @@ def _show_run(
         steps = [_step_document(document, labels.get(document.id)) for document in documents]
         terminal.document({**_row_document(row), "steps": steps})
         return
-    now_ms = time.time_ns() // 1_000_000
-    took = duration_text((row.ended_at_ms or now_ms) - row.created_at_ms)
+    now_ms = epoch_ms()
+    took = duration_text(max((row.ended_at_ms or now_ms) - row.created_at_ms, 0))
     terminal.line(f"{row.name}  {row.id}")
     again = f", run again {row.execution - 1:,} times" if row.execution > 1 else ""
     terminal.line(f"{_status_text(row)}, started {time_text(row.created_at_ms)}, {took}, {row.steps:,} steps{again}")

@@ -244,3 +244,21 @@ class LeaseContract:
         in_threads(work, 4)
 
         assert sorted(claimed) == sorted(f"t{number}" for number in range(20))
+
+    def test_leased_tasks_are_those_that_are_claimed_for_a_time(self, store: WholeStore, clock: ManualClock) -> None:
+        for name in ("short", "long", "for ever", "waiting"):
+            store.save_task(task(name, step_id=f"w:{name}"))
+        for lease_ms in (1_000, 60_000, 0):
+            store.claim_task(["shop.Pay"], owner="one", lease_ms=lease_ms)
+        clock.advance(2_000)
+
+        assert sorted(each.uuid for each in store.leased_tasks()) == ["long", "short"]
+
+    def test_a_lock_from_before_the_clock_was_set_back_is_free(self, store: WholeStore, clock: ManualClock) -> None:
+        assert store.acquire_lock("sweep", 10_000)
+
+        clock.set_back(30_000)
+        assert not store.acquire_lock("sweep", 10_000)
+        clock.set_back(60_000)
+        assert store.acquire_lock("sweep", 10_000)
+        assert not store.acquire_lock("sweep", 10_000)

@@ -341,6 +341,8 @@ class StoreContract:
 
         assert values(lane="x") == [b"a", b"c"]
         assert values(older_than_ms=20) == [b"a", b"b"]
+        assert values(older_than_ms=10, newer_than_ms=10) == [b"c"]
+        assert values(older_than_ms=20, newer_than_ms=20) == [b"a", b"b"]
         assert values(after=first) == [b"b", b"c"]
         assert values(limit=2) == [b"a", b"b"]
         assert values(lane="x", after=first, older_than_ms=20) == []

@@ -183,6 +183,7 @@ class Deployment:
         telemetry: Telemetry | None = None,
         scripts: ScriptRunner | None = None,
         dispatch: DispatchSettings | None = None,
+        agent: AgentSettings | None = None,
     ) -> None:
         """`scripts` runs the scripts of every evaluator; without it none is run unless `evaluator` allows it."""
         self.telemetry = telemetry
@@ -193,7 +194,7 @@ class Deployment:
             embedded=EmbeddedSettings(data_dir=str(directory or "unused")),
             topics=TopicSettings(control_partitions=control_partitions, event_partitions=2, replication=1),
             evaluator=replace(evaluator, allow_scripts=True) if scripts is not None else evaluator,
-            agent=AgentSettings(max_concurrent=4, max_crashes=50),
+            agent=agent or AgentSettings(max_concurrent=4, max_crashes=50),
             answers=answers or AnswerSettings(),
             dispatch=dispatch or DispatchSettings(),
         )

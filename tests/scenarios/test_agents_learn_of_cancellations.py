@@ -1,4 +1,4 @@
-"""A handler that asks its context learns that its workflow was cancelled or reset, from the lifecycle topic."""
+"""Events of a run that was cancelled or reset are not handled; a handler at work learns of it when it asks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from afl.runtime.persistence import CANCELLED, PAUSED
-from afl_stream.agent import HandlerContext
+from afl.runtime.persistence import CANCELLED, COMPLETED, PAUSED
+from afl_stream.agent import HandlerContext, RetryPolicy
+from afl_stream.agent_cancellations import Cancellations
+from afl_stream.config import AgentSettings
+from afl_stream.embedded import EmbeddedTransport
 from tests.eventually import eventually
 from tests.scenarios.desk import ASK, DESK, SECOND, Desk
 from tests.scenarios.loop_harness import Deployment
@@ -25,8 +28,8 @@ class Asking:
         return {"answer": payload["question"]}
 
 
-def desk_with_evaluator() -> Desk:
-    return Desk(Deployment(None, DESK))
+def desk_with_evaluator(**agent: Any) -> Desk:
+    return Desk(Deployment(None, DESK, agent=AgentSettings(max_concurrent=4, max_crashes=50, **agent)))
 
 
 def test_a_handler_learns_that_its_workflow_was_cancelled_while_it_ran() -> None:
@@ -55,7 +58,7 @@ def test_a_handler_learns_that_its_workflow_was_cancelled_while_it_ran() -> None
 
 
 def test_what_was_cancelled_before_the_agent_began_is_known_too_and_other_workflows_are_not_affected() -> None:
-    desk = desk_with_evaluator()
+    desk = desk_with_evaluator(skip_cancelled=False)
     desk.start("wf-1")
     desk.start("wf-2")
     desk.deployment.client.cancel("wf-1")
@@ -72,14 +75,15 @@ def test_what_was_cancelled_before_the_agent_began_is_known_too_and_other_workfl
     assert seen == {"wf-1": True, "wf-2": False}
 
 
-def test_the_events_of_before_a_reset_are_cancelled_and_those_after_it_are_not() -> None:
-    desk = desk_with_evaluator()
+@pytest.mark.parametrize("clock", [1_000, 0, -3_600_000])
+def test_the_events_of_before_a_reset_are_cancelled_and_those_after_it_are_not(clock: int) -> None:
+    desk = desk_with_evaluator(skip_cancelled=False)
     desk.start()
-    desk.deployment.clock.advance(1_000)
+    if clock < 0:
+        desk.deployment.clock.set_back(-clock)
+    else:
+        desk.deployment.clock.advance(clock)
     desk.deployment.client.reset("wf-1")
-    # The reset is told in one batch, and the events are sent in the next one.
-    desk.deployment.round()
-    desk.deployment.clock.advance(1_000)
     desk.deployment.settle()
     assert desk.deployment.workflow("wf-1").status == PAUSED
     handler = Asking()
@@ -92,7 +96,7 @@ def test_the_events_of_before_a_reset_are_cancelled_and_those_after_it_are_not()
 
 
 def test_a_handler_that_never_asks_costs_no_consumer() -> None:
-    desk = desk_with_evaluator()
+    desk = desk_with_evaluator(skip_cancelled=False)
     desk.start()
     worker = desk.deployment.worker({ASK: lambda payload, context: {"answer": payload["question"]}})
 
@@ -113,4 +117,97 @@ def test_an_agent_that_cannot_read_the_lifecycle_topic_works_without_it(caplog: 
 
     assert {is_cancelled for _, _, is_cancelled in handler.seen} == {False}
     assert len(desk.deployment.messages(desk.deployment.topology.control())) == len(handler.seen) == 2
-    assert caplog.text.count("handlers cannot learn now whether their workflows were cancelled") == 1
+    assert caplog.text.count("whether runs were cancelled cannot be learned now; all events are handled") == 1
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_events_of_a_cancelled_run_are_skipped_and_counted_and_that_is_told_once(
+    waits: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk, handler = desk_with_evaluator(), Asking()
+    worker = desk.deployment.worker({ASK: handler})
+    if waits:
+        # It has joined before, and its position is committed.
+        desk.deployment.settle()
+    desk.deployment.workers.clear()
+    desk.start("wf-1")
+    desk.start("wf-2")
+    desk.deployment.client.cancel("wf-1")
+    desk.deployment.settle()
+    desk.deployment.workers.append(worker)
+
+    with caplog.at_level("INFO", "afl_stream.agent_cancellations"):
+        desk.deployment.settle()
+
+    counts = worker.agent.counts
+    assert (counts.cancelled, counts.handled, len(handler.seen)) == (2, 3, 3)
+    assert caplog.text.count("run wf-1 was cancelled or reset") == 1
+    assert len(desk.deployment.messages(desk.deployment.topology.control())) == 3
+    topic = desk.deployment.topology.facet(ASK)
+    committed = desk.deployment.committed(desk.deployment.agent_group, [topic])
+    assert sum(offset.offset for offset in committed.values()) == 5
+    statuses = [desk.deployment.workflow(name).status for name in ("wf-1", "wf-2")]
+    assert statuses == [CANCELLED, COMPLETED]
+
+
+@pytest.mark.parametrize("set_back_ms", [0, 3_600_000])
+@pytest.mark.parametrize("how", ["reset", "retry"])
+def test_a_cancelled_run_that_runs_again_hands_out_its_events_again(how: str, set_back_ms: int) -> None:
+    desk, handler = desk_with_evaluator(), Asking()
+    desk.start("wf-1")
+    desk.deployment.client.cancel("wf-1")
+    desk.deployment.settle()
+    # Another evaluator may carry it out, and its clock be behind.
+    desk.deployment.clock.set_back(set_back_ms)
+    if how == "reset":
+        desk.deployment.client.reset("wf-1")
+    else:
+        desk.deployment.client.retry("wf-1")
+    desk.deployment.settle()
+    worker = desk.deployment.worker({ASK: handler})
+    desk.deployment.settle()
+
+    assert worker.agent.counts.cancelled == 2
+    assert [attempt for _, attempt, _ in handler.seen] == [2, 2, 1]
+    assert not any(is_cancelled for _, _, is_cancelled in handler.seen)
+    assert desk.deployment.workflow("wf-1").status == COMPLETED
+
+
+def test_an_event_that_waits_for_its_next_try_is_skipped_when_its_run_is_cancelled_meanwhile() -> None:
+    desk, tries = desk_with_evaluator(), []
+
+    def fails(payload: dict[str, Any]) -> dict[str, Any]:
+        tries.append(payload["question"])
+        raise ConnectionError("away")
+
+    worker = desk.deployment.worker({})
+    worker.agent.register(ASK, fails, retry=RetryPolicy(max_attempts=10_000, backoff_s=0.001, factor=1.0))
+    desk.deployment.workers.clear()
+    desk.start("wf-1")
+    eventually(lambda: worker.agent.turn(0.01) or len(tries) > 4)
+    desk.deployment.client.cancel("wf-1")
+    while desk.evaluator.turn():
+        pass
+
+    eventually(lambda: worker.agent.turn(0.01) or worker.agent.counts.cancelled == 2)
+    assert worker.agent.counts.failed == 0
+
+
+@pytest.mark.parametrize(("age_ms", "is_looked_up"), [(0, False), (999, False), (1_000, True), (-3_600_000, True)])
+def test_only_an_event_that_has_waited_is_looked_up(age_ms: int, is_looked_up: bool) -> None:
+    desk = desk_with_evaluator()
+    desk.start("wf-1")
+    (event, _) = desk.deployment.events(ASK)
+    desk.deployment.client.cancel("wf-1")
+    desk.deployment.settle()
+    transport = EmbeddedTransport(desk.deployment.broker)
+    cancellations = Cancellations(
+        transport,
+        desk.deployment.codec,
+        desk.deployment.topology.lifecycle(),
+        now_ms=lambda: event.created_at + age_ms,
+    )
+
+    assert cancellations.skips(event, 1.0) is is_looked_up
+    assert bool(transport._consumers) is is_looked_up
+    transport.close()

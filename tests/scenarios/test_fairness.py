@@ -166,6 +166,10 @@ class PassingClock(ManualClock):
         self.advance(10)
         return super().now_ms()
 
+    def monotonic_s(self) -> float:
+        self.advance(10)
+        return super().monotonic_s()
+
 
 def test_when_there_is_no_time_for_all_runnable_workflows_those_left_out_come_first_the_next_time() -> None:
     deployment = small_budget()

@@ -144,13 +144,13 @@ class RunnerService(TakesModules, PollingServer):
 
     def status(self) -> dict[str, object]:
         """What `/status` shows: who this is, its state, its work and its counts."""
-        config, presence, now_ms = self._config, self._presence, self._clock.now_ms()
+        config, presence = self._config, self._presence
         jobs = self._loop.jobs()
         document: dict[str, object] = {
             "server_id": self.server_id,
             "state": presence.state,
             "running": self.is_running,
-            "uptime_ms": max(now_ms - presence.started_at_ms, 0) if presence.started_at_ms else 0,
+            "uptime_ms": presence.up_ms,
             "handled": {
                 count.handler: {"handled": count.handled, "not_handled": count.not_handled}
                 for count in presence.counts()

@@ -8,12 +8,12 @@ operator with a database shell, a store restored from a backup.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from typing import Final
 
+from afl.core.clock import has_waited
 from afl.runtime.clock import Clock
 from afl.runtime.entities import LockMetaData, TaskDefinition, TaskState
 from afl.runtime.errors import StoreUnavailable
@@ -76,21 +76,21 @@ class WaitingSteps:
         self._after = ""
         #: The revision at which a workflow was last looked at, and when.
         self._seen: dict[str, tuple[int, float]] = {}
-        self._next_s = 0.0
+        self._next_s = float("-inf")
 
     def sweep_when_due(self) -> int:
         """Look at the workflows that are quiet and were not looked at lately; return how many steps were set going."""
-        now_s = time.monotonic()
+        now_s = self._clock.monotonic_s()
         if now_s < self._next_s:
             return 0
         self._next_s = now_s + _SWEEP_INTERVAL_S
-        quiet_since_ms = self._clock.now_ms() - self._quiet_ms
+        now_ms = self._clock.now_ms()
         seen, count = {}, 0
         for row in self._paused():
             revision, at_s = self._seen.get(row.id, (0, 0.0))
             if self._is_stopping():
                 break
-            if row.updated_at_ms > quiet_since_ms:
+            if not has_waited(row.updated_at_ms, now_ms, self._quiet_ms):
                 continue
             if revision != row.revision or now_s - at_s > _RECHECK_S:
                 count += self._look_at(row)

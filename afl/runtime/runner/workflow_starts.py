@@ -137,7 +137,7 @@ class WorkflowStarts:
                     state=RunnerState.FAILED,
                     start_time=started_ms,
                     end_time=now_ms,
-                    duration=now_ms - started_ms,
+                    duration=max(now_ms - started_ms, 0),
                 )
             )
 

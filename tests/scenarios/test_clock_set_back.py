@@ -1,0 +1,205 @@
+"""The wall clock is set back an hour in the midst of it, and everything goes on within its interval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from afl.compiled import CompiledProgram
+from afl.compiler import compile_text
+from afl.core.clock import CLOCK_TOLERANCE_MS
+from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
+from afl.runtime.clock import ManualClock
+from afl.runtime.entities import HandlerRegistration, TaskState
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.limits import POLL_ONCE_LEASE_MS
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import COMPLETED
+from afl.runtime.registry_runner import RegistryRunner, RegistryRunnerConfig
+from afl_stream.config import DispatchSettings, EvaluatorSettings
+from tests.scenarios.desk import ASK, DESK, FIRST, THIRD, Desk, step_id_of
+from tests.scenarios.handlers import counting
+from tests.scenarios.loop_harness import Deployment
+from tests.scenarios.test_orphaned_outbox import leave_in_a_lane_of_its_own
+from tests.scenarios.turns import CHAIN, start_chain
+
+HOUR_MS = 3_600_000
+LEASE_MS = 9_000
+
+
+def test_orphaned_outbox_rows_are_published() -> None:
+    deployment = Deployment(None, DESK)
+    leave_in_a_lane_of_its_own(deployment)
+    deployment.evaluator()
+    deployment.settle()
+    deployment.clock.set_back(HOUR_MS)
+
+    deployment.clock.advance(10_500)
+    deployment.settle()
+
+    assert [event.payload["question"] for event in deployment.events(ASK)].count(THIRD) == 1
+    assert deployment.store.outbox() == []
+
+
+def test_a_sweep_lock_whose_holder_died_holds_up_nobody() -> None:
+    deployment = Deployment(None, DESK)
+    leave_in_a_lane_of_its_own(deployment)
+    assert deployment.store.acquire_lock("outbox-sweep", 10_000)
+    deployment.clock.set_back(HOUR_MS)
+
+    deployment.clock.advance(10_500)
+    deployment.settle()
+
+    assert deployment.store.outbox() == []
+
+
+def test_a_parked_answer_is_judged_within_a_second() -> None:
+    desk = Desk(Deployment(None, DESK))
+    desk.start()
+    desk.answer(step_id_of(THIRD, "wf-1"), "known before it was asked")
+    desk.deployment.clock.set_back(HOUR_MS)
+
+    desk.answer(desk.step(FIRST).id, THIRD)
+    desk.deployment.clock.advance(1_000)
+    desk.deployment.settle()
+
+    assert desk.step(THIRD).returns == {"answer": "known before it was asked"}
+
+
+def test_an_evaluator_goes_on_with_what_a_poller_has_answered() -> None:
+    deployment = Deployment(None, DESK, dispatch=DispatchSettings(task_facets=ASK))
+    desk = Desk(deployment)
+    desk.start()
+    poller = AgentPoller(deployment.store, Evaluator(deployment.store, clock=deployment.clock), clock=deployment.clock)
+    poller.register(ASK, lambda payload: {"answer": payload["question"]})
+    assert poller.poll_once() == 2
+    deployment.clock.set_back(HOUR_MS)
+
+    deployment.clock.advance(400)
+    deployment.settle()
+    assert poller.poll_once() == 1
+    deployment.clock.advance(400)
+    deployment.settle()
+
+    assert deployment.workflow("wf-1").status == COMPLETED
+
+
+class SetBackAtEachLook(ManualClock):
+    """A wall clock that goes backwards all the time; 10 ms pass whenever somebody looks at the other one."""
+
+    def now_ms(self) -> int:
+        self.set_back(1_000)
+        return super().now_ms()
+
+    def monotonic_s(self) -> float:
+        self._monotonic_ms += 10
+        return super().monotonic_s()
+
+
+def test_a_workflow_yields_its_turn_when_its_time_is_over() -> None:
+    settings = EvaluatorSettings(workflow_budget_ms=20, batch_ms=20, workflow_budget_steps=1_000_000)
+    deployment = Deployment(None, CHAIN, evaluator=settings)
+    deployment.clock = SetBackAtEachLook(deployment.clock.now_ms())
+    evaluator = deployment.evaluator()
+    start_chain(deployment, "long")
+
+    while deployment.store.load_workflow("long") is None:
+        evaluator.turn()
+
+    # It has not run to its end in one go.
+    assert evaluator.store.runnable_workflows() == ["long"]
+
+
+class Shop:
+    """A store of tasks with a run that waits for one answer, by a clock of the test's own."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(1_700_000_000_000)
+        self.store = MemoryStore(clock=self.clock)
+        self.evaluator = Evaluator(self.store, clock=self.clock)
+        program = compile_text(
+            "namespace docs { event facet Count(words: [String]) => (count: Long)"
+            " workflow Counting() => (count: Long) andThen { c = Count(words = []) yield Counting(count = c.count) } }"
+        )
+        self.evaluator.execute("docs.Counting", {}, CompiledProgram(program.program_json), workflow_id="run")
+        (self.task_id,) = [task.uuid for task in self.store.get_pending_tasks("default")]
+
+    def poller(self) -> AgentPoller:
+        poller = AgentPoller(self.store, self.evaluator, AgentPollerConfig(lease_ms=LEASE_MS), clock=self.clock)
+        poller.register("docs.Count", lambda payload: {"count": 0})
+        return poller
+
+    def state(self) -> str:
+        task = self.store.get_task(self.task_id)
+        assert task is not None
+        return task.state
+
+
+def polled_for(shop: Shop, poller: AgentPoller, duration_ms: int) -> int:
+    """Poll every second for so long; how many tasks were done."""
+    done = 0
+    for _ in range(duration_ms // 1_000):
+        shop.clock.advance(1_000)
+        done += poller.poll_once()
+    return done
+
+
+@pytest.mark.parametrize("renewed_for_ms", [0, 2 * HOUR_MS])
+def test_the_task_of_an_owner_that_died_is_taken_over(renewed_for_ms: int) -> None:
+    shop = Shop()
+    assert shop.store.claim_task(["docs.Count"], owner="dead", lease_ms=LEASE_MS)
+    shop.clock.advance(renewed_for_ms)
+    shop.store.renew_leases([shop.task_id], "dead", LEASE_MS)
+    poller = shop.poller()
+    assert polled_for(shop, poller, 3_000) == 0
+    shop.clock.set_back(HOUR_MS)
+
+    # Of a lease that was renewed for long nobody can tell how long it was: it may be one of poll_once.
+    patience_ms = 3 * LEASE_MS if not renewed_for_ms else POLL_ONCE_LEASE_MS + CLOCK_TOLERANCE_MS
+
+    assert polled_for(shop, poller, patience_ms - 5_000) == 0
+    assert polled_for(shop, poller, 10_000) == 1
+    assert shop.state() == TaskState.COMPLETED
+
+
+def test_the_task_of_an_owner_that_lives_stays_its_own() -> None:
+    shop = Shop()
+    assert shop.store.claim_task(["docs.Count"], owner="alive", lease_ms=LEASE_MS)
+    shop.clock.set_back(HOUR_MS)
+    poller = shop.poller()
+
+    for _ in range(100):
+        shop.store.renew_leases([shop.task_id], "alive", LEASE_MS)
+        assert polled_for(shop, poller, 3_000) == 0
+
+    assert shop.state() == TaskState.RUNNING
+
+
+def test_a_poller_goes_on_with_a_workflow_that_its_owner_left() -> None:
+    shop = Shop()
+    (step,) = [step for step in shop.store.load_steps("run") if step.attempt]
+    shop.evaluator.continue_step(step.id, {"count": 7})
+    shop.clock.set_back(HOUR_MS)
+
+    polled_for(shop, shop.poller(), LEASE_MS + 1_000)
+
+    row = shop.store.load_workflow("run")
+    assert row is not None
+    assert row.status == COMPLETED
+
+
+def test_registrations_are_read_again() -> None:
+    shop = Shop()
+    runner = RegistryRunner(
+        shop.store, shop.evaluator, RegistryRunnerConfig(registry_refresh_interval_ms=30_000), clock=shop.clock
+    )
+    assert runner.registered_names() == []
+    uri = Path(counting.__file__).as_uri()
+    shop.store.save_handler_registration(HandlerRegistration("docs.Count", uri))
+    shop.clock.set_back(HOUR_MS)
+
+    shop.clock.advance(29_000)
+    assert runner.registered_names() == []
+    shop.clock.advance(1_000)
+    assert runner.registered_names() == ["docs.Count"]
