@@ -170,9 +170,7 @@ class Codec:
         if not value:
             raise Unreadable(Reason.EMPTY_VALUE, "the record's value has no bytes")
         if headers.__class__ is UnreadableHeaders:
-            raise Unreadable(
-                Reason.BAD_HEADERS, "the name of a header is no UTF-8: no client can read the headers"
-            )
+            raise Unreadable(Reason.BAD_HEADERS, "the name of a header is no UTF-8: no client can read the headers")
         declared_json = False
         for name, content in headers:
             if name in _TELLING_HEADERS and content is not None and content not in _USUAL_CONTENTS:
