@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter, itemgetter
 
 from afl.runtime.errors import WorkflowConflict
 from afl.runtime.persistence import ParkedHead, ParkedRecord, ParkedWorkflow
@@ -19,7 +20,7 @@ _log = logging.getLogger(__name__)
 #: How long one turn may keep the loop from its records. What is left waits for the next.
 _TURN_S = 0.2
 #: Parked records that one question to the store may be about, and of which one batch decides, with their values' bytes.
-_HEADS_ASKED = 5_000
+_HEADS_ASKED = 20_000
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 16 * 1024 * 1024
 #: Heads of expired answers that are looked at at once: those of other evaluators are among them.
@@ -31,8 +32,11 @@ class ParkedAnswers:
     Judges the parked answers of the workflows whose partitions this evaluator owns. Belongs to the loop's thread.
 
     Values are read only of answers whose step is in the store, or whose workflow has ended, or whose time is over. An
-    answer that was read and is still early is read again when its step has changed. A turn is short: workflows that
-    are hot here come first, because what moves is hot; of the others, those that have had no turn yet come next.
+    answer that was read and is still early is read again when its step has changed.
+
+    A turn is short, so its order is fair: workflows that are hot here come first, because what moves is hot, and before
+    others those for which little is parked; an answer of each is judged before a second one of any; and of one
+    workflow's the first are those whose step has changed last.
     """
 
     def __init__(
@@ -68,14 +72,14 @@ class ParkedAnswers:
             self._early.clear()
             return
         changed = [at for at in there if self._judged.get(at.workflow_id) != at.revision and self._owns(at.workflow_id)]
-        changed.sort(key=lambda at: self._d.workflows.hot_revision(at.workflow_id) is None)
+        changed.sort(key=lambda at: (self._d.workflows.hot_revision(at.workflow_id) is None, at.records))
         self._forget_gone(there)
         for asked in _by_records(changed):
             heads: dict[str, list[ParkedHead]] = {at.workflow_id: [] for at in asked}
             for head in self._d.store.parked_due(heads):
                 if self._early.get(head.id) != head.step_revision or not head.step_revision:
                     heads[head.workflow_id].append(head)
-            for batch in _by_bytes([head for found in heads.values() for head in found]):
+            for batch in _by_bytes(_in_turn(heads.values())):
                 left = self._judge(batch)
                 for workflow_id in left:
                     heads.pop(workflow_id, None)
@@ -181,6 +185,18 @@ def _by_records(found: Iterable[ParkedWorkflow]) -> Iterator[list[ParkedWorkflow
         records += at.records
     if asked:
         yield asked
+
+
+def _in_turn(found: Iterable[list[ParkedHead]]) -> list[ParkedHead]:
+    """One of each workflow, then the next of each; of one workflow first those whose step has changed last, and in the
+    order of parking those to one step: the first of them wins."""
+    ranked = [
+        (rank, head)
+        for heads in found
+        for rank, head in enumerate(sorted(heads, key=attrgetter("step_revision"), reverse=True))
+    ]
+    ranked.sort(key=itemgetter(0))
+    return [head for _, head in ranked]
 
 
 def _by_bytes(heads: Iterable[ParkedHead]) -> Iterator[list[ParkedHead]]:

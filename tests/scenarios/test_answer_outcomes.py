@@ -337,9 +337,8 @@ def test_every_outcome_has_its_tests() -> None:
     tested = {name.split("_")[1] for name in globals() if name.startswith("test_")}
 
     assert {str(outcome) for outcome in Outcome} <= tested
-    assert {rule.outcome for rule in ANSWER_RULES} | {Outcome.UNREADABLE, Outcome.REJECTED, Outcome.SURPLUS} == set(
-        Outcome
-    )
+    elsewhere = {Outcome.UNREADABLE, Outcome.REJECTED, Outcome.SURPLUS}
+    assert {rule.outcome for rule in ANSWER_RULES} | elsewhere == set(Outcome)
 
 
 def test_an_answer_and_its_copy_in_one_batch_are_one_answer_and_one_duplicate(desk: Desk) -> None:
