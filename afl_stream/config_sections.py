@@ -173,8 +173,8 @@ class EvaluatorSettings:
     max_parked_answers: int = number(
         limits.MAX_PARKED_ANSWERS, 1, "parked answers in all; more are dead letters, TooManyParked"
     )
-    max_parked_answers_per_workflow: int = number(
-        limits.MAX_PARKED_ANSWERS_PER_WORKFLOW, 1, "parked answers to the steps of one workflow"
+    max_parked_per_workflow: int = number(
+        limits.MAX_PARKED_PER_WORKFLOW, 1, "parked answers to the steps of one workflow"
     )
     max_parked_bytes: int = number(limits.MAX_PARKED_BYTES, 1, "bytes of all parked answers")
     lane_sweep_after_ms: int = number(10_000, 1, "age at which outbox rows of lanes without an owner are swept")

@@ -38,8 +38,8 @@ class ParkingRoom:
         """Take room for an answer. Raises TooManyParked when there is none."""
         settings = self._settings
         found = self._workflows.get(workflow_id) or self._store.parked_usage(workflow_id)
-        if found.records >= settings.max_parked_answers_per_workflow:
-            limit = f"evaluator.max_parked_answers_per_workflow = {settings.max_parked_answers_per_workflow}"
+        if found.records >= settings.max_parked_per_workflow:
+            limit = f"evaluator.max_parked_per_workflow = {settings.max_parked_per_workflow}"
             raise TooManyParked(step_id, f"{found.records} of workflow {workflow_id}", limit)
         if found.size_bytes + size_bytes > MAX_PARKED_BYTES_PER_WORKFLOW:
             limit = f"MAX_PARKED_BYTES_PER_WORKFLOW = {MAX_PARKED_BYTES_PER_WORKFLOW}"

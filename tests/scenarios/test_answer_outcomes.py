@@ -180,7 +180,7 @@ def test_unknown_answers_are_dead_lettered_when_they_expire() -> None:
 
 
 def test_surplus_answers_are_dead_lettered_when_so_many_of_their_workflow_are_parked() -> None:
-    desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(max_parked_answers_per_workflow=2)))
+    desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(max_parked_per_workflow=2)))
     for number in range(4):
         desk.answer("wf-1:0f", str(number))
     desk.answer("wf-2:0f", "of another run")
@@ -190,7 +190,7 @@ def test_surplus_answers_are_dead_lettered_when_so_many_of_their_workflow_are_pa
     assert desk.deployment.outcomes() == {"unknown": 3, "surplus": 2}
     letters = [headers_of(letter) for letter in desk.deployment.dead_letters(desk.deployment.topology.control())]
     assert [letter["afl_dlq_reason"] for letter in letters] == [b"TooManyParked"] * 2
-    assert all(b"max_parked_answers_per_workflow = 2" in letter["afl_dlq_error"] for letter in letters)
+    assert all(b"max_parked_per_workflow = 2" in letter["afl_dlq_error"] for letter in letters)
 
 
 def test_surplus_answers_are_dead_lettered_when_so_many_are_parked_in_all() -> None:

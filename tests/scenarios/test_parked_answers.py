@@ -14,7 +14,7 @@ from tests.scenarios.desk import DESK, FIRST, SECOND, THIRD, Desk, ask_again, st
 from tests.scenarios.loop_harness import START_MS, Deployment, StoreOpener, store_elsewhere
 
 OTHERS = 10_050
-ROOM = EvaluatorSettings(max_parked_answers_per_workflow=2 * OTHERS, parked_answer_expiry_ms=60_000)
+ROOM = EvaluatorSettings(max_parked_per_workflow=2 * OTHERS, parked_answer_expiry_ms=60_000)
 
 
 class CountingStore(MemoryStore):
