@@ -171,6 +171,13 @@ class EvaluatorSettings:
     batch_records: int = number(500, 1, "most records of one transaction")
     batch_ms: int = number(50, 1, "time of one transaction, above which the next has fewer records: others wait for it")
     parked_answer_expiry_ms: int = number(86_400_000, 1, "how long an early or unknown answer is parked")
+    max_parked_answers: int = number(
+        limits.MAX_PARKED_ANSWERS, 1, "parked answers in all; more are dead letters, TooManyParked"
+    )
+    max_parked_per_workflow: int = number(
+        limits.MAX_PARKED_PER_WORKFLOW, 1, "parked answers to the steps of one workflow"
+    )
+    max_parked_bytes: int = number(limits.MAX_PARKED_BYTES, 1, "bytes of all parked answers")
     lane_sweep_after_ms: int = number(10_000, 1, "age at which outbox rows of lanes without an owner are swept")
     workflow_budget_steps: int = number(5_000, 1, "steps of one workflow in one batch before it yields its turn")
     workflow_budget_ms: int = number(

@@ -12,7 +12,7 @@ from afl.runtime.persistence import Batch
 from afl_stream.batch_size import BatchSize
 from afl_stream.control_stats import ControlStats as ControlStats
 from afl_stream.deployment import Deployment
-from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError
+from afl_stream.errors import NewerFormat, NotStorable, SchemaUnavailable
 from afl_stream.outbox import OutboxPublisher, Probe, control_lane, no_probe
 from afl_stream.outcomes import Outcome
 from afl_stream.positions import Positions
@@ -46,13 +46,6 @@ _MOST_TURNS = 16
 _MOST_SCRIPTS = 64
 #: What a store raises, before its transaction, for a value that it has no form for: too deep, too long, of no kind.
 _NO_FORM = (ValueError, TypeError, RecursionError)
-
-
-class NotStorable(StreamError):
-    """A batch holds a value that the store has no form for."""
-
-    def __init__(self, cause: BaseException) -> None:
-        super().__init__(f"it cannot be stored: {type(cause).__name__}: {cause}")
 
 
 class ControlLoop:

@@ -15,6 +15,7 @@ from afl_stream.config import StreamConfig
 from afl_stream.definitions import Definitions
 from afl_stream.deployment_store import DeploymentStore
 from afl_stream.outbox import Lanes, OutboxDispatch
+from afl_stream.parking import ParkingRoom
 from afl_stream.topics import Topology
 
 
@@ -34,6 +35,7 @@ class Deployment:
     store_claim: DeploymentStore
     tokens: AnswerTokens | None
     clock: Clock
+    parking: ParkingRoom
     #: The topics among these that do not exist. Starting a workflow whose facet has no topic is refused.
     missing_topics: Callable[[frozenset[str]], list[str]]
     #: Runs the scripts of workflows; None where scripts are not allowed.

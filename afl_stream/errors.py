@@ -259,6 +259,21 @@ class AnswerRefused(StreamError):
         self.step_id = step_id
 
 
+class NotStorable(StreamError):
+    """A batch holds a value that the store has no form for."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(f"it cannot be stored: {type(cause).__name__}: {cause}")
+
+
+class TooManyParked(StreamError):
+    """An answer came before what it speaks of, and no more of them are kept."""
+
+    def __init__(self, step_id: str, parked: str, limit: str) -> None:
+        super().__init__(f"step {step_id} has not asked, and parked already: {parked}; the limit is {limit}")
+        self.step_id = step_id
+
+
 class AnswerExpired(StreamError):
     """What a parked answer speaks of never came."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import operator
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,12 +16,12 @@ from afl_stream.kafka_error_codes import Decision, decision_of
 from afl_stream.kafka_errors import ClientLog, Connection, error_of, settings_error, transport_error
 from afl_stream.kafka_offsets import REQUEST_TIMEOUT_S, GroupOffsets
 from afl_stream.kafka_partitions import Partitions
+from afl_stream.kafka_records import record_of
 from afl_stream.kafka_topic_ids import AskIds, TopicIds, TopicNews
 from afl_stream.kafka_waits import LONGEST_CALL_S
 from afl_stream.offset_owner import MADE_ANEW
 from afl_stream.transport import (
     CommittedOffset,
-    Headers,
     OffsetOutOfRange,
     RebalanceListener,
     Record,
@@ -30,7 +29,6 @@ from afl_stream.transport import (
     TopicPartition,
     TransportError,
     UnknownTopic,
-    UnreadableHeaders,
     Watermarks,
 )
 
@@ -44,20 +42,6 @@ _LOGICAL: Final = {Start.EARLIEST: OFFSET_BEGINNING, Start.LATEST: OFFSET_END}
 
 def _offsets(positions: Mapping[TopicPartition, int | Start]) -> dict[TopicPartition, int]:
     return {where: _LOGICAL[at] if isinstance(at, Start) else at for where, at in positions.items()}
-
-
-#: Not `message.headers()`: the client library returns a broken list together with a pending error for a name that is no
-#: UTF-8, and a method that is called directly has its error raised later, at a place that has nothing to do with it.
-_call_headers: Final = operator.methodcaller("headers")
-
-
-def _headers_of(message: Message[Any, Any]) -> Headers:
-    """The headers of a message. They are asked for once: a second call returns what the first has left half made."""
-    try:
-        headers = _call_headers(message)
-    except (SystemError, UnicodeDecodeError):
-        return UnreadableHeaders()
-    return tuple(headers) if headers else ()
 
 
 class KafkaConsumer:
@@ -253,17 +237,7 @@ class KafkaConsumer:
             if error is not None:
                 self._take_error(error, message)
                 continue
-            records.append(
-                Record(
-                    message.topic(),  # type: ignore[arg-type]
-                    message.partition(),  # type: ignore[arg-type]
-                    message.offset(),  # type: ignore[arg-type]
-                    message.key(),
-                    message.value(),
-                    _headers_of(message),
-                    message.timestamp()[1],
-                )
-            )
+            records.append(record_of(message))
         if self._unwelcome and records:
             silent = set(self._unwelcome)
             records = [record for record in records if record.topic_partition not in silent]

@@ -57,5 +57,12 @@ SCRIPT_OUTPUT_BYTES: Final = 4 * 1024 * 1024
 SCRIPT_PRINTED_BYTES: Final = 64 * 1024
 SCRIPT_IDLE_MIB: Final = 128
 
+#: Defaults of `evaluator.max_parked_answers`, `evaluator.max_parked_per_workflow` and
+#: `evaluator.max_parked_bytes`, and bytes of the parked answers of one workflow.
+MAX_PARKED_ANSWERS: Final = 100_000
+MAX_PARKED_PER_WORKFLOW: Final = 1_000
+MAX_PARKED_BYTES: Final = 1024 * 1024 * 1024
+MAX_PARKED_BYTES_PER_WORKFLOW: Final = 64 * 1024 * 1024
+
 #: Room that key, headers and the batch around a record take on top of its value.
 RECORD_OVERHEAD_BYTES: Final = 16_384

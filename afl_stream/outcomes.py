@@ -29,6 +29,8 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
     #: The answer token is missing or wrong: dead-lettered.
     REFUSED = "refused"
+    #: It came too early, and no more of those are kept: dead-lettered.
+    SURPLUS = "surplus"
     #: The record cannot be read, or is not for this topic: dead-lettered.
     UNREADABLE = "unreadable"
     #: A command that cannot be carried out: dead-lettered, and told on the lifecycle topic.

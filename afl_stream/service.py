@@ -28,6 +28,7 @@ from afl_stream.dispatch_modes import DispatchByMode
 from afl_stream.errors import ConfigError, SchemaUnavailable
 from afl_stream.outage import Outage
 from afl_stream.outbox import Lanes, OutboxDispatch, Probe, no_probe
+from afl_stream.parking import ParkingRoom
 from afl_stream.script_pool import open_script_pool
 from afl_stream.telemetry_sinks import open_telemetry
 from afl_stream.topic_log import TopicLog
@@ -125,6 +126,7 @@ class EvaluatorService:
                 store_claim=claim,
                 tokens=tokens,
                 clock=clock,
+                parking=ParkingRoom(store, config.evaluator),
                 missing_topics=self._missing_topics,
                 scripts=scripts,
             )

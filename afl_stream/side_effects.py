@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from afl.runtime.persistence import Batch, OutboxRecord, ParkedRecord
 from afl_stream.deployment import Deployment
+from afl_stream.errors import TooManyParked
 from afl_stream.headers import dead_letter_headers
 from afl_stream.messages import FailureReason, Lifecycle
 from afl_stream.transport import Record
@@ -17,22 +18,28 @@ class SideEffects:
         self.batch = batch
         self.now_ms = batch.now_ms
 
-    def park(self, record: Record, workflow_id: str, step_id: str) -> None:
-        self.batch.parked.append(
-            ParkedRecord(
-                id=f"{record.topic}/{record.partition}/{record.offset}",
-                workflow_id=workflow_id,
-                step_id=step_id,
-                topic=record.topic,
-                partition=record.partition,
-                offset=record.offset,
-                key=record.key,
-                value=record.value,
-                headers=record.headers,
-                parked_at_ms=self.now_ms,
-                expires_at_ms=self.now_ms + self._d.config.evaluator.parked_answer_expiry_ms,
-            )
+    def park(self, record: Record, workflow_id: str, step_id: str) -> bool:
+        """Keep a record until what it speaks of appears. False: there is no room, and it is a dead letter."""
+        parked = ParkedRecord(
+            id=f"{record.topic}/{record.partition}/{record.offset}",
+            workflow_id=workflow_id,
+            step_id=step_id,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
+            parked_at_ms=self.now_ms,
+            expires_at_ms=self.now_ms + self._d.config.evaluator.parked_answer_expiry_ms,
         )
+        try:
+            self._d.parking.take(workflow_id, step_id, parked.size_bytes)
+        except TooManyParked as error:
+            self.dead_letter(record, error)
+            return False
+        self.batch.parked.append(parked)
+        return True
 
     def dead_letter(self, record: Record, error: Exception) -> None:
         headers = dead_letter_headers(

@@ -8,20 +8,20 @@ from collections import deque
 from collections.abc import Callable, Collection
 
 from afl.core.clock import ahead_ms, has_waited
-from afl.runtime.errors import StoreCorrupt, VersionMismatchError, WorkflowConflict
-from afl.runtime.persistence import ParkedRecord
+from afl.runtime.errors import StoreCorrupt, VersionMismatchError
 from afl_stream.deployment import Deployment
 from afl_stream.outbox import OutboxPublisher, Probe, no_probe
+from afl_stream.parked_answers import ParkedAnswers
 from afl_stream.partitioner import partition_for
 from afl_stream.retention import Retention
 from afl_stream.unit_of_work import UnitOfWork
 
 _log = logging.getLogger(__name__)
 
-#: How often parked answers and old outbox rows are looked at.
+#: How often old outbox rows are looked at.
 _INTERVAL_S = 1.0
-#: Parked answers judged in one sweep. Beyond that somebody floods the topic, and the rest waits for the next.
-_MOST_PARKED = 10_000
+#: How often parked answers are: one that came too early is judged within a second.
+_JUDGED_EVERY_S = 0.5
 #: More than any store has: they are filtered by partition only here.
 _MOST_RUNNABLE = 1 << 62
 #: How long after a poller's answer its workflow is gone on with, where events may be tasks.
@@ -44,11 +44,9 @@ class Sweeps:
         self._d = deployment
         self._publisher = publisher
         self._runnable = runnable
-        self._commit = commit
         self._retention = Retention(deployment, probe)
-        #: The revision at which each workflow's parked answers were last judged.
-        self._judged: dict[str, int] = {}
-        self._swept_s = self._adopted_s = float("-inf")
+        self._parked = ParkedAnswers(deployment, commit)
+        self._swept_s = self._adopted_s = self._judged_s = float("-inf")
         # Where tasks are answered by pollers that is everyday business, and somebody waits for what follows.
         slow_ms = deployment.config.evaluator.lane_sweep_after_ms
         self._adopt_after_ms = min(_ANSWERED_AFTER_MS, slow_ms) if deployment.config.dispatch.has_tasks else slow_ms
@@ -59,47 +57,19 @@ class Sweeps:
         if (now_s - self._adopted_s) * 1_000 >= self._adopt_after_ms:
             self._adopted_s = now_s
             self._adopt_runnable(now_ms)
+        if self._d.lanes.owned and now_s - self._judged_s >= _JUDGED_EVERY_S:
+            self._judged_s = now_s
+            self._parked.turn(now_ms)
         if now_s - self._swept_s < _INTERVAL_S:
             return
         self._swept_s = now_s
         self._publisher.retry_undeliverable()
-        self._settle_parked(now_ms)
         self._publish_orphans(now_ms)
         self._retention.run_due()
 
     def queue_runnable(self, partitions: Collection[int]) -> None:
         """Queue the runnable workflows of these control partitions that are not queued yet."""
         self._runnable.extend(self._runnable_of(partitions))
-
-    def _settle_parked(self, now_ms: int) -> None:
-        """Judge parked answers again: of workflows that changed since they were last judged, and expired ones."""
-        waiting = self._d.store.parked(known_workflows=True, limit=_MOST_PARKED)
-        expired = self._d.store.parked(expired_at_ms=now_ms, limit=_MOST_PARKED)
-        if not waiting:
-            self._judged.clear()
-        revisions = self._d.store.revisions({row.workflow_id for row in waiting})
-        due: dict[str, dict[str, ParkedRecord]] = {}
-        for row in waiting:
-            if self._judged.get(row.workflow_id) != revisions.get(row.workflow_id):
-                due.setdefault(row.workflow_id, {})[row.id] = row
-        for row in expired:
-            due.setdefault(row.workflow_id, {})[row.id] = row
-        for workflow_id, rows in due.items():
-            # Noted only afterwards: what could not be judged right now (a schema that is away) is due again.
-            if self._judge(list(rows.values())) and workflow_id in revisions:
-                self._judged[workflow_id] = revisions[workflow_id]
-
-    def _judge(self, rows: list[ParkedRecord]) -> bool:
-        """Judge a workflow's parked answers, and say whether that holds. One whose time is up is given up only if it
-        still has no step."""
-        unit = UnitOfWork(self._d)
-        unit.apply_parked(rows)
-        try:
-            self._commit(unit)
-        except WorkflowConflict:
-            # Another writer has the workflow: whoever looks next judges again.
-            return False
-        return True
 
     def _adopt_runnable(self, now_ms: int) -> None:
         """Go on with workflows of ours that somebody else has moved and left: a poller of the store, which only stores

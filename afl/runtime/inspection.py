@@ -287,7 +287,7 @@ class Inspection:
         return any(stored.sequence == sequence for stored in self.store.outbox(after=sequence - 1, limit=1))
 
     def _parked(self) -> Iterator[Finding]:
-        for record in self.store.parked(limit=_MOST_PARKED):
+        for record in self.store.parked_heads(limit=_MOST_PARKED):
             self._count("parked")
             if record.step_id.partition(":")[0] != record.workflow_id:
                 found = f"workflow {record.workflow_id}, step {record.step_id}"

@@ -14,6 +14,7 @@ from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.documents import versions_of
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.errors import PositionLost, WorkflowConflict
+from afl.runtime.memory_parked import MemoryParked
 from afl.runtime.memory_steps import KeptSteps
 from afl.runtime.memory_tasks import MemoryTasks
 from afl.runtime.memory_upkeep import MemoryUpkeep
@@ -40,7 +41,7 @@ E = TypeVar("E")
 _by_number = itemgetter(StepDocument._fields.index("number"))
 
 
-class MemoryStore(MemoryUpkeep, PublicStore):
+class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
     """
     Keeps everything in dictionaries under one lock.
 
@@ -249,29 +250,6 @@ class MemoryStore(MemoryUpkeep, PublicStore):
         """Return every position with its next offset."""
         with self._lock:
             return dict(self._positions)
-
-    def parked(
-        self,
-        *,
-        step_id: str | None = None,
-        workflow_id: str | None = None,
-        expired_at_ms: int | None = None,
-        known_workflows: bool = False,
-        limit: int = 1_000,
-    ) -> list[ParkedRecord]:
-        """Return parked records in order of parking; see `Store`."""
-        with self._lock:
-            records = list(self._parked.values())
-        found = [
-            record
-            for record in records
-            if (step_id is None or record.step_id == step_id)
-            and (workflow_id is None or record.workflow_id == workflow_id)
-            and (expired_at_ms is None or record.expires_at_ms <= expired_at_ms)
-            and (not known_workflows or record.workflow_id in self._workflows)
-        ]
-        found.sort(key=lambda record: record.parked_at_ms)
-        return found[:limit]
 
     def prefix(self) -> str:
         """Return the topic prefix that this store belongs to."""

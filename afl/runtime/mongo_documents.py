@@ -179,6 +179,7 @@ def parked_values(record: ParkedRecord) -> Values:
         "key": record.key,
         "value": record.value,
         "headers": _headers(record.headers),
+        "size_bytes": record.size_bytes,
         "parked_at_ms": record.parked_at_ms,
         "expires_at_ms": record.expires_at_ms,
     }

@@ -25,7 +25,6 @@ from afl.runtime.mongo_connection import DEFAULT_URL, Connection, database_of
 from afl.runtime.mongo_documents import (
     COLLECTION_OF,
     OUTBOX,
-    PARKED,
     POSITIONS,
     PROGRAMS,
     STEPS,
@@ -38,13 +37,13 @@ from afl.runtime.mongo_documents import (
     entity_values,
     kept_step,
     outbox_record,
-    parked_record,
     position_of,
     program_content,
     step_document,
     workflow_row,
 )
 from afl.runtime.mongo_lock import StoreLock
+from afl.runtime.mongo_parked import MongoParked
 from afl.runtime.mongo_refusals import second_running
 from afl.runtime.mongo_tasks import BY_ARRIVAL, MongoTasks
 from afl.runtime.mongo_upkeep import MongoUpkeep
@@ -52,7 +51,6 @@ from afl.runtime.mongo_writes import Writes
 from afl.runtime.persistence import (
     Batch,
     IterationChanges,
-    ParkedRecord,
     Position,
     StepDocument,
     StoredOutboxRecord,
@@ -75,7 +73,7 @@ class DatabaseConfig(Protocol):
     def connection_string(self) -> str: ...
 
 
-class MongoStore(MongoTasks, MongoUpkeep, PublicStore):
+class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
     """
     A store in one database of a MongoDB server, 8.0 or newer.
 
@@ -248,34 +246,6 @@ class MongoStore(MongoTasks, MongoUpkeep, PublicStore):
         with self._reading(POSITIONS) as positions:
             found = list(positions.find({"next_offset": {"$ne": None}}))
         return {position_of(document["_id"]): document["next_offset"] for document in found}
-
-    def parked(
-        self,
-        *,
-        step_id: str | None = None,
-        workflow_id: str | None = None,
-        expired_at_ms: int | None = None,
-        known_workflows: bool = False,
-        limit: int = 1_000,
-    ) -> list[ParkedRecord]:
-        """Return parked records in order of parking; see `Store`."""
-        wanted: dict[str, object] = {}
-        if step_id is not None:
-            wanted["step_id"] = key_of(step_id)
-        if workflow_id is not None:
-            wanted["workflow_id"] = key_of(workflow_id)
-        if expired_at_ms is not None:
-            wanted["expires_at_ms"] = {"$lte": expired_at_ms}
-        stages: list[Mapping[str, Any]] = [
-            {"$match": wanted},
-            # Parked at the same time: in the order of the log.
-            {"$sort": {"parked_at_ms": 1, "topic": 1, "partition": 1, "offset": 1, "_id": 1}},
-        ]
-        if known_workflows:
-            known = {"from": WORKFLOWS, "localField": "workflow_id", "foreignField": "_id", "as": "known"}
-            stages += [{"$lookup": known}, {"$match": {"known": {"$ne": []}}}, {"$unset": "known"}]
-        with self._reading(PARKED) as parked:
-            return [parked_record(found) for found in parked.aggregate([*stages, {"$limit": limit}])]
 
     def prefix(self) -> str:
         """Return the topic prefix that this store belongs to."""

@@ -26,6 +26,11 @@ from afl.runtime.entities import (
     TaskDefinition,
     TaskState,
 )
+from afl.runtime.parked import ParkedHead as ParkedHead
+from afl.runtime.parked import ParkedRecord as ParkedRecord
+from afl.runtime.parked import ParkedStore as ParkedStore
+from afl.runtime.parked import ParkedUsage as ParkedUsage
+from afl.runtime.parked import ParkedWorkflow as ParkedWorkflow
 from afl.runtime.step import StepDefinition
 from afl.runtime.step_rows import ErrorRecord as ErrorRecord
 from afl.runtime.step_rows import StepDocument as StepDocument
@@ -87,25 +92,6 @@ class PositionMove:
     expected: int | None
     next_offset: int
     replaces: Position | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParkedRecord:
-    """A control record that came before what it speaks of: applied when that appears, dead-lettered when it expires."""
-
-    #: Identity, the same when the record is read again: `topic/partition/offset`.
-    id: str
-    workflow_id: str
-    step_id: str
-    #: The record as it came: value, key, headers.
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    parked_at_ms: int
-    expires_at_ms: int
 
 
 class TaskEnd(NamedTuple):
@@ -176,7 +162,7 @@ class ChangesOnly(Batch):
     has_changes_only = True
 
 
-class Store(Protocol):
+class Store(ParkedStore, Protocol):
     """The engine's face of a store."""
 
     def commit_batch(self, batch: Batch) -> int:
@@ -225,18 +211,6 @@ class Store(Protocol):
         """The lanes that have waiting records."""
 
     def positions(self) -> dict[Position, int]: ...
-
-    def parked(
-        self,
-        *,
-        step_id: str | None = None,
-        workflow_id: str | None = None,
-        expired_at_ms: int | None = None,
-        known_workflows: bool = False,
-        limit: int = 1_000,
-    ) -> list[ParkedRecord]:
-        """Parked records in order of parking: of a step, of a workflow, those whose expiry has come, or those whose
-        workflow is in the store."""
 
     def prefix(self) -> str:
         """The topic prefix that this store belongs to."""

@@ -77,7 +77,8 @@ ORDER BY sequence LIMIT ?4
 _APPEND_OUTBOX: Final = "INSERT INTO outbox(created_at_ms, lane, topic, key, value, headers) VALUES (?, ?, ?, ?, ?, ?)"
 
 SELECT_PARKED: Final = """
-SELECT id, workflow_id, step_id, topic, partition, "offset", key, value, headers, parked_at_ms, expires_at_ms
+SELECT id, workflow_id, step_id, topic, partition, "offset", key, value, headers, parked_at_ms, expires_at_ms,
+    sequence
 FROM parked
 """
 _INSERT_POSITION: Final = "INSERT OR IGNORE INTO position VALUES (?, ?, ?, ?, ?)"

@@ -16,7 +16,6 @@ from afl.runtime.entity_documents import decode_entity, encode_entity
 from afl.runtime.errors import ConcurrencyError, StoreCorrupt, WorkflowConflict
 from afl.runtime.persistence import (
     Batch,
-    ParkedRecord,
     Position,
     StepDocument,
     StoredOutboxRecord,
@@ -25,13 +24,13 @@ from afl.runtime.persistence import (
 from afl.runtime.public_store import ENTITY_TABLES, RUNNING_TASK_INDEX, KeptStep, PublicRows, PublicStore
 from afl.runtime.public_tasks import claimed_task, ended_task
 from afl.runtime.sqlite_connections import Connections, key_of, text_of
+from afl.runtime.sqlite_parked import SqliteParked
 from afl.runtime.sqlite_rows import (
     INSERT_PROGRAM,
     INSERT_WORKFLOW,
     SELECT_DOCUMENTS_OF,
     SELECT_OLDEST_PENDING,
     SELECT_OUTBOX,
-    SELECT_PARKED,
     SELECT_PENDING_NAMES,
     SELECT_PROGRAM,
     SELECT_RUNNING_TASKS,
@@ -52,7 +51,6 @@ from afl.runtime.sqlite_rows import (
     move_position,
     outbox_record,
     outbox_row,
-    parked_record,
     parked_row,
     program_content,
     public_step_row,
@@ -69,7 +67,7 @@ from afl.runtime.views import StepNotes
 E = TypeVar("E")
 
 
-class SqliteStore(SqliteUpkeep, PublicStore):
+class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
     """
     A store in one file.
 
@@ -264,32 +262,6 @@ class SqliteStore(SqliteUpkeep, PublicStore):
             Position(text_of(cluster_id), text_of(topic), partition, text_of(topic_id)): next_offset
             for cluster_id, topic, partition, topic_id, next_offset in rows
         }
-
-    def parked(
-        self,
-        *,
-        step_id: str | None = None,
-        workflow_id: str | None = None,
-        expired_at_ms: int | None = None,
-        known_workflows: bool = False,
-        limit: int = 1_000,
-    ) -> list[ParkedRecord]:
-        """Return parked records in order of parking; see `Store`."""
-        conditions: list[str] = []
-        values: list[object] = []
-        for condition, value in (
-            ("step_id = ?", None if step_id is None else key_of(step_id)),
-            ("workflow_id = ?", None if workflow_id is None else key_of(workflow_id)),
-            ("expires_at_ms <= ?", expired_at_ms),
-        ):
-            if value is not None:
-                conditions.append(condition)
-                values.append(value)
-        if known_workflows:
-            conditions.append("EXISTS (SELECT 1 FROM workflow WHERE workflow.id = parked.workflow_id)")
-        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-        rows = self._file.rows(f"{SELECT_PARKED} {where} ORDER BY parked_at_ms, sequence LIMIT ?", (*values, limit))
-        return [parked_record(row) for row in rows]
 
     def prefix(self) -> str:
         """Return the topic prefix that this store belongs to."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -421,7 +422,7 @@ class StoreContract:
         assert (caught.value.expected, caught.value.found) == (expected, found)
         assert store.positions() == before
 
-    def test_parked_records_are_found_by_step_workflow_and_expiry(self, store: WholeStore) -> None:
+    def test_parked_records_are_found_by_id_step_workflow_and_expiry(self, store: WholeStore) -> None:
         first = parked_record("t/0/1", step_id="w:a", expires_at_ms=100, at_ms=2)
         second = parked_record("t/0/2", step_id="w:b", expires_at_ms=200, at_ms=1)
         other = parked_record("t/0/3", step_id="v:a", expires_at_ms=300, at_ms=3)
@@ -430,17 +431,64 @@ class StoreContract:
         assert store.parked() == [second, first, other]
         assert store.parked(step_id="w:a") == [first]
         assert store.parked(workflow_id="w") == [second, first]
-        assert store.parked(expired_at_ms=200) == [second, first]
-        assert store.parked(expired_at_ms=99) == []
+        assert store.parked(ids=["t/0/3", "t/0/2", "t/9/9"]) == [second, other]
+        assert store.parked(ids=[]) == []
         assert store.parked(limit=1) == [second]
+        assert [head.id for head in store.parked_heads()] == [second.id, first.id, other.id]
+        assert [head.id for head in store.parked_heads(limit=2)] == [second.id, first.id]
+        assert [head.id for head in store.parked_heads(expired_at_ms=200)] == [second.id, first.id]
+        assert store.parked_heads(expired_at_ms=99) == []
 
-    def test_parked_records_of_workflows_that_are_there_can_be_told_from_others(self, store: WholeStore) -> None:
-        store.commit_batch(Batch(changes=[change(workflow_row("w"))]))
-        of_known, of_unknown = parked_record("a", step_id="w:s"), parked_record("b", step_id="elsewhere:s")
+    def test_heads_of_parked_records_tell_all_but_what_came(self, store: WholeStore) -> None:
+        record = parked_record("t/0/1", step_id="w:a", expires_at_ms=100, at_ms=2)
+        store.commit_batch(Batch(parked=[replace(record, value=b"x" * 10_000)]))
 
-        store.commit_batch(Batch(parked=[of_unknown, of_known]))
+        (head,) = store.parked_heads()
 
-        assert store.parked(known_workflows=True) == [of_known]
+        assert head[:3] == ("t/0/1", "w", "w:a")
+        assert (head.parked_at_ms, head.expires_at_ms) == (2, 100)
+        assert 10_000 <= head.size_bytes <= 10_200
+
+    def test_many_parked_records_are_found_by_their_ids(self, store: WholeStore) -> None:
+        records = [parked_record(f"t/0/{number:04}", step_id=f"w{number}:a") for number in range(1_200)]
+        store.commit_batch(Batch(parked=records))
+
+        found = store.parked(ids=[record.id for record in records], limit=2_000)
+        assert sorted(record.id for record in found) == [record.id for record in records]
+        assert store.parked_due([record.workflow_id for record in records]) == []
+
+    def test_parked_records_are_counted_for_a_workflow_and_in_all(self, store: WholeStore) -> None:
+        assert store.parked_usage() == (0, 0)
+        first, second = parked_record("a", step_id="w:s"), parked_record("b", step_id="w:t")
+        store.commit_batch(Batch(parked=[first, second, parked_record("c", step_id="v:s")]))
+
+        assert store.parked_usage().records == 3
+        assert store.parked_usage("w").records == 2
+        assert store.parked_usage("nobody") == (0, 0)
+        assert store.parked_usage("w").size_bytes >= first.size_bytes + second.size_bytes
+        store.commit_batch(Batch(unparked=["a", "c"]))
+        assert (store.parked_usage().records, store.parked_usage("v")) == (1, (0, 0))
+
+    def test_parked_records_that_may_have_found_their_step_can_be_told_from_others(self, store: WholeStore) -> None:
+        start(store, "w", step_document("w:here"))
+        ended = change(workflow_row("over", status=COMPLETED), step_document("over:there"))
+        store.commit_batch(Batch(changes=[ended]))
+        names = ("w:here", "w:gone", "over:s", "over:there", "elsewhere:s")
+        store.commit_batch(Batch(parked=[parked_record(name, step_id=name) for name in names]))
+
+        assert store.parked_workflows() == [("over", 1, 2), ("w", 1, 2)]
+        due = {head.id: head.step_revision for head in store.parked_due(["w", "over", "elsewhere"])}
+        assert due == {"w:here": 1, "over:s": 0, "over:there": 0}
+        assert store.parked_due(["elsewhere"]) == store.parked_due([]) == []
+
+    def test_headers_without_a_value_come_back_from_parked_and_outbox_records(self, store: WholeStore) -> None:
+        headers = (("x", None), ("", b""), ("x", b"1"))
+        parked = replace(parked_record("a"), headers=headers)
+        sent = outbox_record("v")._replace(headers=headers)
+        store.commit_batch(Batch(parked=[parked], outbox=[sent]))
+
+        assert store.parked() == [parked]
+        assert [stored.record for stored in store.outbox()] == [sent]
 
     def test_a_record_parked_twice_stands_once_and_goes_once_unparked(self, store: WholeStore) -> None:
         store.commit_batch(Batch(parked=[parked_record("a"), parked_record("b")]))

@@ -21,7 +21,7 @@ from afl_stream.kafka import KafkaTransport
 from afl_stream.service import EvaluatorService, open_codec
 from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
-from afl_stream.transport import TopicPartition, UnreadableHeaders
+from afl_stream.transport import Record, TopicPartition, UnreadableHeaders
 from tests.any_record import AnyRecord, any_records
 from tests.contract.transport_contract import make_topic, unique
 from tests.eventually import eventually
@@ -162,8 +162,13 @@ def test_a_header_name_that_is_no_utf8_loses_its_own_records_headers_and_nothing
 
     consumer = transport.consumer(None)
     consumer.assign({TopicPartition(topic, 0): 0})
-    found = []
-    eventually(lambda: found.extend(consumer.consume(7, 0.2)) or len(found) == len(records))
+    found: list[Record] = []
+
+    def has_all() -> bool:
+        found.extend(consumer.consume(7, 0.2))
+        return len(found) == len(records)
+
+    eventually(has_all)
     transport.close()
 
     assert [record.value for record in found] == [record.value for record in records]

@@ -179,6 +179,51 @@ def test_unknown_answers_are_dead_lettered_when_they_expire() -> None:
     assert desk.deployment.store.parked() == []
 
 
+def test_surplus_answers_are_dead_lettered_when_so_many_of_their_workflow_are_parked() -> None:
+    desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(max_parked_per_workflow=2)))
+    for number in range(4):
+        desk.answer("wf-1:0f", str(number))
+    desk.answer("wf-2:0f", "of another run")
+
+    assert len(desk.deployment.store.parked(workflow_id="wf-1")) == 2
+    assert len(desk.deployment.store.parked(workflow_id="wf-2")) == 1
+    assert desk.deployment.outcomes() == {"unknown": 3, "surplus": 2}
+    letters = [headers_of(letter) for letter in desk.deployment.dead_letters(desk.deployment.topology.control())]
+    assert [letter["afl_dlq_reason"] for letter in letters] == [b"TooManyParked"] * 2
+    assert all(b"max_parked_per_workflow = 2" in letter["afl_dlq_error"] for letter in letters)
+
+
+def test_surplus_answers_are_dead_lettered_when_so_many_are_parked_in_all() -> None:
+    desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(max_parked_answers=3)))
+    for number in range(5):
+        desk.answer(f"wf-{number}:0f", "of nobody")
+
+    assert len(desk.deployment.store.parked()) == 3
+    assert desk.deployment.outcomes() == {"unknown": 3, "surplus": 2}
+
+
+def test_surplus_answers_are_dead_lettered_when_the_parked_ones_take_so_many_bytes() -> None:
+    desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(max_parked_bytes=10_000)))
+    for number in range(3):
+        desk.answer(f"wf-{number}:0f", "x" * 4_000)
+
+    assert len(desk.deployment.store.parked()) == 2
+    assert desk.deployment.outcomes() == {"unknown": 2, "surplus": 1}
+
+
+def test_surplus_answers_have_room_again_when_the_parked_ones_have_expired() -> None:
+    settings = EvaluatorSettings(max_parked_answers=1, parked_answer_expiry_ms=60_000)
+    desk = Desk(Deployment(None, DESK, evaluator=settings))
+    desk.answer("wf-1:0f", "of nobody")
+    desk.deployment.clock.advance(61_000)
+    desk.deployment.settle()
+
+    desk.answer("wf-2:0f", "of nobody either")
+
+    assert desk.deployment.outcomes() == {"unknown": 2}
+    assert [parked.workflow_id for parked in desk.deployment.store.parked()] == ["wf-2"]
+
+
 def test_early_answers_that_have_expired_are_applied_if_their_step_asks_by_now() -> None:
     # The evaluators were away when the time was up: what can be applied is not given up.
     desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(parked_answer_expiry_ms=60_000)))
@@ -292,7 +337,8 @@ def test_every_outcome_has_its_tests() -> None:
     tested = {name.split("_")[1] for name in globals() if name.startswith("test_")}
 
     assert {str(outcome) for outcome in Outcome} <= tested
-    assert {rule.outcome for rule in ANSWER_RULES} | {Outcome.UNREADABLE, Outcome.REJECTED} == set(Outcome)
+    elsewhere = {Outcome.UNREADABLE, Outcome.REJECTED, Outcome.SURPLUS}
+    assert {rule.outcome for rule in ANSWER_RULES} | elsewhere == set(Outcome)
 
 
 def test_an_answer_and_its_copy_in_one_batch_are_one_answer_and_one_duplicate(desk: Desk) -> None:

@@ -1,0 +1,213 @@
+"""Parked answers, judged again when what they speak of may have come, and given up when their time is over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter, itemgetter
+
+from afl.core.clock import MonotonicClock, monotonic_s
+from afl.runtime.errors import WorkflowConflict
+from afl.runtime.persistence import ParkedHead, ParkedRecord, ParkedWorkflow
+from afl_stream.deployment import Deployment
+from afl_stream.errors import NotStorable
+from afl_stream.partitioner import partition_for
+from afl_stream.side_effects import record_of
+from afl_stream.unit_of_work import UnitOfWork
+
+_log = logging.getLogger(__name__)
+
+#: How long one turn may keep the loop from its records. What is left waits for the next.
+_TURN_S = 0.2
+#: Parked records that one question to the store may be about, and of which one batch decides, with their values' bytes.
+_HEADS_ASKED = 20_000
+_BATCH_RECORDS = 500
+_BATCH_BYTES = 16 * 1024 * 1024
+#: Heads of expired answers that are looked at at once: those of other evaluators are among them.
+_HEADS_EXPIRED = 10_000
+
+
+class ParkedAnswers:
+    """
+    Judges the parked answers of the workflows whose partitions this evaluator owns. Belongs to the loop's thread.
+
+    Values are read only of answers whose step is in the store, or whose workflow has ended, or whose time is over. An
+    answer that was read and is still early is read again when its step has changed.
+
+    A turn is short, so its order is fair: workflows that are hot here come first, because what moves is hot, and before
+    others those for which little is parked; an answer of each is judged before a second one of any; and of one
+    workflow's the first are those whose step has changed last.
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        commit: Callable[[UnitOfWork], None],
+        monotonic_s: MonotonicClock = monotonic_s,
+    ) -> None:
+        """`commit` persists a unit and publishes it."""
+        self._d = deployment
+        self._commit = commit
+        self._monotonic_s = monotonic_s
+        #: The revision at which each workflow's parked answers were last judged.
+        self._judged: dict[str, int] = {}
+        #: Answers that were read and are still early: the revision of their step then.
+        self._early: dict[str, int] = {}
+        #: Expired answers that wait for an upgrade.
+        self._newer: set[str] = set()
+
+    def turn(self, now_ms: int) -> None:
+        """Do what there is to do, for a moment."""
+        until_s = self._monotonic_s() + _TURN_S
+        self._d.parking.forget()
+        self._expire(now_ms, until_s)
+        self._judge_changed(until_s)
+
+    # --- what may have found its step ---------------------------------------------------------------------------
+
+    def _judge_changed(self, until_s: float) -> None:
+        there = self._d.store.parked_workflows()
+        if not there:
+            self._judged.clear()
+            self._early.clear()
+            return
+        changed = [at for at in there if self._judged.get(at.workflow_id) != at.revision and self._owns(at.workflow_id)]
+        changed.sort(key=lambda at: (self._d.workflows.hot_revision(at.workflow_id) is None, at.records))
+        self._forget_gone(there)
+        for asked in _by_records(changed):
+            heads: dict[str, list[ParkedHead]] = {at.workflow_id: [] for at in asked}
+            for head in self._d.store.parked_due(heads):
+                if self._early.get(head.id) != head.step_revision or not head.step_revision:
+                    heads[head.workflow_id].append(head)
+            for batch in _by_bytes(_in_turn(heads.values())):
+                left = self._judge(batch)
+                for workflow_id in left:
+                    heads.pop(workflow_id, None)
+                if self._monotonic_s() > until_s:
+                    return  # Nothing is noted of the rest: what is decided is gone, what is early is not read again.
+            # Noted only now: what could not be judged (a schema that is away) is due again.
+            self._judged.update({at.workflow_id: at.revision for at in asked if at.workflow_id in heads})
+            if self._monotonic_s() > until_s:
+                return
+
+    def _judge(self, heads: Sequence[ParkedHead]) -> set[str]:
+        """Judge these in one batch, or one by one where that is refused; the workflows that are left for later."""
+        rows = self._d.store.parked(ids=[head.id for head in heads], limit=len(heads))
+        left = set() if self._try(rows) else self._judge_each(rows)
+        self._early.update({head.id: head.step_revision for head in heads if head.workflow_id not in left})
+        return left
+
+    def _judge_each(self, rows: Sequence[ParkedRecord]) -> set[str]:
+        """Judge workflow by workflow, so that none holds up another; those that are left for later."""
+        by_workflow: dict[str, list[ParkedRecord]] = {}
+        for row in rows:
+            by_workflow.setdefault(row.workflow_id, []).append(row)
+        return {workflow_id for workflow_id, some in by_workflow.items() if not all(map(self._try_one, some))}
+
+    def _try(self, rows: list[ParkedRecord]) -> bool:
+        unit = UnitOfWork(self._d)
+        unit.apply_parked(rows)
+        try:
+            self._commit(unit)
+        except (WorkflowConflict, NotStorable):
+            return False
+        return True
+
+    def _try_one(self, row: ParkedRecord) -> bool:
+        """Judge one answer. False: another writer has its workflow, and who looks next judges it."""
+        unit = UnitOfWork(self._d)
+        unit.apply_parked([row])
+        try:
+            self._commit(unit)
+        except WorkflowConflict:
+            return False
+        except NotStorable as error:
+            _log.exception("what came of a parked answer to step %s cannot be stored", row.step_id)
+            unit = UnitOfWork(self._d)
+            unit.give_up(record_of(row), None, error)
+            unit.batch.unparked.append(row.id)
+            self._commit(unit)
+        return True
+
+    def _forget_gone(self, there: Sequence[ParkedWorkflow]) -> None:
+        """Keep the memory to what is parked."""
+        if len(self._judged) > 2 * len(there):
+            names = {at.workflow_id for at in there}
+            self._judged = {name: revision for name, revision in self._judged.items() if name in names}
+        if len(self._early) > 2 * sum(at.records for at in there):
+            self._early.clear()
+
+    # --- whose time is over -------------------------------------------------------------------------------------
+
+    def _expire(self, now_ms: int, until_s: float) -> None:
+        """Give up expired answers, those of many workflows in one batch."""
+        heads = self._d.store.parked_heads(expired_at_ms=now_ms, limit=_HEADS_EXPIRED + len(self._newer))
+        if not heads:
+            self._newer.clear()
+            return
+        for batch in _by_bytes([head for head in heads if head.id not in self._newer and self._owns(head.workflow_id)]):
+            self._give_up(batch)
+            if self._monotonic_s() > until_s:
+                break
+        self._d.parking.forget_all()
+
+    def _give_up(self, heads: Sequence[ParkedHead]) -> None:
+        store = self._d.store
+        revisions = store.revisions({head.workflow_id for head in heads})
+        # One that has found its step after all is judged as ever.
+        found = {head.id for head in store.parked_due(list(revisions))}
+        rows = store.parked(ids=[head.id for head in heads], limit=len(heads))
+        unit = UnitOfWork(self._d)
+        unit.expire_parked([row for row in rows if row.id not in found], revisions)
+        unit.apply_parked([row for row in rows if row.id in found])
+        try:
+            self._commit(unit)
+        except (WorkflowConflict, NotStorable) as error:
+            _log.info("expired answers are judged one after the other: %s", error)
+            self._judge_each(rows)
+            return
+        self._newer.update({row.id for row in rows}.difference(unit.batch.unparked))
+
+    def _owns(self, workflow_id: str) -> bool:
+        number = partition_for(workflow_id.encode(), self._d.config.topics.control_partitions)
+        return number in self._d.lanes.owned
+
+
+def _by_records(found: Iterable[ParkedWorkflow]) -> Iterator[list[ParkedWorkflow]]:
+    """Slices whose parked records one question may be about."""
+    asked: list[ParkedWorkflow] = []
+    records = 0
+    for at in found:
+        if asked and records + at.records > _HEADS_ASKED:
+            yield asked
+            asked, records = [], 0
+        asked.append(at)
+        records += at.records
+    if asked:
+        yield asked
+
+
+def _in_turn(found: Iterable[list[ParkedHead]]) -> list[ParkedHead]:
+    """One of each workflow, then the next of each; of one workflow first those whose step has changed last, and in the
+    order of parking those to one step: the first of them wins."""
+    ranked = [
+        (rank, head)
+        for heads in found
+        for rank, head in enumerate(sorted(heads, key=attrgetter("step_revision"), reverse=True))
+    ]
+    ranked.sort(key=itemgetter(0))
+    return [head for _, head in ranked]
+
+
+def _by_bytes(heads: Iterable[ParkedHead]) -> Iterator[list[ParkedHead]]:
+    """Slices whose values may be in memory at once."""
+    batch: list[ParkedHead] = []
+    size_bytes = 0
+    for head in heads:
+        if batch and (len(batch) >= _BATCH_RECORDS or size_bytes + head.size_bytes > _BATCH_BYTES):
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append(head)
+        size_bytes += head.size_bytes
+    if batch:
+        yield batch

@@ -1,0 +1,193 @@
+"""Many parked answers: they hold up nobody, their values stay unread, and those whose time is over go together."""
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterator
+
+import pytest
+
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import Batch, ParkedRecord, WorkflowChange
+from afl_stream.config import EvaluatorSettings
+from tests.record_headers import headers_of
+from tests.scenarios.desk import DESK, FIRST, SECOND, THIRD, Desk, ask_again, step_id_of
+from tests.scenarios.loop_harness import START_MS, Deployment, StoreOpener, store_elsewhere
+
+OTHERS = 10_050
+ROOM = EvaluatorSettings(max_parked_per_workflow=2 * OTHERS, parked_answer_expiry_ms=60_000)
+
+
+class CountingStore(MemoryStore):
+    """A store that notes whose values are read, and what happens elsewhere meanwhile."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        super().__init__(prefix=deployment.config.prefix, clock=deployment.clock)
+        self.values_read: list[str] = []
+        #: Happens once, before values are read.
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def parked(
+        self,
+        *,
+        ids: Collection[str] | None = None,
+        step_id: str | None = None,
+        workflow_id: str | None = None,
+        limit: int = 1_000,
+    ) -> list[ParkedRecord]:
+        happens, self.meanwhile = self.meanwhile, lambda: None
+        happens()
+        found = super().parked(ids=ids, step_id=step_id, workflow_id=workflow_id, limit=limit)
+        self.values_read += [record.id for record in found]
+        return found
+
+
+@pytest.fixture
+def stores() -> Iterator[list[CountingStore]]:
+    """The only store of each deployment of the test, in the order in which they were made."""
+    made: list[CountingStore] = []
+
+    def opener() -> StoreOpener:
+        opened: list[CountingStore] = []
+
+        def open_once(deployment: Deployment, faults: object) -> CountingStore:
+            if not opened:
+                opened.append(CountingStore(deployment))
+                made.append(opened[0])
+            return opened[0]
+
+        return open_once
+
+    token = store_elsewhere.set(opener)
+    yield made
+    store_elsewhere.reset(token)
+
+
+def answer(step_id: str, number: int, *, expires_at_ms: int = 2**62, **entries: object) -> ParkedRecord:
+    value = json.dumps({"step_id": step_id, "result": {"answer": THIRD}, **entries}).encode()
+    return ParkedRecord(
+        id=f"parked/0/{number}", workflow_id=step_id.partition(":")[0], step_id=step_id, topic="afl.control",
+        partition=0, offset=number, key=b"k", value=value, headers=(), parked_at_ms=number, expires_at_ms=expires_at_ms,
+    )  # fmt: skip
+
+
+def for_runs_that_never_start(desk: Desk) -> list[ParkedRecord]:
+    return [answer(f"stray-{number}:ab", number) for number in range(OTHERS)]
+
+
+def for_steps_that_the_run_never_has(desk: Desk) -> list[ParkedRecord]:
+    return [answer(f"wf-1:{number:x}", number) for number in range(OTHERS)]
+
+
+def for_attempts_that_never_come(desk: Desk) -> list[ParkedRecord]:
+    step_id = desk.step(SECOND).id
+    return [answer(step_id, number, attempt=99) for number in range(OTHERS)]
+
+
+def for_attempts_of_many_runs_that_never_come(desk: Desk) -> list[ParkedRecord]:
+    step_ids = [desk.step(FIRST, desk.start(f"other-{number}")).id for number in range(30)]
+    return [answer(step_ids[number % 30], number, attempt=99) for number in range(OTHERS)]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        for_runs_that_never_start,
+        for_steps_that_the_run_never_has,
+        for_attempts_that_never_come,
+        for_attempts_of_many_runs_that_never_come,
+    ],
+)
+def test_an_early_answer_behind_ten_thousand_others_is_judged_within_a_second(
+    others: Callable[[Desk], list[ParkedRecord]],
+) -> None:
+    desk = Desk(Deployment(None, DESK, evaluator=ROOM, control_partitions=1))
+    deployment = desk.deployment
+    desk.start()
+    deployment.store.commit_batch(Batch(parked=others(desk)))
+    desk.answer(step_id_of(THIRD, "wf-1"), "known before it was asked")
+    assert len(deployment.store.parked(limit=2 * OTHERS)) == OTHERS + 1
+
+    desk.answer(desk.step(FIRST).id, THIRD)
+    asked_ms, asked_s = deployment.clock.now_ms(), time.monotonic()
+    while desk.step(THIRD).returns != {"answer": "known before it was asked"}:
+        deployment.round()
+        assert deployment.clock.now_ms() - asked_ms <= 1_000
+    # Generous, for machines that are busy.
+    assert time.monotonic() - asked_s < 5
+
+
+def test_values_are_read_only_of_answers_whose_step_is_there(stores: list[CountingStore]) -> None:
+    desk = Desk(Deployment(None, DESK, evaluator=ROOM, control_partitions=1))
+    desk.start()
+    (store,) = stores
+    rows = [*for_steps_that_the_run_never_has(desk), answer(desk.step(SECOND).id, OTHERS)]
+    store.commit_batch(Batch(parked=rows))
+    desk.deployment.clock.advance(1_000)
+    desk.deployment.settle()
+
+    assert store.values_read == [f"parked/0/{OTHERS}"]
+    assert desk.step(SECOND).returns == {"answer": THIRD}
+
+
+def test_an_answer_to_a_later_attempt_is_read_once_until_its_step_changes(stores: list[CountingStore]) -> None:
+    desk = Desk(Deployment(None, DESK, control_partitions=1))
+    desk.start()
+    (store,) = stores
+    store.commit_batch(Batch(parked=[answer(desk.step(SECOND).id, 1, attempt=2)]))
+    for _ in range(3):
+        desk.deployment.clock.advance(1_000)
+        desk.deployment.settle()
+    # The run changes, the step does not.
+    desk.answer(desk.step(FIRST).id, THIRD)
+    desk.deployment.clock.advance(1_000)
+    desk.deployment.settle()
+    assert store.values_read == ["parked/0/1"]
+
+    ask_again(desk.deployment, desk.step(SECOND))
+    desk.deployment.clock.advance(1_000)
+    desk.deployment.settle()
+    assert desk.step(SECOND).returns == {"answer": THIRD}
+    assert store.values_read == ["parked/0/1"] * 2
+
+
+def test_answers_whose_time_is_over_go_together_whatever_runs_they_are_for() -> None:
+    desk = Desk(Deployment(None, DESK, evaluator=ROOM, control_partitions=1))
+    count = 400
+    expired = [answer(f"stray-{number}:ab", number, expires_at_ms=START_MS) for number in range(count)]
+    desk.deployment.store.commit_batch(Batch(parked=[*expired, answer("later:ab", count)]))
+    before = desk.evaluator.stats.batches
+
+    desk.deployment.clock.advance(1_000)
+    desk.deployment.round()
+
+    letters = desk.deployment.dead_letters(desk.deployment.topology.control())
+    assert {headers_of(letter)["afl_dlq_reason"] for letter in letters} == {b"AnswerExpired"}
+    assert len(letters) == count
+    assert desk.evaluator.stats.batches == before + 1
+    assert [record.id for record in desk.deployment.store.parked()] == [f"parked/0/{count}"]
+
+
+def test_a_run_that_starts_while_its_answer_expires_gets_it(stores: list[CountingStore]) -> None:
+    desk = Desk(Deployment(None, DESK, evaluator=ROOM, control_partitions=1))
+    twin = Desk(Deployment(None, DESK, control_partitions=1))
+    twin.start()
+    store, other = stores
+    answers = [answer(f"stray-{number}:ab", number, expires_at_ms=START_MS) for number in range(3)]
+    answers.append(answer(twin.step(SECOND).id, 3, expires_at_ms=START_MS))
+    store.commit_batch(Batch(parked=answers))
+
+    def start_elsewhere() -> None:
+        row = twin.deployment.workflow("wf-1")
+        steps = [step._replace(revision=1) for step in twin.deployment.steps("wf-1")]
+        change = WorkflowChange(row._replace(revision=1), 0, steps)
+        program = other.load_program(row.program)
+        assert program is not None
+        store.commit_batch(Batch(changes=[change], programs={row.program: program}))
+
+    store.meanwhile = start_elsewhere
+    desk.deployment.clock.advance(1_000)
+    desk.deployment.settle()
+
+    assert desk.step(SECOND).returns == {"answer": THIRD}
+    assert len(desk.deployment.dead_letters(desk.deployment.topology.control())) == 3
+    assert store.parked() == []
