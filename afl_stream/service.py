@@ -107,7 +107,10 @@ class EvaluatorService:
             max_open_events=config.evaluator.max_unanswered_events,
             runs_scripts=config.evaluator.allow_scripts,
             run_limits=RunLimits(
-                max_steps=config.evaluator.max_workflow_steps, max_payload_bytes=config.evaluator.max_payload_bytes
+                max_steps=config.evaluator.max_workflow_steps,
+                max_payload_bytes=config.evaluator.max_payload_bytes,
+                max_value_bytes=config.evaluator.max_value_bytes,
+                max_state_bytes=config.evaluator.max_state_bytes,
             ),
         )
         self._outage = Outage(config.kafka.outage_timeout_s, monotonic_s)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from afl.runtime.errors import StoreCorrupt, VersionMismatchError, WorkflowConflict
 from afl.runtime.persistence import ParkedRecord
 from afl_stream.deployment import Deployment
+from afl_stream.errors import NotEvaluable, NotStorable
 from afl_stream.outbox import OutboxPublisher, Probe, no_probe
 from afl_stream.partitioner import partition_for
 from afl_stream.retention import Retention
@@ -92,11 +93,17 @@ class Sweeps:
         """Judge a workflow's parked answers, and say whether that holds. One whose time is up is given up only if it
         still has no step."""
         unit = UnitOfWork(self._d)
-        unit.apply_parked(rows)
         try:
+            unit.apply_parked(rows)
             self._commit(unit)
         except WorkflowConflict:
             # Another writer has the workflow: whoever looks next judges again.
+            return False
+        except (NotEvaluable, NotStorable) as error:
+            _log.error("workflow %s is given up for a parked answer: %s", rows[0].workflow_id, error)
+            unit = UnitOfWork(self._d)
+            unit.give_up(None, rows[0].workflow_id, error)
+            self._commit(unit)
             return False
         return True
 
