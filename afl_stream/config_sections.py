@@ -183,12 +183,21 @@ class EvaluatorSettings:
     workflow_budget_ms: int = number(
         10, 1, "time of one workflow in one batch that others are in before it yields its turn"
     )
+    workflow_budget_bytes: int = number(
+        4 * 1024 * 1024, 1, "bytes that steps of one workflow are given in one batch before it yields its turn"
+    )
     max_unanswered_events: int = number(500, 1, "unanswered events of one workflow")
     max_workflow_steps: int = number(
         limits.MAX_WORKFLOW_STEPS, 1, "steps of one workflow; a run that makes more ends with StepLimitReached"
     )
     max_payload_bytes: int = number(
         limits.MAX_PAYLOAD_BYTES, 1_000, "an event's payload or an answer's result, as JSON; more fails the step"
+    )
+    max_value_bytes: int = number(
+        limits.MAX_VALUE_BYTES, 1_000, "a value that an expression makes, or a step's parameters; more fails the step"
+    )
+    max_state_bytes: int = number(
+        limits.MAX_STATE_BYTES, 1_000, "values of all steps of one workflow; a run with more ends with StateTooLarge"
     )
     hot_steps: int = number(200_000, 0, "steps of hot workflows kept in memory")
     allow_scripts: bool = flag(False, "whether scripts of programs are run; else what has one is not started")

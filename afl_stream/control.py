@@ -7,12 +7,14 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
-from afl.runtime.errors import PositionLost, WorkflowConflict
+from afl.runtime import value_sizes
+from afl.runtime.errors import NO_FORM, PositionLost, WorkflowConflict
 from afl.runtime.persistence import Batch
 from afl_stream.batch_size import BatchSize
+from afl_stream.command_backlog import CommandBacklog
 from afl_stream.control_stats import ControlStats as ControlStats
 from afl_stream.deployment import Deployment
-from afl_stream.errors import NewerFormat, NotStorable, SchemaUnavailable
+from afl_stream.errors import NewerFormat, NotEvaluable, NotStorable, SchemaUnavailable, StreamError
 from afl_stream.outbox import OutboxPublisher, Probe, control_lane, no_probe
 from afl_stream.outcomes import Outcome
 from afl_stream.positions import Positions
@@ -44,8 +46,8 @@ _WHOLE_ATTEMPTS = 2
 #: Turns of one batch: of runnable workflows, and of ended scripts.
 _MOST_TURNS = 16
 _MOST_SCRIPTS = 64
-#: What a store raises, before its transaction, for a value that it has no form for: too deep, too long, of no kind.
-_NO_FORM = (ValueError, TypeError, RecursionError)
+#: What a workflow may meet while it is read or worked on, besides what is a step's or a record's own failure.
+_EXHAUSTED = (MemoryError, RecursionError, OverflowError)
 
 
 class ControlLoop:
@@ -62,6 +64,13 @@ class ControlLoop:
     A crash before 3 delivers the records again, and the same work makes the same ids. After 3 the records are behind
     the stored position, where reading starts; the outbox is published by whoever owns its lane next, before it reads;
     Kafka's committed offset only follows, for lag and for people.
+
+    A workflow that cannot be evaluated or stored (its value has no form, memory ran out, the engine has a defect) splits
+    the batch like a conflict. If it fails alone too, it ends as ERROR from what is stored of it, and its record is a dead
+    letter: the next owner does not meet it again.
+
+    A cancellation takes effect before its workflow goes on: those of a batch are known before it is worked on, and after
+    partitions were taken over no runnable workflow goes on before the commands that lay there are read.
 
     A batch may also have turns: workflows that are runnable, and scripts that have ended (script_turns.py has their
     steps). Scripts run elsewhere: no record and no workflow waits for one.
@@ -88,6 +97,7 @@ class ControlLoop:
         #: Partitions that wait for an upgrade: from which offset on, and why.
         self._paused: dict[TopicPartition, tuple[int, str]] = {}
         self._runnable: deque[str] = deque()
+        self._backlog = CommandBacklog(deployment.topology.commands())
         settings = deployment.config.evaluator
         self._batch_size = BatchSize(settings.batch_records, settings.batch_ms / 1000)
         #: Records read, and not applied yet: a schema that cannot be looked up right now is waited for.
@@ -131,6 +141,7 @@ class ControlLoop:
         self._probe("control.lanes_published")
         starts = self._positions.take(partitions, self._consumer)
         self._probe("control.positions_read")
+        self._backlog.add(self._positions.ends(partitions))
         self._own(control, add=True)
         self._sweeps.queue_runnable(control)
         return starts
@@ -179,10 +190,14 @@ class ControlLoop:
         ended: list[EndedScript] = []
         try:
             ended = self._scripts.take(_MOST_SCRIPTS)
-            records = self._read(0.0 if self._runnable or ended else self._scripts.patience_s(timeout_s))
+            # Where commands lie that are read first, they come within the time-out.
+            may_go_on = self._backlog.is_read(self._positions.next_offset, self._paused)
+            waits = not ended and not (self._runnable and may_go_on)
+            records = self._read(self._scripts.patience_s(timeout_s) if waits else 0.0)
             # Now that a broker has answered, and before anything is done with what was read.
             self._d.store_claim.look_when_due()
-            turns = [Turn(self._runnable.popleft()) for _ in range(min(len(self._runnable), _MOST_TURNS))]
+            if may_go_on:
+                turns = [Turn(self._runnable.popleft()) for _ in range(min(len(self._runnable), _MOST_TURNS))]
             if records or turns or ended:
                 started_s, self._turns_s = time.monotonic(), 0.0
                 self._process(records, [*turns, *(Turn(script.job.workflow_id, script) for script in ended)])
@@ -242,17 +257,21 @@ class ControlLoop:
                 try:
                     self._attempt(records, turns)
                     return
-                except (BatchOfItsOwn, NotStorable):
+                except (BatchOfItsOwn, NotStorable, NotEvaluable) as error:
+                    if not isinstance(error, BatchOfItsOwn):
+                        _log.warning("a batch is taken apart, and each of it tried alone: %s", error)
+                        self._free_memory()
                     break
                 except WorkflowConflict as error:
                     self._conflicts += 1
                     _log.info("batch of %d records met a conflict, computed again: %s", len(records), error)
-            # One at a time: no workflow holds up another.
-            for turn in turns:
-                self._insist([], [turn])
+            # One at a time: no workflow holds up another. Records first: one of them may cancel whose turn it is.
             for index, record in enumerate(records):
                 waiting = records[index:]
                 self._insist([record], [])
+            waiting = []
+            for turn in turns:
+                self._insist([], [turn])
         except (SchemaUnavailable, BrokerUnavailable):
             # Raised by reading a record, a workflow's program, or telling its end: whatever it was, none is skipped.
             self._unapplied = waiting
@@ -266,18 +285,42 @@ class ControlLoop:
                 return
             except WorkflowConflict:
                 self._conflicts += 1
-            except NotStorable as error:
-                _log.exception("what came of one record or turn cannot be stored")
-                unit = UnitOfWork(self._d)
-                unit.give_up(records[0] if records else None, turns[0].workflow_id if turns else None, error)
-                self._commit(unit, records)
+            except (NotStorable, NotEvaluable) as error:
+                _log.exception("a workflow is given up for what came of one record or turn")
+                self._give_up(records, turns, error)
                 return
+
+    def _give_up(self, records: list[Record], turns: list[Turn], error: StreamError) -> None:
+        """End the workflow of a record or turn. Where not even that can be stored, it is left, and the loop goes on."""
+        self._free_memory()
+        workflow_id = turns[0].workflow_id if turns else None
+        try:
+            unit = UnitOfWork(self._d)
+            unit.give_up(records[0] if records else None, workflow_id, error)
+            self._commit(unit, records)
+        except (NotStorable, NotEvaluable, *_EXHAUSTED) as again:
+            _log.error("workflow %s stays as it is stored, it cannot be ended: %s", workflow_id or "of a record", again)
+            unit = UnitOfWork(self._d)
+            if records:
+                unit.effects.dead_letter(records[0], error)
+                unit.outcomes[Outcome.REJECTED] += 1
+            self._commit(unit, records)
+
+    def _free_memory(self) -> None:
+        """Drop what the store has too: it may be memory that was short."""
+        value_sizes.forget()
+        self._d.workflows.forget_all()
 
     def _attempt(self, records: list[Record], turns: list[Turn]) -> None:
         unit = UnitOfWork(self._d, is_alone=len(records) + len(turns) == 1)
         until_s = self._d.clock.monotonic_s() + self._d.config.evaluator.batch_ms / 2_000
-        self._turns_s += take_turns(unit, turns, self._d.clock, until_s)
-        records = self._apply(unit, records)
+        try:
+            # Before the turns: a workflow that is cancelled here does not go on in its own.
+            unit.read(records)
+            self._turns_s += take_turns(unit, turns, self._d.clock, until_s)
+            records = self._apply(unit, records)
+        except _EXHAUSTED as error:
+            raise NotEvaluable(turns[0].workflow_id if turns and not records else None, "", error) from error
         self._probe("control.applied")
         self._commit(unit, records)
 
@@ -288,7 +331,6 @@ class ControlLoop:
         """
         applied: list[Record] = []
         ends: dict[TopicPartition, int] = {}
-        unit.read(records)
         last: Record | None = None
         for record in records:
             if last is None or record.partition != last.partition or record.topic != last.topic:
@@ -316,7 +358,10 @@ class ControlLoop:
         self._consumer.pause([partition])
 
     def _commit(self, unit: UnitOfWork, records: list[Record]) -> None:
-        batch = unit.finish()
+        try:
+            batch = unit.finish()
+        except _EXHAUSTED as error:
+            raise NotStorable(error) from error
         # By plain tuples, which equal a TopicPartition and cost a quarter of one; the last of each partition counts.
         places = {record[:2]: record.offset + 1 for record in records}
         ends = {TopicPartition(*place): offset for place, offset in places.items()}
@@ -326,7 +371,7 @@ class ControlLoop:
             first = self._d.store.commit_batch(batch)
         except BaseException as error:
             self._publisher.give_back(batch.published)
-            if isinstance(error, _NO_FORM):
+            if isinstance(error, NO_FORM):
                 raise NotStorable(error) from error
             raise
         self._probe("control.persisted")
@@ -336,16 +381,23 @@ class ControlLoop:
         self._batches += 1
         unit.keep()
         self._runnable.extendleft(reversed(unit.put_off))
-        self._runnable.extend(w for w in unit.over_budget if w not in self._runnable)
+        self._runnable.extend(w for w in unit.to_go_on() if w not in self._runnable)
         self._published += len(batch.outbox)
         self._publisher.publish(first, batch.outbox)
         self._probe("control.published")
         self._follow(ends)
         self._probe("control.committed")
-        self._scripts.drop(unit.ended())
+        self._forget_ended(unit.ended())
         due = unit.scripts_due()
         if due:
             self._scripts.offer(due)
+
+    def _forget_ended(self, ended: list[str]) -> None:
+        """Workflows have ended: their scripts are not run, and they have no turns."""
+        self._scripts.drop(ended)
+        for workflow_id in ended if self._runnable else ():
+            if workflow_id in self._runnable:
+                self._runnable.remove(workflow_id)
 
     def _report_doubled(self, doubled: set[tuple[str, str, str]]) -> None:
         """Say once that two groups answer one facet."""

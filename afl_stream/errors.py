@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
+from afl.core.exception_text import exception_class, exception_text
 from afl.core.masking import masked_text
 from afl.core.printable import printable
 
@@ -109,6 +110,23 @@ class Unreadable(StreamError):
         super().__init__(f"{reason.value}: {detail}")
         self.reason = reason
         self.detail = detail
+
+
+class NotStorable(StreamError):
+    """A batch holds a value that the store has no form for, or no memory is left for."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(f"it cannot be stored: {exception_class(cause)}: {exception_text(cause)}")
+
+
+class NotEvaluable(StreamError):
+    """The engine cannot go on with a workflow: memory ran out, or it has a defect. It is no failure of a step."""
+
+    def __init__(self, workflow_id: str | None, workflow: str, cause: BaseException) -> None:
+        self.workflow_id = workflow_id
+        self.error_type, self.text = exception_class(cause), exception_text(cause)
+        told = f"workflow {workflow_id} ({workflow})" if workflow_id is not None else "its workflow"
+        super().__init__(f"{told} cannot be evaluated: {self.error_type}: {self.text}")
 
 
 class NewerFormat(StreamError):
@@ -257,13 +275,6 @@ class AnswerRefused(StreamError):
     def __init__(self, step_id: str) -> None:
         super().__init__(f"the answer to step {step_id} has no token, or not the one that the event carried")
         self.step_id = step_id
-
-
-class NotStorable(StreamError):
-    """A batch holds a value that the store has no form for."""
-
-    def __init__(self, cause: BaseException) -> None:
-        super().__init__(f"it cannot be stored: {type(cause).__name__}: {cause}")
 
 
 class TooManyParked(StreamError):

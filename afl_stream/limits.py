@@ -35,9 +35,12 @@ MAX_TOPIC_NAME_CHARS: Final = 249
 #: Default of `max_event_bytes`. Below Kafka's own 1,048,588 for a record batch, headers and framing included.
 MAX_EVENT_BYTES: Final = 900_000
 
-#: Defaults of `evaluator.max_workflow_steps` and `evaluator.max_payload_bytes`: the engine's own.
+#: Defaults of `evaluator.max_workflow_steps`, `.max_payload_bytes`, `.max_value_bytes` and `.max_state_bytes`: the
+#: engine's own.
 MAX_WORKFLOW_STEPS: Final = 1_000_000
 MAX_PAYLOAD_BYTES: Final = 4 * 1024 * 1024
+MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
+MAX_STATE_BYTES: Final = 512 * 1024 * 1024
 
 #: Largest compiled program read from the definitions topic, unpacked. A bound against decompression bombs.
 MAX_PROGRAM_BYTES: Final = 64 * 1024 * 1024

@@ -10,7 +10,7 @@ from afl.core.clock import MonotonicClock, monotonic_s
 from afl.runtime.errors import WorkflowConflict
 from afl.runtime.persistence import ParkedHead, ParkedRecord, ParkedWorkflow
 from afl_stream.deployment import Deployment
-from afl_stream.errors import NotStorable
+from afl_stream.errors import NotEvaluable, NotStorable
 from afl_stream.partitioner import partition_for
 from afl_stream.side_effects import record_of
 from afl_stream.unit_of_work import UnitOfWork
@@ -106,23 +106,23 @@ class ParkedAnswers:
 
     def _try(self, rows: list[ParkedRecord]) -> bool:
         unit = UnitOfWork(self._d)
-        unit.apply_parked(rows)
         try:
+            unit.apply_parked(rows)
             self._commit(unit)
-        except (WorkflowConflict, NotStorable):
+        except (WorkflowConflict, NotStorable, NotEvaluable):
             return False
         return True
 
     def _try_one(self, row: ParkedRecord) -> bool:
         """Judge one answer. False: another writer has its workflow, and who looks next judges it."""
         unit = UnitOfWork(self._d)
-        unit.apply_parked([row])
         try:
+            unit.apply_parked([row])
             self._commit(unit)
         except WorkflowConflict:
             return False
-        except NotStorable as error:
-            _log.exception("what came of a parked answer to step %s cannot be stored", row.step_id)
+        except (NotStorable, NotEvaluable) as error:
+            _log.exception("a workflow is given up for what came of a parked answer to step %s", row.step_id)
             unit = UnitOfWork(self._d)
             unit.give_up(record_of(row), None, error)
             unit.batch.unparked.append(row.id)
@@ -158,11 +158,11 @@ class ParkedAnswers:
         found = {head.id for head in store.parked_due(list(revisions))}
         rows = store.parked(ids=[head.id for head in heads], limit=len(heads))
         unit = UnitOfWork(self._d)
-        unit.expire_parked([row for row in rows if row.id not in found], revisions)
-        unit.apply_parked([row for row in rows if row.id in found])
         try:
+            unit.expire_parked([row for row in rows if row.id not in found], revisions)
+            unit.apply_parked([row for row in rows if row.id in found])
             self._commit(unit)
-        except (WorkflowConflict, NotStorable) as error:
+        except (WorkflowConflict, NotStorable, NotEvaluable) as error:
             _log.info("expired answers are judged one after the other: %s", error)
             self._judge_each(rows)
             return

@@ -66,6 +66,8 @@ class Positions:
         self._places: dict[TopicPartition, Position] = {}
         #: The next offset to read, as the store has it.
         self._next: dict[TopicPartition, int] = {}
+        #: Where the log ended when the partition was last taken.
+        self._ends: dict[TopicPartition, int] = {}
 
     def check_cluster(self) -> None:
         """Raises WrongCluster when all that the store has read is of another cluster, and that is not gone without."""
@@ -97,13 +99,19 @@ class Positions:
             if found is None:
                 raise UnknownTopic(partition.topic)
             place = Position(self._cluster_id, *partition, found.topic_id)
-            moves[partition] = self._continued(partition, place, stored, consumer.watermarks(partition))
+            bounds = consumer.watermarks(partition)
+            self._ends[partition] = bounds.high
+            moves[partition] = self._continued(partition, place, stored, bounds)
         news = [move for move in moves.values() if move.replaces is not None or move.next_offset != move.expected]
         if news:
             self._store.commit_batch(Batch(positions=news))
         for partition, move in moves.items():
             self._places[partition], self._next[partition] = move.position, move.next_offset
         return {partition: self._next[partition] for partition in partitions}
+
+    def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the logs of these partitions ended when they were last taken."""
+        return {partition: self._ends[partition] for partition in partitions if partition in self._ends}
 
     def _continued(
         self, partition: TopicPartition, place: Position, stored: Mapping[Position, int], bounds: Watermarks

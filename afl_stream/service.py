@@ -231,7 +231,12 @@ def _workflows(
         hot_steps=settings.hot_steps,
         max_open_events=settings.max_unanswered_events,
         runs_scripts=settings.allow_scripts,
-        run_limits=RunLimits(max_steps=settings.max_workflow_steps, max_payload_bytes=settings.max_payload_bytes),
+        run_limits=RunLimits(
+            max_steps=settings.max_workflow_steps,
+            max_payload_bytes=settings.max_payload_bytes,
+            max_value_bytes=settings.max_value_bytes,
+            max_state_bytes=settings.max_state_bytes,
+        ),
     )
 
 

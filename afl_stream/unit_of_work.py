@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from afl.core.exception_text import exception_class, exception_text
+from afl.runtime import value_sizes
 from afl.runtime.changers import run_iteration
 from afl.runtime.changes import take_changes
-from afl.runtime.errors import VersionMismatchError
+from afl.runtime.errors import RunGivenUp, VersionMismatchError
 from afl.runtime.execution import Execution
 from afl.runtime.operations import Action
 from afl.runtime.persistence import Batch, ParkedRecord, WorkflowRow
@@ -24,6 +25,7 @@ from afl_stream.errors import (
     AnswerRefused,
     IdRefused,
     NewerFormat,
+    NotEvaluable,
     NothingToCancel,
     Reason,
     SchemaUnavailable,
@@ -79,6 +81,8 @@ class UnitOfWork:
         self.effects = SideEffects(deployment, self.batch)
         #: Records that were decoded, or why not, by where they stand.
         self._read: dict[tuple[str, int, int], Message | Exception] = {}
+        #: Workflows that a record of this batch cancels: they compute on no more, whatever comes before it.
+        self._cancelled: set[str] = set()
         #: Facets that two groups answer: facet, the group that was first, and the other.
         self.doubled: set[tuple[str, str, str]] = set()
         self._executions: dict[str, Execution | None] = {}
@@ -100,7 +104,9 @@ class UnitOfWork:
             except (Unreadable, NewerFormat, SchemaUnavailable) as error:
                 found = error
             self._read[record.topic, record.partition, record.offset] = found
-            if isinstance(found, SchemaUnavailable):
+            if isinstance(found, CancelWorkflow):
+                self._cancelled.add(found.workflow_id)
+            elif isinstance(found, SchemaUnavailable):
                 return
 
     def apply(self, record: Record) -> Outcome:
@@ -317,12 +323,21 @@ class UnitOfWork:
             for job in take_jobs(execution)
         ]
 
+    def to_go_on(self) -> list[str]:
+        """The workflows that have more to do in a later batch."""
+        return [workflow_id for workflow_id in self.over_budget if not self._has_ended(workflow_id)]
+
+    def _has_ended(self, workflow_id: str) -> bool:
+        execution = self._executions.get(workflow_id)
+        return execution is not None and execution.is_ended
+
     def ended(self) -> list[str]:
         """The workflows among those of this unit that have ended, in it or before."""
         return [execution.id for execution in self._executions.values() if execution is not None and execution.is_ended]
 
     def give_up(self, record: Record | None, workflow_id: str | None, error: Exception) -> None:
-        """What came of a record or turn cannot be stored: the record is a dead letter, and its workflow has failed."""
+        """What came of a record or turn cannot be evaluated or stored: the record is a dead letter, and its workflow
+        has failed; without an id, the record's is left as it is stored."""
         if record is not None:
             self.effects.dead_letter(record, error)
             self.outcomes[Outcome.REJECTED] += 1
@@ -331,22 +346,33 @@ class UnitOfWork:
                 workflow_id = workflow_of_answer(message)
             elif isinstance(message, StartWorkflow):
                 self._reject_start(message, error)
-        execution = self.execution(workflow_id) if workflow_id is not None else None
+        execution = self.execution(workflow_id, to_end=True) if workflow_id is not None else None
         if execution is not None and not execution.is_ended:
+            if isinstance(error, NotEvaluable):
+                error = RunGivenUp(execution.id, execution.plan.name, error.error_type, error.text)
             self.touch(execution)
             execution.abort(exception_class(error), exception_text(error))
 
     def evaluate(self, execution: Execution) -> None:
-        """Run to the fixed point, or until the workflow's budget of this batch is used up."""
+        """Run to the fixed point, or until the workflow's budget of this batch is used up; not at all where a record
+        cancels it. Raises NotEvaluable: the unit is of no use then."""
         if not execution.queue or execution.id in self.over_budget:
             return
-        clock, most_steps = self._d.clock, self._d.config.evaluator.workflow_budget_steps
+        if execution.id in self._cancelled:
+            self.over_budget.append(execution.id)
+            return
+        clock, bounds, settings = self._d.clock, execution.bounds, self._d.config.evaluator
         steps, until_s = 0, clock.monotonic_s() + self._budget_ms / 1_000
+        most_steps, most_bytes = settings.workflow_budget_steps, bounds.state_bytes + settings.workflow_budget_bytes
+        bounds.begin()
         while True:
-            steps += run_iteration(execution)
+            try:
+                steps += run_iteration(execution)
+            except Exception as error:
+                raise NotEvaluable(execution.id, execution.plan.name, error) from error
             if not execution.queue:
                 return
-            if steps >= most_steps or clock.monotonic_s() > until_s:
+            if steps >= most_steps or bounds.state_bytes > most_bytes or clock.monotonic_s() > until_s:
                 self.over_budget.append(execution.id)
                 return
 
@@ -394,6 +420,7 @@ class UnitOfWork:
 
     def keep(self) -> None:
         """The batch is committed: what it worked on stays hot."""
+        value_sizes.forget()
         for execution in self._executions.values():
             if execution is not None:
                 if execution.trace is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from afl.runtime.expression import gives_number
 from afl.runtime.plan import Binder, Default, FacetPlan, MixinPlan, StatementPlan
 from afl.runtime.records import Frame
 from afl.runtime.step_values import LinkedParams, StepLookup
@@ -45,10 +46,25 @@ def binder_of(plan: StatementPlan) -> Binder:
     """What binds a step that does nothing but bind: its params, and its returns with the callee's return defaults.
 
     Made once a statement. Most calls have one argument, and callees with one return default or none: these are spared
-    all questions at run time.
+    all questions at run time. So are calls that are given nothing but numbers: their sizes need not be counted.
     """
     callee = plan.callee
     return_defaults = callee.return_defaults if callee is not None else ()
+    bind = _fastest_binder(plan, return_defaults)
+    given = (value for values in (plan.args, plan.fills, return_defaults) for _, value in values)  # type: ignore[attr-defined]
+    if all(map(gives_number, given)):
+        return bind
+
+    def bind_counted(frame: Frame) -> Bound:
+        bound = bind(frame)
+        frame.bounds.admit(*bound)
+        return bound
+
+    return bind_counted
+
+
+def _fastest_binder(plan: StatementPlan, return_defaults: Fills) -> Binder:
+    callee = plan.callee
     is_special = callee is not None and (callee.is_schema or (callee.reads_steps and bool(return_defaults)))
     if len(plan.args) != 1 or plan.fills or len(return_defaults) > 1 or is_special:
         return lambda frame: _bind(plan, frame)

@@ -329,8 +329,14 @@ class ScriptsNotAllowed(RuntimeError):
 
 
 @dataclass(eq=False)
-class StepLimitReached(LimitReached):
-    """A run has made more steps than the limit allows: a recursion or foreach without an end, or a very large one."""
+class RunLimitReached(LimitReached):
+    """The base of limits of a run as a whole: they end it, whatever it catches."""
+
+
+@dataclass(eq=False)
+class StepLimitReached(RunLimitReached):
+    """A run has all the steps that it may have, and needs more: a recursion or foreach without an end, or a very large
+    one."""
 
     workflow: str
     steps: int
@@ -338,8 +344,42 @@ class StepLimitReached(LimitReached):
 
     def __str__(self) -> str:
         return (
-            f"{self.workflow} has {self.steps} steps, max_steps allows {self.limit}: does it call itself without an "
-            "end? Else split it, or raise evaluator.max_workflow_steps, or Evaluator(max_steps=...)"
+            f"{self.workflow} has {self.steps} steps and needs more, max_steps allows {self.limit}: does it call "
+            "itself without an end? Else split it, or raise evaluator.max_workflow_steps, or Evaluator(max_steps=...)"
+        )
+
+
+@dataclass(eq=False)
+class StateTooLarge(RunLimitReached):
+    """The values of a run's steps take more bytes than the limit allows."""
+
+    size_bytes: int
+    limit_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"the values of all steps take {self.size_bytes} bytes, max_state_bytes allows {self.limit_bytes}: keep "
+            "large values elsewhere and pass references to them, or raise evaluator.max_state_bytes, or "
+            "Evaluator(max_state_bytes=...)"
+        )
+
+
+@dataclass(eq=False)
+class RunGivenUp(RuntimeError):
+    """A workflow could not be evaluated, and will not be tried again: memory ran out, or the engine has a defect.
+
+    `error_type` and `cause` say what happened. The run is in the store as its last commit left it.
+    """
+
+    workflow_id: str
+    name: str
+    error_type: str
+    cause: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} could not be evaluated: {self.error_type}{': ' if self.cause else ''}{self.cause}; its steps "
+            "are as its last commit left them, and nothing else was hurt. If memory was short, `retry` goes on with it"
         )
 
 
@@ -355,6 +395,22 @@ class PayloadTooLarge(LimitReached):
         return (
             f"{self.what} takes {self.size_bytes} bytes, max_payload_bytes allows {self.limit_bytes}: pass a reference "
             "to the large value, or raise evaluator.max_payload_bytes, or Evaluator(max_payload_bytes=...)"
+        )
+
+
+@dataclass(eq=False)
+class ValueTooLarge(LimitReached):
+    """A value takes more bytes than the limit allows: one that an expression has made, or what a step is given."""
+
+    what: str
+    size_bytes: int
+    limit_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} takes {self.size_bytes} bytes, max_value_bytes allows {self.limit_bytes}: keep the large "
+            "value elsewhere and pass a reference to it, or raise evaluator.max_value_bytes, or "
+            "Evaluator(max_value_bytes=...)"
         )
 
 
@@ -418,6 +474,11 @@ class StepFailure(RuntimeError):
         named = self.message == self.error_type or self.message.startswith(f"{self.error_type}: ")
         cause = self.message if named else f"{self.error_type}: {self.message}"
         return f"{_shown_path(self.step_path)}{facet} failed: {cause}"
+
+
+#: What a store raises, before its transaction, for a value that it has no form for: too deep, too long, of no kind, or
+#: larger than the memory for it.
+NO_FORM: Final = (ValueError, TypeError, RecursionError, OverflowError, MemoryError)
 
 
 def _shown_path(path: str) -> str:

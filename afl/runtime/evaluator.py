@@ -6,13 +6,15 @@ several can work on one store, because a commit that lost against another writer
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, overload
 
 from afl.compiled import CompiledProgram, Node
-from afl.runtime import limits
+from afl.core.exception_text import exception_class, exception_text
+from afl.runtime import limits, value_sizes
 from afl.runtime.answering import is_superseded, late_answer, takes_answer
 from afl.runtime.changers import create_state_changer as create_state_changer
 from afl.runtime.changers import get_state_changer as get_state_changer
@@ -22,7 +24,14 @@ from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.context import ExecutionContext
 from afl.runtime.dispatch import TaskDispatch
 from afl.runtime.driving import Dispatch
-from afl.runtime.errors import IterationLimitReached, ProgramMismatch, WorkflowConflict, WorkflowPurged
+from afl.runtime.errors import (
+    NO_FORM,
+    IterationLimitReached,
+    ProgramMismatch,
+    RunGivenUp,
+    WorkflowConflict,
+    WorkflowPurged,
+)
 from afl.runtime.execution import Execution
 from afl.runtime.identity import workflow_of
 from afl.runtime.operation_errors import RunByDeployment, UnknownWorkflow
@@ -36,8 +45,10 @@ from afl.runtime.scripting import ScriptRunner, ScriptRuns, offer_again
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.tracing import TelemetryTrace
 from afl.runtime.types import Value, copy_values, workflow_id_v7
-from afl.runtime.value_bounds import check_depth
+from afl.runtime.value_bounds import check_given
 from afl.runtime.workflows import Workflows
+
+_log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -113,6 +124,8 @@ class Evaluator:
         max_open_events: int = limits.MAX_OPEN_EVENTS,
         max_steps: int = limits.MAX_WORKFLOW_STEPS,
         max_payload_bytes: int = limits.MAX_PAYLOAD_BYTES,
+        max_value_bytes: int = limits.MAX_VALUE_BYTES,
+        max_state_bytes: int = limits.MAX_STATE_BYTES,
         scripts: ScriptRunner | None = None,
     ) -> None:
         """`scripts` runs the scripts of programs, most often an `afl.scripts.pool.ScriptPool`, which its owner closes.
@@ -131,7 +144,12 @@ class Evaluator:
             hot_steps=hot_steps,
             max_open_events=max_open_events,
             runs_scripts=scripts is not None,
-            run_limits=RunLimits(max_steps=max_steps, max_payload_bytes=max_payload_bytes),
+            run_limits=RunLimits(
+                max_steps=max_steps,
+                max_payload_bytes=max_payload_bytes,
+                max_value_bytes=max_value_bytes,
+                max_state_bytes=max_state_bytes,
+            ),
         )
 
     def execute(
@@ -154,7 +172,8 @@ class Evaluator:
                 raise WorkflowPurged(workflow_id=given, name=stone.name, status=stone.status)
             program, name = program_of(workflow_ast, program_ast)
             plan = self._workflows.plan(program, name)
-            check_depth(f"the inputs of {plan.name}", inputs or {})
+            # Before they are copied: what holds one value often may be too much to write out.
+            check_given(f"the inputs of {plan.name}", inputs or {}, self._workflows.run_limits.max_value_bytes)
             execution = self._workflows.start(
                 plan, workflow_id, copy_values(inputs or {}), self._clock.now_ms(), runner_id=runner_id
             )
@@ -326,10 +345,12 @@ class Evaluator:
 
         A crash before 2 leaves the store as the iteration before left it, and `resume` runs the same iteration again,
         to the same ids. After 2 the iteration is done. What came of scripts is stored with the next one: after a crash
-        in between they run again.
+        in between they run again. What cannot be evaluated or stored is given up, and leaves what its last commit
+        holds.
         """
         iterations, commit, now_ms = 0, self.persistence.commit_batch, self._clock.now_ms
         trace, changes = execution.trace, Commits(execution)
+        execution.bounds.begin()
         warn_at = limits.near(self.max_iterations) or None
         while execution.queue or (execution.scripts and self._await_scripts(execution, runs)):
             if iterations == warn_at:
@@ -340,15 +361,44 @@ class Evaluator:
                 self._tell_failed_call(execution.id, error)
                 return ExecutionResult(False, execution.id, {}, error, iterations, ExecutionStatus.TIMEOUT)
             execution.now_ms = now_ms()
-            run_iteration(execution)
-            commit(changes.next())
+            try:
+                run_iteration(execution)
+                batch = changes.next()
+            except Exception as error:  # noqa: BLE001 - whatever it is, this run meets it whenever it goes on
+                return self._give_up(execution, error, iterations)
+            try:
+                commit(batch)
+            except NO_FORM as error:
+                return self._give_up(execution, error, iterations)
             if trace is not None:
                 trace.committed()
             iterations += 1
         # Before it is kept: from then on another thread may have it.
         result = self._result(execution, iterations + 1)
         self._workflows.keep(execution)
+        value_sizes.forget()
         return result
+
+    def _give_up(self, execution: Execution, error: Exception, iterations: int) -> ExecutionResult:
+        """End a run that cannot be evaluated or stored, from what its last commit holds: nothing else is known of it."""
+        value_sizes.forget()
+        given_up = RunGivenUp(execution.id, execution.plan.name, exception_class(error), exception_text(error))
+        _log.error("workflow %s ends: %s", execution.id, given_up, exc_info=error)
+        self._workflows.forget(execution.id)
+        failure: list[Exception] = [given_up]
+
+        def apply(stored: Execution) -> bool:
+            if stored.is_ended:
+                return False
+            stored.abort(type(given_up).__name__, str(given_up))
+            failure[:] = [stored.failure() or given_up]
+            return True
+
+        if self.persistence.load_workflow(execution.id) is None:
+            # It has failed in its first commit: there is nothing to be ended.
+            return self._failed(execution.id, given_up)
+        self._change(execution.id, f"workflow {execution.id} not found", apply, to_end=True)
+        return ExecutionResult(False, execution.id, {}, failure[0], iterations, ExecutionStatus.ERROR)
 
     def _await_scripts(self, execution: Execution, runs: ScriptRuns) -> bool:
         """Wait until steps can go on that waited for their scripts; False when none can."""

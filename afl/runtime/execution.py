@@ -7,14 +7,16 @@ wait when it is over (notices.py), which fills the queue of the next. Work is pr
 
 from __future__ import annotations
 
+import logging
 from bisect import insort
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
 
 from afl.core.exception_text import exception_class, exception_text
-from afl.runtime.errors import NoProgress, ScriptsNotAllowed, StepFailure
+from afl.runtime.errors import NoProgress, RunLimitReached, ScriptsNotAllowed, StepFailure
 from afl.runtime.execution_state import ExecutionState
 from afl.runtime.identity import derived_id, event_id_of
+from afl.runtime.limits import MAX_ERROR_CHARS
 from afl.runtime.mixins import mixin_step_id
 from afl.runtime.notices import Cause, tell_endings
 from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, RUNNING, ErrorRecord
@@ -24,6 +26,9 @@ from afl.runtime.records import Frame, StepRecord
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step_rows import Place
 from afl.runtime.types import ObjectType, Value
+from afl.runtime.value_sizes import counting
+
+_log = logging.getLogger(__name__)
 
 _number = attrgetter("number")
 
@@ -42,13 +47,15 @@ class Execution(ExecutionState):
         facet = self.plan.facet
         self.root = self._make(derived_id(self.id, self.id, f"execution-{self.execution}"), ObjectType.WORKFLOW)
         self.root.facet = facet
-        self.root.params = params
+        self.give(self.root, params, self.root.returns)
         if self.trace is not None:
             self.trace.created(self, self.root)
         self.made.clear()
         self.wake(self.root)
 
     def _make(self, step_id: str, object_type: str) -> StepRecord:
+        if self.count >= self.bounds.max_steps:
+            self.bounds.check_room(self)
         step = self.steps[step_id] = StepRecord(step_id, self.count, object_type, self.now_ms)
         self.count += 1
         self.dirty.append(step)
@@ -98,6 +105,7 @@ class Execution(ExecutionState):
         """Create the block of one element of a foreach."""
         instance = self._make_part(foreach, str(index), foreach.plan)
         instance.foreach_index, instance.foreach_value = index, value
+        instance.size = self.bounds.admit_element(value)
         return instance
 
     def make_case(self, when: StepRecord, plan: BlockPlan) -> StepRecord:
@@ -119,6 +127,7 @@ class Execution(ExecutionState):
         parent = owner.block.frame if block.plan.is_statement_body and owner.block is not None else None
         frame = block.frame = Frame(block, owner, parent, block.plan)
         frame.place = Place(self.id, self.root.id, owner.id, block.id, len(block.plan.statements))
+        frame.bounds = self.bounds
         if self.plan.facet.reads_steps:
             frame.lookup = self
         return frame
@@ -136,6 +145,28 @@ class Execution(ExecutionState):
         step = self.steps.get(step_id) if isinstance(step_id, str) else None
         return step if step is not None and step.statement is not None and step.statement.is_value else None
 
+    # --- the room of an iteration ---------------------------------------------------------------------------------
+
+    def make_room(self) -> None:
+        """An iteration begins."""
+        bounds = self.bounds
+        self.room = bounds.iteration_units
+        self.bytes_until = bounds.state_bytes + bounds.iteration_bytes
+        self.entries_until = counting.entries_read + bounds.iteration_entries
+
+    def has_room(self) -> bool:
+        """Whether the iteration may move more. By what was done alone: who does it again comes to the same place."""
+        return (
+            self.room > 0
+            and self.bounds.state_bytes <= self.bytes_until
+            and counting.entries_read <= self.entries_until
+        )
+
+    def leave_made(self) -> None:
+        """Leave steps that were made to the next iteration, behind those that something happened to: they are older."""
+        if not self.queue:
+            self.wake(self.made.popleft())
+
     # --- what happens to steps ------------------------------------------------------------------------------------
 
     def wake(self, step: StepRecord) -> None:
@@ -149,6 +180,11 @@ class Execution(ExecutionState):
         if not step.dirty:
             step.dirty = True
             self.dirty.append(step)
+
+    def give(self, step: StepRecord, params: Mapping[str, Value], returns: Mapping[str, Value]) -> None:
+        """Set a step's attributes. Raises LimitReached, and changes nothing then."""
+        step.size = self.bounds.admit(params, returns, step.size)
+        step.params, step.returns = params, returns
 
     def complete(self, step: StepRecord) -> None:
         """A step has reached its end; it never changes again."""
@@ -172,13 +208,15 @@ class Execution(ExecutionState):
     def fail(self, step: StepRecord, error: BaseException) -> None:
         """A step has failed: its catch runs, once, or else that is its end.
 
-        The first cause is kept as it was told, whatever it makes fail on its way out.
+        The first cause is kept as it was told, whatever it makes fail on its way out. Raises what is no failure of a
+        step: a limit of the run as a whole, and that memory ran out.
         """
-        record = (
-            error.record
-            if isinstance(error, Cause)
-            else self._cause(step, exception_class(error), exception_text(error))
-        )
+        if isinstance(error, Cause):
+            record = error.record
+        elif isinstance(error, RunLimitReached | MemoryError):
+            raise error
+        else:
+            record = self._cause(step, exception_class(error), exception_text(error))
         if step.caught is None and self.catch_of(step) is not None:
             self._catch(step, record)
         else:
@@ -212,6 +250,9 @@ class Execution(ExecutionState):
     def _cause(self, step: StepRecord, error_type: str, message: str) -> ErrorRecord:
         """A first cause, with the place of the step that it happened to."""
         statement = step.statement
+        if len(message) > MAX_ERROR_CHARS:
+            # Every step around this one keeps it, too.
+            message = f"{message[:MAX_ERROR_CHARS]}... ({len(message)} characters)"
         return ErrorRecord(
             type=error_type,
             message=message,
@@ -263,7 +304,7 @@ class Execution(ExecutionState):
 
     def continue_with(self, step: StepRecord, result: Mapping[str, Value]) -> None:
         """Take the answer to a waiting step's event: one write moves it on to its next state."""
-        step.returns = {**step.returns, **result}
+        self.give(step, step.params, {**step.returns, **result})
         step.event_state = EventState.COMPLETED
         if self.trace is not None:
             self.trace.moved(self, step, StepState.EVENT_TRANSMIT, StepState.STATEMENT_BLOCKS_BEGIN)
@@ -281,7 +322,7 @@ class Execution(ExecutionState):
 
     def update_with(self, step: StepRecord, partial: Mapping[str, Value]) -> None:
         """Merge a partial result; the step stays where it is."""
-        step.returns = {**step.returns, **partial}
+        self.give(step, step.params, {**step.returns, **partial})
         step.event_state = EventState.PROCESSING
         self.touch(step)
 
@@ -290,8 +331,18 @@ class Execution(ExecutionState):
         self.cancelled = True
         self.abort("Cancelled", reason or "cancelled")
 
+    def exceed(self, error: RunLimitReached) -> None:
+        """End the workflow now: it is over a limit of the run as a whole."""
+        _log.error("workflow %s (%s) ends: %s", self.id, self.plan.name, error)
+        self.abort(type(error).__name__, str(error))
+
     def abort(self, error_type: str, message: str) -> None:
-        """Fail the workflow as a whole, now."""
+        """Fail the workflow as a whole, now, also in the midst of an iteration."""
+        for _, _, settled in self.settled:
+            self.documents += settled
+        self.settled.clear()
+        self.made.clear()
+        self.ended.clear()
         self.queue.clear()
         self.held.clear()
         self.makers.clear()

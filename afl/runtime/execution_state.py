@@ -21,6 +21,7 @@ class ExecutionState:
     __slots__ = (
         "_effects",
         "bounds",
+        "bytes_until",
         "cancelled",
         "count",
         "created_at_ms",
@@ -30,6 +31,7 @@ class ExecutionState:
         "end_was_told",
         "ended",
         "ended_at_ms",
+        "entries_until",
         "execution",
         "has_caught",
         "has_effects",
@@ -48,6 +50,7 @@ class ExecutionState:
         "plan",
         "queue",
         "revision",
+        "room",
         "root",
         "runner_id",
         "runs_scripts",
@@ -85,7 +88,10 @@ class ExecutionState:
         self.root: StepRecord
         #: Steps that something happened to, for the next iteration.
         self.queue: list[StepRecord] = []
-        #: Steps made in this iteration, still to run in it.
+        #: What this iteration has left: units of work, and up to where it may count bytes that steps are given, and
+        #: entries that operators read (run_bounds.py). The rest runs in the next.
+        self.room = self.bytes_until = self.entries_until = 0
+        #: Steps made in this iteration, still to run in it or, where its room is used up, in the next.
         self.made: deque[StepRecord] = deque()
         self.ended: list[StepRecord] = []
         #: Steps of this iteration that are complete already, by block.

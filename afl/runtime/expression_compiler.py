@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar, cast
 
-from afl.runtime.errors import EvaluationError, ValueTooDeep
+from afl.runtime.errors import EvaluationError, ValueTooDeep, ValueTooLarge
 from afl.runtime.expression_nodes import Node, entries_of, expression_text, kind_of, part, parts, path_of
 from afl.runtime.limits import MAX_EXPRESSION_DEPTH, MAX_VALUE_DEPTH
 from afl.runtime.operators import (
@@ -22,7 +22,7 @@ from afl.runtime.operators import (
 )
 from afl.runtime.rendering import type_name
 from afl.runtime.types import Value
-from afl.runtime.value_bounds import is_too_deep
+from afl.runtime.value_sizes import TooDeep, bytes_of, counting
 
 F = TypeVar("F")
 
@@ -58,7 +58,15 @@ def compile_expression(node: object, references: References[F]) -> Callable[[F],
     `EvaluationError` or `ReferenceError`. Compiling raises `EvaluationError` for nodes that expressions don't have
     and for nesting deeper than `MAX_EXPRESSION_DEPTH`.
     """
-    return _Compiler(references).compile(node).run
+    run = _Compiler(references).compile(node).run
+    if _gives_number(node):
+        run.gives_number = True  # type: ignore[attr-defined]  # functions take attributes, and this one is our own
+    return run
+
+
+def gives_number(expression: Callable[..., Value]) -> bool:
+    """Whether a compiled expression can give nothing but a number, a Boolean or null: nothing whose size could grow."""
+    return getattr(expression, "gives_number", False)
 
 
 def compile_default(node: object, references: References[F]) -> Callable[[F], Value]:
@@ -138,9 +146,9 @@ class _Compiler(Generic[F]):
             template = [code.value for code in codes]
             return _Code(lambda _: template[:])
         runs = [code.run for code in codes]
-        if not any(map(_may_hold_more, elements)):
+        if all(map(_gives_number, elements)):
             return _Code(lambda frame: [run(frame) for run in runs])
-        return _Code(lambda frame: _not_too_deep([run(frame) for run in runs], elements))
+        return _Code(lambda frame: _bounded([run(frame) for run in runs], elements))
 
     def map(self, node: Node) -> _Code[F]:
         codes = {key: self.compile(value) for key, value in entries_of(node)}
@@ -148,9 +156,9 @@ class _Compiler(Generic[F]):
             template = {key: code.value for key, code in codes.items()}
             return _Code(lambda _: template.copy())
         runs = [(key, code.run) for key, code in codes.items()]
-        if not any(_may_hold_more(value) for _, value in entries_of(node)):
+        if all(_gives_number(value) for _, value in entries_of(node)):
             return _Code(lambda frame: {key: run(frame) for key, run in runs})
-        return _Code(lambda frame: _not_too_deep({key: run(frame) for key, run in runs}, node))
+        return _Code(lambda frame: _bounded({key: run(frame) for key, run in runs}, node))
 
     def concatenation(self, node: Node) -> _Code[F]:
         def written(value: Value) -> str:
@@ -178,6 +186,8 @@ class _Compiler(Generic[F]):
                 value = operand(frame)
                 result += before
                 result += value if type(value) is str else written(value)
+                if len(result) > _LONG_TEXT:
+                    _bounded(result, node)
             return result + tail
 
         return _Code(run)
@@ -321,18 +331,28 @@ _COMPILERS: Final[Mapping[str, Callable[[_Compiler[Any], Node], _Code[Any]]]] = 
     "IndexExpr": _Compiler.index,
 }
 
-#: Expressions whose value may be a list or a map.
-_HOLDING_KINDS: Final = frozenset({"StepRef", "InputRef", "IndexExpr", "ArrayLiteral", "MapLiteral"})
+#: Expressions that give a number, a Boolean or null, whatever they are made of.
+_NUMBERS: Final = frozenset({"BinaryExpr", "UnaryExpr", "Int", "Double", "Boolean", "Null"})
+
+#: Texts that are looked at while they grow: shorter ones are as large as a program's own texts may be.
+_LONG_TEXT: Final = 65_536
 
 
-def _may_hold_more(node: object) -> bool:
-    return isinstance(node, list) or (isinstance(node, Mapping) and node.get("type") in _HOLDING_KINDS)
+def _gives_number(node: object) -> bool:
+    if isinstance(node, Mapping):
+        return node.get("type") in _NUMBERS
+    return not isinstance(node, str | list | tuple)
 
 
-def _not_too_deep(value: Value, node: object) -> Value:
-    """The value of a literal, the one way in which a program nests values ever deeper. Raises ValueTooDeep."""
-    if is_too_deep(value):
-        raise ValueTooDeep(expression_text(node), MAX_VALUE_DEPTH)
+def _bounded(value: Value, node: object) -> Value:
+    """The value of a literal or `++`, the ways in which a program makes ever larger ones and nests them ever deeper.
+    Raises ValueTooLarge or ValueTooDeep."""
+    try:
+        size = bytes_of(value)
+    except TooDeep:
+        raise ValueTooDeep(expression_text(node), MAX_VALUE_DEPTH) from None
+    if size > counting.max_bytes:
+        raise ValueTooLarge(expression_text(node), size, counting.max_bytes)
     return value
 
 

@@ -6,8 +6,9 @@ made again from nothing, `c2` for one that goes on with what is inside of the on
 statements run again). The generation of a workflow is its row's `execution`.
 
 Of each place the row of the highest generation counts. What is inside of it counts when it is not older than the last
-generation that was made from nothing. A row in state Created is that of a step whose turn to run again has not come
-yet: it stands for the fact that the older ones of its place do not count any more.
+generation that was made from nothing. In a later generation a row in state Created is that of a step whose turn to run
+again has not come yet: it stands for the fact that the older ones of its place do not count any more. A step that was
+made there and waits for the next iteration is in the state after that. In the first generation it is in state Created.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from afl.runtime.identity import AGAIN, Generation, generation_of, place_of
 from afl.runtime.persistence import StepDocument
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.records import Frame, StepRecord
-from afl.runtime.states import StepState
+from afl.runtime.states import StepState, select_transitions
 from afl.runtime.step_rows import Place
 
 
@@ -54,7 +55,8 @@ def current_of(documents: Iterable[StepDocument]) -> Current:
         around = document.block_id or document.container_id
         if around is not None:
             outside = place_of(around)
-            if document.state == StepState.CREATED or outside not in ids or generation.number < fresh_since[outside]:
+            is_place_alone = document.state == StepState.CREATED and generation.number > 1
+            if is_place_alone or outside not in ids or generation.number < fresh_since[outside]:
                 continue
         ids[place_of(document.id)] = document.id
         found.append(_inside_of(document, ids))
@@ -123,6 +125,16 @@ class LaterExecution(Execution):
         self._ids[place] = step.id
         step.attempt = self.attempts.get(place, 0)
         return step
+
+    def leave_made(self) -> None:
+        for step in reversed(self.made):
+            if step.state != StepState.CREATED:
+                break
+            # What is stored in that state does not count here.
+            step.state = select_transitions(step.object_type)[StepState.CREATED]
+            if self.trace is not None:
+                self.trace.moved(self, step, StepState.CREATED, step.state)
+        super().leave_made()
 
     def open_frame(self, block: StepRecord) -> Frame:
         frame = super().open_frame(block)

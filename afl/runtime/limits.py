@@ -16,6 +16,13 @@ MAX_WORKFLOW_STEPS: Final = 1_000_000
 #: with each other, and MongoDB's are 16 MB at most.
 MAX_PAYLOAD_BYTES: Final = 4 * 1024 * 1024
 
+#: A value that an expression makes, the parameters of a step together, or its returns: counted as value_sizes.py does.
+#: Four payloads. A store that keeps less in one piece, as MongoDB does, says so by name (DocumentTooLarge).
+MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
+
+#: What the rows of one workflow hold, by the same count. It is in memory while the workflow runs, and in the store.
+MAX_STATE_BYTES: Final = 512 * 1024 * 1024
+
 #: Lists and maps nested in one another in one value. Those who copy, encode and read values recurse.
 MAX_VALUE_DEPTH: Final = 100
 
@@ -39,6 +46,15 @@ FOREACH_WHOLE: Final = 5_000
 #: Children that a larger foreach creates in an iteration. With events to make and rows to write a child costs 50 to
 #: 70 µs: a slice takes some 15 ms, within the time that a workflow has before others get their turn.
 FOREACH_SLICE: Final = 250
+
+#: What one iteration moves of a workflow: so many steps, or five times as many of those that only bind their attributes
+#: (a fifth of the work), or so many bytes that they are given. The rest runs in the next iteration, so that others get
+#: their turn in between: 1,000 steps take some 15 ms. Every evaluator of a workflow must go by the same numbers.
+ITERATION_STEPS: Final = 1_000
+ITERATION_BYTES: Final = 4 * 1024 * 1024
+
+#: Characters kept of the text of a step's error: every step around it has it, too.
+MAX_ERROR_CHARS: Final = 10_000
 
 #: Steps of all workflows that stay in memory between calls. A step takes 550 to 750 bytes: some 150 MB at most.
 HOT_WORKFLOW_STEPS: Final = 200_000

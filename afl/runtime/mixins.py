@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from afl.runtime.errors import ValueTooLarge
 from afl.runtime.identity import derived_id
 from afl.runtime.plan import MixinPlan
 from afl.runtime.types import Value
+from afl.runtime.value_sizes import LEAST_ENTRY_BYTES, bytes_of, counting
 
 if TYPE_CHECKING:
     from afl.runtime.execution import Execution
@@ -61,6 +63,7 @@ def merge_yields(before: Mapping[str, Value], yields: Iterable[Mapping[str, Valu
     """The values that were there with yielded ones, in order.
 
     Per field: the first value sets it, whatever was there; then array and array concatenate, anything else replaces.
+    Raises ValueTooLarge.
     """
     merged = dict(before)
     #: Arrays that this merge has made: everything else belongs to somebody.
@@ -73,6 +76,9 @@ def merge_yields(before: Mapping[str, Value], yields: Iterable[Mapping[str, Valu
                     own[name] = list(merged[name])  # type: ignore[arg-type]  # checked in the line above
                     merged[name] = own[name]
                 own[name].extend(value)
+                if len(own[name]) * LEAST_ENTRY_BYTES > counting.max_bytes:
+                    size = bytes_of(own[name])
+                    raise ValueTooLarge(f"{name}, of all that was yielded so far,", size, counting.max_bytes)
                 continue
             own.pop(name, None)
             merged[name] = value

@@ -10,6 +10,7 @@ from typing import Final, cast
 from afl.runtime.limits import MAX_INTEGER_BITS
 from afl.runtime.rendering import render_text, type_name
 from afl.runtime.types import Value
+from afl.runtime.value_sizes import counting
 
 #: An operator's work on two values, kinds not checked.
 Operation = Callable[[Value, Value], Value]
@@ -31,15 +32,20 @@ def is_number(value: object) -> bool:
 
 def values_equal(left: object, right: object) -> bool:
     """Compare deeply: numbers by value, Booleans only with Booleans, other kinds only with their own."""
+    if left is right:
+        # Also what stands in a value more than once, which else takes as long as it is large when it is written out.
+        return True
     if type(left) in _PLAIN and type(left) is type(right):
         return left == right
     if isinstance(left, list):
         if not isinstance(right, list) or len(left) != len(right):
             return False
+        counting.entries_read += len(left)
         return all(map(values_equal, left, right))
     if isinstance(left, Mapping):
         if not isinstance(right, Mapping) or left.keys() != right.keys():
             return False
+        counting.entries_read += len(left)
         return all(values_equal(entry, right[key]) for key, entry in left.items())
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
@@ -97,11 +103,13 @@ def _ordering(symbol: str, operate: Operation) -> Operation:
 
 def _is_in(symbol: str, element: Value, container: Value) -> bool:
     if isinstance(container, list):
+        counting.entries_read += len(container)
         return any(_equals(element, candidate) for candidate in container)
     if isinstance(container, Mapping):
         return isinstance(element, str) and element in container
     if isinstance(container, str):
         if isinstance(element, str):
+            counting.entries_read += len(container) >> 6
             return element in container
         raise OperationError(f"type error: {symbol} looks for strings in a String, found {type_name(element)}")
     raise OperationError(f"type error: {symbol} needs an Array, Map or String to look in, found {type_name(container)}")
@@ -186,7 +194,9 @@ def indexed(target: Value, index: Value) -> Value:
 def rendered(value: Value) -> str:
     """Return the text of a value, as `++` writes it."""
     try:
-        return render_text(value)
+        text = render_text(value)
+        counting.entries_read += len(text) >> 4
+        return text
     except (TypeError, ValueError, RecursionError) as error:
         raise OperationError(f"type error: ++ can't write a {type_name(value)}: {error}") from None
 

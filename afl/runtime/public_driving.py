@@ -36,6 +36,8 @@ def work_on(step: StepDefinition, context: ExecutionContext) -> bool:
     if record is None:
         return False  # Complete, and of those that nothing ever happens to.
     execution.now_ms = SystemClock().now_ms()
+    execution.bounds.begin()
+    execution.make_room()
     machine, state = STATE_MACHINES[record.object_type], record.state
     work = machine.work_in(state)
     goes_on = work is None or work(execution, record)

@@ -15,6 +15,7 @@ from afl.runtime.types import Value
 if TYPE_CHECKING:
     from afl.runtime.persistence import ErrorRecord
     from afl.runtime.plan import BlockPlan, FacetPlan, MixinPlan, OuterWait, StatementPlan
+    from afl.runtime.run_bounds import RunBounds
     from afl.runtime.step_rows import Place, SettledStep
     from afl.runtime.step_values import StepLookup
 
@@ -52,6 +53,7 @@ class StepRecord:
         "queued",
         "returns",
         "revision",
+        "size",
         "state",
         "statement",
         "told",
@@ -76,6 +78,8 @@ class StepRecord:
         self.block: StepRecord | None = None
         self.params: Mapping[str, Value] = _NOTHING
         self.returns: Mapping[str, Value] = _NOTHING
+        #: Bytes of its attributes, as the run's bounds have counted them.
+        self.size = 0
         self.attempt = 0
         self.event_state = ""
         #: The consumer group that answered, as far as this process has seen it: to tell a second one's duplicates.
@@ -142,6 +146,7 @@ class Frame:
     """A running block: the steps of its statements so far, and what the rest still waits for."""
 
     __slots__ = (
+        "bounds",
         "env",
         "live",
         "lookup",
@@ -150,6 +155,7 @@ class Frame:
         "parent",
         "place",
         "ready",
+        "sorted",
         "step",
         "value",
         "waiting",
@@ -164,6 +170,8 @@ class Frame:
         self.owner = owner
         #: The frame that `owner` is a statement of, when this is a statement's own body; None for a declaration's.
         self.parent = parent
+        #: What the run may take; whoever opens the frame sets it.
+        self.bounds: RunBounds
         #: Finds steps that are used as values; unset where the program does that nowhere.
         self.lookup: StepLookup
         #: The loop variable's value in a foreach instance.
@@ -176,6 +184,8 @@ class Frame:
         self.waiting: list[int] = list(plan.wait_counts)
         #: Statements whose last dependency has completed, to be created when the block runs next.
         self.ready: list[int] = []
+        #: How many of them are left over from an iteration that had no room, and in order.
+        self.sorted = 0
         #: Statements not created yet, and created steps (yields too) that have not ended.
         self.missing = len(plan.statements)
         self.live = 0

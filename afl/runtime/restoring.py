@@ -14,6 +14,7 @@ from afl.runtime.notices import Cause, watch, watch_for_yields
 from afl.runtime.persistence import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
 from afl.runtime.plan import BlockPlan, StatementPlan, WorkflowPlan
 from afl.runtime.records import Frame, StepRecord
+from afl.runtime.run_bounds import RunBounds
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step_rows import SettledStep
 from afl.runtime.types import ObjectType
@@ -45,8 +46,10 @@ def restore(
     max_open_events: int = limits.MAX_OPEN_EVENTS,
     *,
     runs_scripts: bool = False,
+    bounds: RunBounds | None = None,
 ) -> Execution:
-    """Rebuild the execution that `documents` (in order of creation) hold.
+    """Rebuild the execution that `documents` (in order of creation) hold. `bounds` are new ones, by default of the
+    usual limits.
 
     Raises StoreCorrupt when the rows do not fit the pinned program.
     """
@@ -57,6 +60,7 @@ def restore(
         execution = LaterExecution(plan, row.id, dispatch, trace, execution=row.execution, attempts=attempts)
     execution.max_open_events = max_open_events
     execution.runs_scripts = runs_scripts
+    execution.bounds = bounds or RunBounds()
     take_row(execution, row)
     statements: dict[int, dict[str, StatementPlan]] = {}
     for document in documents:
@@ -77,6 +81,9 @@ def restore(
             if not (execution.held or execution.makers):
                 break
             execution.release_held()
+        if execution.made:
+            execution.leave_made()
+    execution.bounds.read_back(execution.count)
     return execution
 
 
@@ -106,6 +113,7 @@ def _add(execution: Execution, document: StepDocument, statements: dict[int, dic
     step.params, step.returns = document.params, document.returns
     step.attempt, step.event_state = document.attempt, document.event_state
     step.foreach_index, step.foreach_value = document.foreach_index, document.foreach_value
+    step.size = execution.bounds.count(document.params, document.returns, document.foreach_value)
     step.deadline_ms = document.deadline_ms
     step.told = step.is_terminal
     if step.told:
@@ -160,6 +168,7 @@ def _settle(execution: Execution, document: StepDocument, statements: dict[int, 
     frame, statement = _find_statement(execution, document, statements)
     if not statement.plain:
         return False
+    execution.bounds.count(document.params, document.returns)
     frame.env[statement.index] = SettledStep(
         frame.place,
         statement,
@@ -303,6 +312,9 @@ def _continue(execution: Execution, step: StepRecord) -> None:
     elif step.state == StepState.BLOCK_EXECUTION_BEGIN and step.plan is not None and step.plan.splits:
         # A large foreach that has some of its elements.
         execution.makers[step.id] = step
+    elif step.state == StepState.CREATED and execution.execution == 1:
+        # Made in an iteration that had no room for it.
+        execution.made.append(step)
     elif step.state not in _WAITING:
         execution.wake(step)
     elif step.state == StepState.EVENT_TRANSMIT:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from afl.runtime.errors import LimitReached
+from afl.runtime.errors import LimitReached, RunLimitReached
 from afl.runtime.execution import Execution
 from afl.runtime.records import StepRecord
 from afl.runtime.types import Value, copy_values
@@ -19,23 +19,28 @@ def take_result(
     is_partial: bool = False,
     is_checked: bool = False,
 ) -> None:
-    """Let a waiting step take a result, or the next part of one, as a copy; one over a limit fails the step by name.
+    """Let a waiting step take a result, or the next part of one, as a copy; one over a limit fails the step by name, or
+    ends the run where it is one of the run's.
 
     So does one that does not fit the returns which the facet declares, when `is_checked`: as ResultMismatch.
     """
-    if is_checked and step.facet is not None:
-        problem = check_result(step.facet, execution.plan.schemas, given)
-        if problem is not None:
-            execution.fail_with(step, "ResultMismatch", problem)
-            return
+    what = f"the result of {step.facet_name}"
     try:
+        # First: it may hold one value so often that walking through it takes for ever.
+        execution.bounds.check_given(what, given)
+        if is_checked and step.facet is not None:
+            problem = check_result(step.facet, execution.plan.schemas, given)
+            if problem is not None:
+                execution.fail_with(step, "ResultMismatch", problem)
+                return
         # What was told before counts, too: all of it is kept.
-        execution.bounds.check_values(execution, f"the result of {step.facet_name}", {**step.returns, **given})
+        execution.bounds.check_values(execution, what, {**step.returns, **given})
+        result = copy_values(given)
+        if is_partial:
+            execution.update_with(step, result)
+        else:
+            execution.continue_with(step, result)
+    except RunLimitReached as error:
+        execution.exceed(error)
     except LimitReached as error:
         execution.fail_with(step, type(error).__name__, str(error))
-        return
-    result = copy_values(given)
-    if is_partial:
-        execution.update_with(step, result)
-    else:
-        execution.continue_with(step, result)

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 from afl.runtime.entities import NoteType
-from afl.runtime.errors import LimitReached
+from afl.runtime.errors import LimitReached, RunLimitReached
 from afl.runtime.execution import Execution
 from afl.runtime.notices import Cause, tell_endings
 from afl.runtime.persistence import ErrorRecord
@@ -89,10 +89,18 @@ def finish_script(execution: Execution, step_id: str, ending: ScriptEnding) -> b
     if ending.result is None:
         execution.fail(step, Cause(_failure(execution, step, ending)))
         tell_endings(execution)
-    elif step.plan is not None:
-        _end_block(execution, step, ending.result)
-    else:
-        _end_pre_script(execution, step, ending.result)
+        return True
+    try:
+        execution.bounds.check_given("the script's result", ending.result)
+        if step.plan is not None:
+            _end_block(execution, step, ending.result)
+        else:
+            _end_pre_script(execution, step, ending.result)
+    except RunLimitReached as error:
+        execution.exceed(error)
+    except LimitReached as error:
+        execution.fail(step, error)
+        tell_endings(execution)
     return True
 
 
@@ -130,10 +138,8 @@ def _end_pre_script(execution: Execution, step: StepRecord, result: Mapping[str,
     result, a yield, the script of a block) replaces it there, and a return default comes too late."""
     facet = step.facet
     assert facet is not None
-    step.params = {**step.params, **result}
     returned = {name: value for name, value in result.items() if name in facet.return_types}
-    if returned:
-        step.returns = {**step.returns, **returned}
+    execution.give(step, {**step.params, **result}, {**step.returns, **returned} if returned else step.returns)
     if execution.trace is not None:
         execution.trace.moved(execution, step, StepState.FACET_SCRIPTS_BEGIN, StepState.FACET_SCRIPTS_END)
     step.state = StepState.FACET_SCRIPTS_END
@@ -152,8 +158,8 @@ def _end_block(execution: Execution, block: StepRecord, result: Mapping[str, Val
     frame.yields_made = True
     given = execution.make_statement(block, frame, block.plan.yields[0])
     # Nothing is left to do for it in an iteration: it has no arguments to evaluate.
-    execution.made.remove(given)
-    given.params = result
+    execution.made.pop()
+    execution.give(given, result, given.returns)
     if execution.trace is not None:
         execution.trace.moved(execution, given, given.state, StepState.STATEMENT_COMPLETE)
     given.state = StepState.STATEMENT_COMPLETE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from afl.runtime.plan import BlockPlan
 from afl.runtime.records import Frame, StepRecord
@@ -14,34 +14,62 @@ if TYPE_CHECKING:
 
 
 def make_ready(execution: Execution, block: StepRecord, frame: Frame, plan: BlockPlan) -> None:
-    """Create the steps of the block's statements that have become ready.
+    """Create the steps of the block's statements that have become ready, as many as the iteration has room for.
 
     One that does nothing but bind its attributes is complete with that, the same as if it was made and driven through
     its table: nobody could see the states in between. Its block counts it when it is told of it, after the iteration.
     """
-    ready, frame.ready = frame.ready, []
-    if len(ready) > 1:
-        # In textual order, whatever completed first: a run that is read back numbers its steps alike.
-        ready.sort()
+    ready = _taken(execution, frame)
     statements, may_settle = plan.statements, execution.trace is None
     place, revision, now_ms = frame.place, execution.revision + 1, execution.now_ms
     settled: list[SettledStep] = []
-    for index in ready:
-        statement = statements[index]
-        bind = statement.bind
-        if bind is None or not may_settle:
-            execution.make_statement(block, frame, statement)
-            continue
-        try:
-            params, returns = bind(frame)
-        except Exception:  # noqa: BLE001 - the step is made after all, and fails where every step does
-            execution.make_statement(block, frame, statement)
-            continue
-        number = execution.count
-        execution.count = number + 1
-        settled.append(SettledStep(place, statement, number, revision, params, returns, now_ms))
+    made = 0
+    for start in range(0, len(ready), _LOOK_EVERY):
+        for index in ready[start : start + _LOOK_EVERY]:
+            statement = statements[index]
+            bind = statement.bind
+            if bind is None or not may_settle:
+                execution.make_statement(block, frame, statement)
+                continue
+            try:
+                params, returns = bind(frame)
+            except Exception:  # noqa: BLE001 - the step is made after all, and fails where every step does
+                execution.make_statement(block, frame, statement)
+                continue
+            number = execution.count
+            execution.count = number + 1
+            settled.append(SettledStep(place, statement, number, revision, params, returns, now_ms))
+        made += _LOOK_EVERY
+        if not execution.has_room():
+            break
+    if made < len(ready):
+        frame.ready = ready[made:] + frame.ready
+    execution.room -= min(made, len(ready))
+    frame.sorted = len(frame.ready)
+    if frame.ready:
+        execution.wake(block)
     if settled:
         execution.settled.append((block, frame, settled))
+
+
+def _taken(execution: Execution, frame: Frame) -> list[int]:
+    """The ready statements that there is room for, in textual order, whatever completed first: a run that is read back
+    numbers its steps alike. Raises StepLimitReached when none may be made."""
+    ready, frame.ready = frame.ready, []
+    if len(ready) != frame.sorted:
+        ready.sort()
+    left = execution.bounds.max_steps - execution.count
+    if left <= 0:
+        execution.bounds.check_room(execution)
+    room = min(left, max(execution.room, 1))
+    if len(ready) > room:
+        frame.ready = ready[room:]
+        return ready[:room]
+    return ready
+
+
+#: Steps that are made before it is looked whether the iteration has room for more.
+_LOOK_EVERY: Final = 16
 
 
 def settle_link(execution: Execution, block: StepRecord) -> bool:
@@ -51,7 +79,7 @@ def settle_link(execution: Execution, block: StepRecord) -> bool:
     complete can be seen at once. False, with nothing done, when there is more to it.
     """
     frame, plan = block.frame, block.plan
-    if frame is None or plan is None or len(frame.ready) != 1 or frame.watchers is not None:
+    if frame is None or plan is None or len(frame.ready) != 1 or frame.watchers is not None or execution.made:
         return False
     if block.state != StepState.BLOCK_EXECUTION_CONTINUE or block.failed is not None:
         return False
@@ -64,6 +92,8 @@ def settle_link(execution: Execution, block: StepRecord) -> bool:
     except Exception:  # noqa: BLE001 - it is tried again where every step fails
         return False
     number = execution.count
+    if number >= execution.bounds.max_steps:
+        return False
     execution.count = number + 1
     step = SettledStep(frame.place, statement, number, execution.revision + 1, params, returns, execution.now_ms)
     execution.documents.append(step)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from afl.runtime import limits
-from afl.runtime.errors import PayloadTooLarge, ValueTooDeep
+from afl.runtime.errors import PayloadTooLarge, ValueTooDeep, ValueTooLarge
+from afl.runtime.value_sizes import TooDeep, attribute_bytes, bytes_of
 
 #: The most bytes that a character, and the longest number that is no long integer, take in JSON.
 _CHARACTER_BYTES: Final = 6
@@ -50,21 +51,22 @@ def check_depth(what: str, values: Mapping[str, object]) -> None:
 
 def is_too_deep(value: object) -> bool:
     """Whether lists and maps nest in more than MAX_VALUE_DEPTH levels, the outermost counted in."""
-    # Level by level: a value that is wide but flat is looked through once.
-    level, depth = [value], 0
-    while level:
-        inner: list[object] = []
-        for each in level:
-            inside: Iterable[object] = each.values() if type(each) is dict else each  # type: ignore[assignment]  # lists
-            for part in inside:
-                kind = type(part)
-                if kind is list or kind is dict:
-                    inner.append(part)
-        depth += 1
-        if depth > limits.MAX_VALUE_DEPTH:
-            return True
-        level = inner
+    try:
+        bytes_of(value)
+    except TooDeep:
+        return True
     return False
+
+
+def check_given(what: str, values: Mapping[str, object], limit: int) -> None:
+    """Raise ValueTooDeep or ValueTooLarge for values from outside, before anybody walks through them or copies them."""
+    try:
+        size = attribute_bytes(values)
+    except TooDeep:
+        check_depth(what, values)
+        raise
+    if size > limit:
+        raise ValueTooLarge(what, size, limit)
 
 
 def _measured(what: str, values: Mapping[str, object], limit: int, near: int) -> int:

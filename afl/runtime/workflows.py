@@ -26,7 +26,11 @@ from afl.runtime.planner import plan_workflow
 from afl.runtime.restoring import restore
 from afl.runtime.run_bounds import RunBounds, RunLimits
 from afl.runtime.types import Value
+from afl.runtime.value_bounds import check_given
 from afl.runtime.values import check_inputs
+
+#: Bytes of values that weigh as much as a step without any, in memory.
+_BYTES_A_STEP = 700
 
 #: Plans kept in memory. A deployment runs a few programs, each in a few versions at a time.
 _PLANS_KEPT = 256
@@ -90,15 +94,17 @@ class Workflows:
         runner_id: str = "",
         traceparent: str | None = None,
     ) -> Execution:
-        """A new execution, not in the store yet. Raises InputError, ScriptsNotAllowed when it can come to a script and
-        none is run here, and what its defaults raise."""
+        """A new execution, not in the store yet. Raises ValueTooLarge or ValueTooDeep for inputs that no run may have,
+        InputError, ScriptsNotAllowed when it can come to a script and none is run here, and what its defaults raise."""
         if plan.scripted and not self.runs_scripts:
             raise ScriptsNotAllowed(declaration=plan.scripted[0])
+        check_given(f"the inputs of {plan.name}", inputs, self.run_limits.max_value_bytes)
         check_inputs(plan.facet, plan.schemas, inputs)
         execution = Execution(plan, workflow_id, self._dispatch, self._trace())
         execution.runner_id = runner_id
         execution.max_open_events = self._max_open_events
         execution.bounds = RunBounds(self.run_limits)
+        execution.bounds.begin()
         execution.runs_scripts = self.runs_scripts
         params = bind_inputs(plan.facet, inputs)
         if execution.trace is not None:
@@ -130,7 +136,7 @@ class Workflows:
             return hot
         try:
             return self.read(workflow_id)
-        except (StoreCorrupt, ProgramError):
+        except (StoreCorrupt, ProgramError, MemoryError, RecursionError, OverflowError):
             stored = self._stored(workflow_id) if to_end else None
             execution = None if stored is None else only_to_end(*stored, self._dispatch)
             if execution is None:
@@ -163,7 +169,7 @@ class Workflows:
             again += 1
 
     def _restore(self, row: WorkflowRow, documents: Sequence[StepDocument]) -> Execution:
-        execution = restore(
+        return restore(
             self._stored_plan(row.program, row.name),
             row,
             documents,
@@ -171,9 +177,8 @@ class Workflows:
             self._trace(),
             self._max_open_events,
             runs_scripts=self.runs_scripts,
+            bounds=RunBounds(self.run_limits),
         )
-        execution.bounds = RunBounds(self.run_limits, execution.count)
-        return execution
 
     def _trace(self) -> Trace | None:
         return None if self._new_trace is None else self._new_trace()
@@ -197,9 +202,10 @@ class Workflows:
                 self._steps -= self._weight(oldest)
 
     def _weight(self, execution: Execution) -> int:
-        """How many steps a workflow counts as: half of the bound at most, or a large one would be read back for each
+        """How many steps a workflow counts as, large values counted in: half of the bound at most, or a large one would be read back for each
         batch of its answers, and thrown out by the first small one beside it. Working on it takes its memory anyway."""
-        return min(execution.count, self._most_weight)
+        weight = max(execution.count, execution.bounds.state_bytes // _BYTES_A_STEP)
+        return min(weight, self._most_weight)
 
     def forget(self, workflow_id: str) -> None:
         """Throw a workflow out of memory: its commit failed, or another writer was first."""

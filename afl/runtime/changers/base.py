@@ -155,4 +155,6 @@ def complete_at_once(execution: Execution, step: StepRecord, bind: Work) -> None
         execution.fail(step, error)
         return
     step.state = StepState.STATEMENT_COMPLETE
+    # It may have been written already, in the iteration that made it and had no room for it.
+    execution.touch(step)
     execution.complete(step)

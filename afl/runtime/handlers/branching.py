@@ -22,9 +22,12 @@ def begin_foreach(execution: Execution, step: StepRecord, plan: BlockPlan) -> bo
         return False
     step.blocks = step.blocks or []
     elements = _elements(plan.source(frame), plan)
-    execution.bounds.check_steps(execution)
     done, size = len(step.blocks), limits.FOREACH_WHOLE
     if len(elements) > size:
+        if execution.made:
+            # Those that are there run first: they may have events to send, after which it makes no more.
+            execution.wake(step)
+            return False
         if not execution.may_make_more(step):
             return False
         size = limits.FOREACH_SLICE
@@ -88,6 +91,8 @@ def _holds(execution: Execution, step: StepRecord, frame: Frame, case: CasePlan)
     assert case.condition is not None
     try:
         value = case.condition(frame)
+    except MemoryError:
+        raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the case does not run
         why = exception_text(error)
         warn(execution, step, case.block.name, f"case {case.condition_text} counts as not true: {why}")

@@ -23,7 +23,7 @@ class MixinCaptureBeginHandler(StateHandler):
     @staticmethod
     def work(execution: Execution, step: StepRecord) -> bool:
         if step.facet is not None and step.facet.mixins:
-            step.params = with_mixin_attributes(execution, step)
+            execution.give(step, with_mixin_attributes(execution, step), step.returns)
         return True
 
 
@@ -52,7 +52,8 @@ class StatementCaptureBeginHandler(StateHandler):
             lookup = execution if facet.reads_steps else None
             bind = bind_return_defaults if step.caught is None else _defaults_that_can_be
             returns = bind(facet, params, returns, lookup)
-        step.params, step.returns, step.captured = params, returns, None
+        execution.give(step, params, returns)
+        step.captured = None
         return True
 
 

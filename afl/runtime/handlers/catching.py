@@ -18,7 +18,7 @@ class CatchBeginHandler(StateHandler):
         block = execution.make_block(step, plan)
         assert step.caught is not None
         # Kept with the block: of a catch that fails too, the step has only the error, and it may be tried again.
-        block.params = {"error": step.caught.message, "error_type": step.caught.type}
+        execution.give(block, {"error": step.caught.message, "error_type": step.caught.type}, block.returns)
         step.blocks = [*(step.blocks or ()), block]
         step.blocks_open = 1
         return True

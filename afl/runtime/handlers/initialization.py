@@ -24,10 +24,10 @@ class FacetInitializationBeginHandler(StateHandler):
         if statement is None:
             if step.mixin is not None:
                 assert step.container is not None
-                step.params = bind_mixin(step.mixin, step.container.params, execution)
+                execution.give(step, bind_mixin(step.mixin, step.container.params, execution), step.returns)
             return True
         frame: Frame = step.block.frame  # type: ignore[union-attr,assignment]  # a statement's block has begun
-        step.params, step.returns = bind_arguments(statement, frame)
+        execution.give(step, *bind_arguments(statement, frame))
         return True
 
 

@@ -21,11 +21,11 @@ def run_system_statement(execution: Execution, step: StepRecord) -> bool:
     frame = block.frame
     assert frame is not None
     values = {name: value(frame) for name, value in statement.args}
+    execution.give(step, values, step.returns)
     if statement.object_type == ObjectType.SYS_LOG:
         _log(execution, step, values)
     elif not _is_true(values["condition"], statement.source_text):
         raise AssertionError(f"sys.assert failed: {statement.source_text}")
-    step.params = values
     return True
 
 

@@ -1,0 +1,54 @@
+"""Commands that lay on their topic when its partitions were taken over: they are read before any workflow goes on.
+
+A workflow that was runnable when its last owner died may have been cancelled since. Its cancellation is on the commands
+topic, and takes effect before the workflow computes on: else it might never be come to.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from afl_stream.transport import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+#: How long runnable workflows wait for that, at most. A backlog of many starts takes longer than that.
+LONGEST_WAIT_S: Final = 5.0
+
+
+class CommandBacklog:
+    """What is to be read first. Belongs to the loop's thread."""
+
+    def __init__(self, topic: str, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+        self._topic = topic
+        self._monotonic_s = monotonic_s
+        self._ends: dict[TopicPartition, int] = {}
+        self._until_s = 0.0
+
+    def add(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Partitions were taken over whose logs end there; those of other topics are left out."""
+        added = {partition: end for partition, end in ends.items() if partition.topic == self._topic}
+        if added:
+            self._ends.update(added)
+            self._until_s = self._monotonic_s() + LONGEST_WAIT_S
+
+    def is_read(self, next_offset: Callable[[TopicPartition], int | None], paused: Collection[TopicPartition]) -> bool:
+        """Whether it is read, or nobody waits for it any longer. `next_offset` is None for a partition that is gone."""
+        if not self._ends:
+            return True
+        left = {
+            partition: end
+            for partition, end in self._ends.items()
+            if partition not in paused and (at := next_offset(partition)) is not None and at < end
+        }
+        if left and self._monotonic_s() >= self._until_s:
+            _log.warning(
+                "runnable workflows go on, with commands of before this evaluator took over still to be read from %s",
+                ", ".join(f"{topic}[{number}]" for topic, number in sorted(left)),
+            )
+            left = {}
+        self._ends = left
+        return not left
