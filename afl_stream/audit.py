@@ -23,7 +23,6 @@ from afl_stream.audit_lines import (
 from afl_stream.codec import Codec, single_object_codec
 from afl_stream.config import StreamConfig
 from afl_stream.errors import NewerFormat, SchemaUnavailable, TopicMissing, Unreadable
-from afl_stream.outage import Outage
 from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
 from afl_stream.transport import (
@@ -37,6 +36,7 @@ from afl_stream.transport import (
     Transport,
     TransportError,
 )
+from afl_stream.watchdog import Health, Watchdog
 
 __all__ = ["Audit", "AuditConfig", "AuditCounts", "AuditFile", "AuditStream"]
 
@@ -124,7 +124,7 @@ class Audit:
         self._followed: dict[str, bool] = {}
         self._retry_at_s = 0.0
         self._backoff_s = FIRST_BACKOFF_S
-        self._outage = Outage(config.stream.kafka.outage_timeout_s, clock_s)
+        self._watchdog = Watchdog(config.stream.kafka, f"group {self.group}", clock_s)
         self._counts = AuditCounts()
         self._counts_lock = Lock()
         self._is_stopping = False
@@ -155,6 +155,12 @@ class Audit:
     def problems(self) -> tuple[str, ...]:
         """Which partitions are not followed, and why. Any thread may ask."""
         return tuple(self._halted.values())
+
+    def health(self) -> Health:
+        """Whether the audit gets on. Any thread may ask."""
+        problem = self._watchdog.problem
+        reasons = (*self.problems, *(() if problem is None else (problem,)))
+        return Health(ready=not reasons, reasons=reasons)
 
     def run(self) -> int:
         """Follow until `stop`, and return 0. Raises what ended it otherwise."""
@@ -196,11 +202,9 @@ class Audit:
         self.start()
         assert self._consumer is not None
         try:
-            lines = self._turn(self._consumer, timeout_s)
-            self._outage.over()
-            return lines
+            return self._turn(self._consumer, timeout_s)
         except BrokerUnavailable as error:
-            self._outage.failed(error)
+            self._watchdog.failed(error)
             return 0
         except Exception:
             raise
@@ -230,8 +234,10 @@ class Audit:
         lines: list[bytes] = []
         reached: dict[TopicPartition, LastWritten] = {}
         try:
-            for record in consumer.consume(self.config.batch_records, timeout_s):
+            records = consumer.consume(self.config.batch_records, timeout_s)
+            for record in records:
                 self._unopened.setdefault(record.topic_partition, deque()).append(record)
+            self._watchdog.read(consumer, len(records))
         except OffsetOutOfRange as error:
             if self.config.lost_records is LostRecords.STOP:
                 raise

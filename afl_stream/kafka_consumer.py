@@ -17,8 +17,10 @@ from afl_stream.kafka_errors import ClientLog, Connection, error_of, settings_er
 from afl_stream.kafka_offsets import GroupOffsets
 from afl_stream.kafka_partitions import Partitions
 from afl_stream.kafka_topic_ids import AskIds, TopicIds
+from afl_stream.kafka_view import AskBounds, KafkaView
 from afl_stream.kafka_waits import LONGEST_CALL_S
 from afl_stream.transport import (
+    BrokerView,
     CommittedOffset,
     OffsetOutOfRange,
     RebalanceListener,
@@ -49,6 +51,7 @@ class KafkaConsumer:
         connection: Connection,
         bounds_of: Callable[[TopicPartition], Watermarks],
         ask_ids: AskIds,
+        ask_bounds: AskBounds,
         *,
         group: str | None,
         incremental: bool,
@@ -87,6 +90,7 @@ class KafkaConsumer:
             raise settings_error(error, connection) from error
         self._offsets.use(self._client)
         self._partitions = Partitions(self._client, incremental=incremental)
+        self._view = KafkaView(self._client, ask_bounds, ask_ids)
 
     # Joining
 
@@ -394,6 +398,10 @@ class KafkaConsumer:
     def watermarks(self, partition: TopicPartition) -> Watermarks:
         """Raises UnknownTopic, BrokerUnavailable, NotAuthorized."""
         return self._bounds_of(partition)
+
+    def view(self) -> BrokerView:
+        silent = {*self._partitions.paused, *self._outside, *self._unwelcome}
+        return self._view.look(self._assigned, silent, self._topics())
 
     def _error(self, error: KafkaError, topic: str | None = None) -> Exception:
         return transport_error(error, self._connection.address, topic, self.group)
