@@ -51,7 +51,7 @@ class Watchdog:
         self.problem: str | None = None
 
     def read(self, consumer: Consumer, count: int, *, is_reading: bool = True) -> None:
-        """Note how many records a read has brought. Raises BrokerUnavailable when an outage has lasted too long.
+        """Note how many records a read has brought. Raises GaveUp when an outage has lasted too long.
 
         `is_reading` false: nothing was read, because the reader waits for something else; records may well wait then.
         """
@@ -68,7 +68,7 @@ class Watchdog:
     def failed(self, error: BrokerUnavailable) -> float:
         """Note that the broker could not be reached, and return how many seconds to wait before the next attempt.
 
-        Raises BrokerUnavailable when the outage has lasted too long.
+        Raises GaveUp when the outage has lasted too long.
         """
         self._doubt(str(error))
         return self._outage.failed(error)
