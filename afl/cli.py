@@ -15,6 +15,7 @@ from afl.commands.publishing import publish_command
 from afl.commands.running import run_command
 from afl.commands.serving import lsp_command
 from afl.commands.texts import ast_command, doc_command, fmt_command
+from afl.core.signals import signals_handled
 from afl.errors import AFLError
 
 
@@ -78,6 +79,11 @@ def afl() -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, 1 for errors in the program or its files, 2 for wrong usage."""
+    with signals_handled():
+        return _main(args)
+
+
+def _main(args: Sequence[str] | None) -> int:
     try:
         result = afl.main(args=None if args is None else list(args), prog_name="afl", standalone_mode=False)
         sys.stdout.flush()

@@ -10,7 +10,6 @@ from afl_stream.agent_lost_offsets import ReadAgain
 from afl_stream.agent_runtime import LostRecords, Shared
 from afl_stream.agent_work import PartitionWork
 from afl_stream.offset_tracker import PartitionProgress
-from afl_stream.outage import Outage
 from afl_stream.transport import (
     BrokerUnavailable,
     CommittedOffset,
@@ -20,6 +19,7 @@ from afl_stream.transport import (
     TransportError,
     UnknownTopic,
 )
+from afl_stream.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +54,9 @@ class HeldPartitions:
         self._last_progress_s = shared.clock_s()
         self._next_lag_s = shared.clock_s()
         self._backoff_s = FIRST_BACKOFF_S
-        self._unreachable: str | None = None
-        self._outage = Outage(shared.config.stream.kafka.outage_timeout_s, shared.clock_s)
+        #: Whether the last read failed for want of a broker.
+        self._is_away = False
+        self._watchdog = Watchdog(shared.config.stream.kafka, f"group {group}", shared.clock_s)
         self._lag = 0
 
     def join(self, topics: Sequence[str]) -> None:
@@ -88,8 +89,8 @@ class HeldPartitions:
         try:
             records = self._consumer.consume(max_records, timeout_s)
         except BrokerUnavailable as error:
-            self._unreachable = str(error)
-            self._outage.failed(error)
+            self._is_away = True
+            self._watchdog.failed(error)
             return 0
         except OffsetOutOfRange as error:
             self._lost_records(error)
@@ -100,8 +101,8 @@ class HeldPartitions:
             # Nothing more is committed for it: a topic that is made anew begins with another record.
             self._drop([where for where in self._partitions if where.topic == error.topic])
             return 0
-        self._backoff_s, self._unreachable = FIRST_BACKOFF_S, None
-        self._outage.over()
+        self._backoff_s, self._is_away = FIRST_BACKOFF_S, False
+        self._watchdog.read(self._consumer, len(records))
         for record in records:
             partition = self._partitions.get(record.topic_partition)
             if partition is not None:
@@ -114,7 +115,7 @@ class HeldPartitions:
 
     def backoff_s(self) -> float | None:
         """How long to leave the broker alone, or None when it answers."""
-        if self._unreachable is None:
+        if not self._is_away:
             return None
         wait_s, self._backoff_s = self._backoff_s, min(2 * self._backoff_s, self._shared.config.max_backoff_s)
         return wait_s
@@ -244,21 +245,18 @@ class HeldPartitions:
             return
         self._next_lag_s = now_s + self._shared.config.lag_interval_s
         lag = 0
-        try:
-            for where, partition in self._partitions.items():
-                bounds = self._consumer.watermarks(where)
+        for where, bounds in self._consumer.view().bounds.items():
+            partition = self._partitions.get(where)
+            if partition is not None:
                 position = partition.progress.position
                 lag += bounds.high - (bounds.low if position is None else position)
-        except TransportError as error:
-            self._unreachable = str(error)
-            return
         self._lag = lag
 
     def health(self, in_flight: int) -> tuple[tuple[str, ...], int]:
         """What is wrong, in words, and the lag. May be called by any thread."""
         reasons = [partition.halted for partition in tuple(self._partitions.values()) if partition.halted is not None]
-        if self._unreachable is not None:
-            reasons.append(f"group {self.group}: {self._unreachable}")
+        if (problem := self._watchdog.problem) is not None:
+            reasons.append(problem if self.group in problem else f"group {self.group}: {problem}")
         silent_s = self._shared.clock_s() - self._last_progress_s
         if self._lag and not in_flight and silent_s > self._shared.config.stall_after_s:
             reasons.append(f"group {self.group}: {self._lag} records wait and none was handled for {silent_s:.0f} s")

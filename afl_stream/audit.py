@@ -25,7 +25,6 @@ from afl_stream.audit_lines import (
 from afl_stream.codec import Codec, single_object_codec
 from afl_stream.config import StreamConfig
 from afl_stream.errors import NewerFormat, SchemaUnavailable, TopicMissing, Unreadable
-from afl_stream.outage import Outage
 from afl_stream.topic_log import TopicLog
 from afl_stream.topic_policies import tell_unsafe_policies
 from afl_stream.topics import Topology
@@ -42,6 +41,7 @@ from afl_stream.transport import (
     TransportError,
     UnknownTopic,
 )
+from afl_stream.watchdog import Health, Watchdog
 
 __all__ = ["Audit", "AuditConfig", "AuditCounts", "AuditFile", "AuditStream"]
 
@@ -135,7 +135,7 @@ class Audit:
         self._followed: dict[str, bool] = {}
         self._retry_at_s = 0.0
         self._backoff_s = FIRST_BACKOFF_S
-        self._outage = Outage(config.stream.kafka.outage_timeout_s, clock_s)
+        self._watchdog = Watchdog(config.stream.kafka, f"group {self.group}", clock_s)
         self._counts = AuditCounts()
         self._counts_lock = Lock()
         self._is_stopping = False
@@ -168,6 +168,12 @@ class Audit:
     def problems(self) -> tuple[str, ...]:
         """Which partitions are not followed, and why. Any thread may ask."""
         return tuple(self._halted.values())
+
+    def health(self) -> Health:
+        """Whether the audit gets on. Any thread may ask."""
+        problem = self._watchdog.problem
+        reasons = (*self.problems, *(() if problem is None else (problem,)))
+        return Health(ready=not reasons, reasons=reasons)
 
     def run(self) -> int:
         """Follow until `stop`, and return 0. Raises what ended it otherwise."""
@@ -216,11 +222,9 @@ class Audit:
         self.start()
         assert self._consumer is not None
         try:
-            lines = self._turn(self._consumer, timeout_s)
-            self._outage.over()
-            return lines
+            return self._turn(self._consumer, timeout_s)
         except BrokerUnavailable as error:
-            self._outage.failed(error)
+            self._watchdog.failed(error)
             return 0
         except Exception:
             raise
@@ -267,6 +271,7 @@ class Audit:
         try:
             self._follow_topics()
             records = consumer.consume(self.config.batch_records, timeout_s)
+            self._watchdog.read(consumer, len(records))
         except UnknownTopic as error:
             if self._own is None:
                 raise

@@ -285,6 +285,11 @@ class Milestones:
             self._consumer.close()
             raise
 
+    @property
+    def consumer(self) -> Consumer:
+        """What reads the topic."""
+        return self._consumer
+
     def read(self, timeout_s: float) -> list[Lifecycle]:
         """What has come, after waiting up to `timeout_s` for the first. Raises BrokerUnavailable while none answers."""
         return [m for record in self._consumer.consume(500, timeout_s) if (m := self._milestone(record)) is not None]

@@ -81,6 +81,9 @@ class KafkaSettings:
     )
     connect_timeout_s: int = number(30, 1, "how long a process that starts waits for the first answer of a broker")
     outage_timeout_s: int = number(600, 1, "how long a running process waits for brokers to come back before it ends")
+    silent_after_s: int = number(
+        15, 1, "how long a broker may answer nothing, or leave waiting records undelivered, before that is an outage"
+    )
     cluster_id: str | None = text(None, "the cluster that must answer; any other is an error")
     client: Mapping[str, str] = _passed_through(
         "kafka.<librdkafka setting>", "any setting of librdkafka, for all clients: `security.protocol`, `sasl.username`"

@@ -443,6 +443,11 @@ class ControlLoop:
         )
 
     @property
+    def consumer(self) -> Consumer:
+        """The member of the group that it reads by now."""
+        return self._consumer
+
+    @property
     def unacknowledged(self) -> int:
         """How many outbox records are sent and not acknowledged yet."""
         return self._publisher.in_flight

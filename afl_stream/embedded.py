@@ -10,7 +10,7 @@ from weakref import WeakSet
 from afl.core.crashes import Crash
 from afl_stream.embedded_broker import EmbeddedBroker, TopicRefused, UnknownPartition
 from afl_stream.embedded_consumer import EmbeddedConsumer
-from afl_stream.embedded_faults import FAULT_POINTS, Faults, Probe
+from afl_stream.embedded_faults import FAULT_POINTS, Faults, Probe, Swallowed
 from afl_stream.embedded_file import FileInUse, FileUnusable
 from afl_stream.embedded_group import AssignorMismatch
 from afl_stream.embedded_log import Topic
@@ -44,6 +44,7 @@ __all__ = [
     "FileInUse",
     "FileUnusable",
     "NotAssigned",
+    "Swallowed",
     "TopicRefused",
     "UnknownPartition",
 ]

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from threading import Condition
 
 from afl_stream.embedded_broker import EmbeddedBroker
-from afl_stream.embedded_faults import Probe
+from afl_stream.embedded_faults import Probe, Swallowed
 from afl_stream.embedded_group import Member
 from afl_stream.embedded_log import PartitionLog
 from afl_stream.embedded_position import NotAssigned, Position
 from afl_stream.offset_owner import MADE_ANEW
 from afl_stream.transport import (
     Assignor,
+    BrokerView,
     CommittedOffset,
     Fenced,
     OffsetOutOfRange,
@@ -60,6 +61,7 @@ class EmbeddedConsumer:
         self._topics_seen = -1
         self._missing: set[str] = set()
         self._closed = False
+        self._unanswered_since_s: float | None = None
         broker.wake_at_close(self._moved)
 
     # What the broker calls, under its lock
@@ -166,7 +168,12 @@ class EmbeddedConsumer:
                         self._wake.wait(remaining_s)
                         continue
             if records:
-                return self._deliver(records)
+                try:
+                    return self._deliver(records)
+                except Swallowed:
+                    with self._wake:
+                        self._wake.wait(max(0.0, deadline_s - time.monotonic()))
+                    return []
             # What others have produced may be for us, and nobody else may come to write it.
             wrote_late = remaining_s <= 0
             self._broker.queue.write(max(0.0, remaining_s))
@@ -348,6 +355,31 @@ class EmbeddedConsumer:
             self._ready.pop(where, None)
 
     # Positions
+
+    def view(self) -> BrokerView:
+        try:
+            self._probe("view.before_answer")
+        except Swallowed:
+            now_s = time.monotonic()
+            self._unanswered_since_s = now_s if self._unanswered_since_s is None else self._unanswered_since_s
+            return BrokerView(unanswered_s=now_s - self._unanswered_since_s)
+        except TransportError:
+            return BrokerView()
+        self._unanswered_since_s = None
+        with self._broker.lock:
+            held = {where: position for where, position in self._positions.items() if not position.log.deleted}
+            waiting = {
+                where: position.log.high - max(position.offset, position.log.low)
+                for where, position in held.items()
+                if not position.paused and position.offset is not None
+            }
+            most = max(waiting, key=lambda where: waiting[where], default=None)
+            return BrokerView(
+                bounds={where: position.log.bounds for where, position in held.items()},
+                is_told=True,
+                unfetched=sum(waiting.values()),
+                told_of="" if most is None else f"{waiting[most]} of them in {most.topic}[{most.partition}]",
+            )
 
     def assignment(self) -> frozenset[TopicPartition]:
         with self._broker.lock:

@@ -1,5 +1,6 @@
 """Faults on command: what a test hands to the embedded transport as its probe, to fail or crash between two steps."""
 
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ FAULT_POINTS = (
     "log.after_write",
     "produce.after_append_before_ack",
     "poll.before_deliver",
+    "view.before_answer",
     "commit.before",
     "commit.after",
     "rebalance.before_revoke",
@@ -28,6 +30,10 @@ FAULT_POINTS = (
 
 def no_probe(point: str) -> None:
     """The probe of everyday: lets each step pass."""
+
+
+class Swallowed(Exception):
+    """Stands for a reply that never comes: whoever asked goes on waiting, and nobody is told."""
 
 
 @dataclass(slots=True)
@@ -49,6 +55,10 @@ class Faults:
         """Raise `error` (default: a Crash) the next `times` times that `point` is reached, after `passes` without."""
         with self._lock:
             self._planned[point] = _Planned(passes=passes, times=times, error=error)
+
+    def swallow(self, point: str) -> None:
+        """Let no reply come at `poll.before_deliver` (to a fetch) or `view.before_answer`, until `clear`."""
+        self.fail_at(point, times=sys.maxsize, error=Swallowed())
 
     def clear(self) -> None:
         """Forget what was planned."""

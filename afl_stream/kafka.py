@@ -66,6 +66,7 @@ class KafkaTransport:
             self._connection(),
             self._admin.watermarks,
             self._admin.ask_ids,
+            self._admin.ask_bounds,
             group=group,
             incremental=incremental,
             start=start,

@@ -172,6 +172,17 @@ class KafkaAdmin:
             raise self._error(error_of(error), partition.topic) from error
         return Watermarks(low=found[0], high=found[1])
 
+    def ask_bounds(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, tuple[Future[Any], Future[Any]]]:
+        """The partitions' first and next offsets, as soon as they come."""
+        places = {where: Place(where.topic, where.partition) for where in partitions}
+        firsts, ends = (
+            self._client.list_offsets(dict.fromkeys(places.values(), spec), request_timeout=REQUEST_TIMEOUT_S)
+            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        )
+        return {where: (firsts[place], ends[place]) for where, place in places.items()}
+
     def limit_of(self, topic: str) -> int:
         """Bytes of the largest record that a topic takes. Raises UnknownTopic and BrokerUnavailable."""
         with self._lock:

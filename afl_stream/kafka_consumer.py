@@ -18,9 +18,11 @@ from afl_stream.kafka_offsets import REQUEST_TIMEOUT_S, GroupOffsets
 from afl_stream.kafka_partitions import Partitions
 from afl_stream.kafka_records import record_of
 from afl_stream.kafka_topic_ids import AskIds, TopicIds, TopicNews
+from afl_stream.kafka_view import AskBounds, KafkaView
 from afl_stream.kafka_waits import LONGEST_CALL_S
 from afl_stream.offset_owner import MADE_ANEW
 from afl_stream.transport import (
+    BrokerView,
     CommittedOffset,
     OffsetOutOfRange,
     RebalanceListener,
@@ -57,6 +59,7 @@ class KafkaConsumer:
         connection: Connection,
         bounds_of: Callable[[TopicPartition], Watermarks],
         ask_ids: AskIds,
+        ask_bounds: AskBounds,
         *,
         group: str | None,
         incremental: bool,
@@ -97,6 +100,7 @@ class KafkaConsumer:
             raise settings_error(error, connection) from error
         self._offsets.use(self._client)
         self._partitions = Partitions(self._client, incremental=incremental)
+        self._view = KafkaView(self._client, ask_bounds, ask_ids)
 
     # Joining
 
@@ -455,6 +459,10 @@ class KafkaConsumer:
         except KafkaException as error:
             raise self._error(error_of(error), partition.topic) from error
         return max(place.offset, self._ends.get(partition, -1))
+
+    def view(self) -> BrokerView:
+        silent = {*self._partitions.paused, *self._outside, *self._unwelcome}
+        return self._view.look(self._assigned, silent, self._topics())
 
     def _error(self, error: KafkaError, topic: str | None = None) -> Exception:
         return transport_error(error, self._connection.address, topic, self.group)

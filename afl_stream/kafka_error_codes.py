@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 
 class Decision(Enum):
-    """What is done about an error. In words, the table of docs/outages.md."""
+    """What is done about an error. In words, as docs/kafka.md has it."""
 
     #: librdkafka goes on by itself. Told by a reader's poll it is no news; a call that fails with it is made again.
     PASS = "librdkafka goes on by itself"

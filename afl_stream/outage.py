@@ -14,6 +14,10 @@ _log = logging.getLogger(__name__)
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
 
 
+class GaveUp(BrokerUnavailable):
+    """An outage has lasted longer than it may."""
+
+
 class Outage:
     """The outages of one party, one after the other. Not safe for threads."""
 
@@ -31,15 +35,17 @@ class Outage:
     def failed(self, error: Exception) -> float:
         """Note that an attempt has failed, and return how many seconds to wait before the next.
 
-        Raises BrokerUnavailable when the outage has lasted too long.
+        Raises GaveUp when the outage has lasted too long.
         """
+        if isinstance(error, GaveUp):
+            raise error
         now_s = self._monotonic_s()
         if self._since_s is None:
             self._since_s, self._wait_s = now_s, FIRST_WAIT_S
             _log.warning("%s; waiting for it, %g s at most, with nothing lost", error, self._timeout_s)
         remaining_s = self._since_s + self._timeout_s - now_s
         if remaining_s <= 0:
-            raise BrokerUnavailable(f"{error}; gave up after {self._timeout_s:g} s") from error
+            raise GaveUp(f"{error}; gave up after {self._timeout_s:g} s") from error
         wait_s, self._wait_s = self._wait_s, min(self._wait_s * 2, LONGEST_WAIT_S)
         return min(wait_s, remaining_s)
 

@@ -26,7 +26,6 @@ from afl_stream.deployment import Deployment
 from afl_stream.deployment_store import DeploymentStore
 from afl_stream.dispatch_modes import DispatchByMode
 from afl_stream.errors import ConfigError, SchemaUnavailable
-from afl_stream.outage import Outage
 from afl_stream.outbox import Lanes, OutboxDispatch, Probe, no_probe
 from afl_stream.parking import ParkingRoom
 from afl_stream.script_pool import open_script_pool
@@ -35,6 +34,7 @@ from afl_stream.topic_log import TopicLog
 from afl_stream.topic_policies import unsafe_policies
 from afl_stream.topics import Topology
 from afl_stream.transport import BrokerUnavailable, Transport
+from afl_stream.watchdog import Health, Watchdog
 
 _log = logging.getLogger(__name__)
 
@@ -95,6 +95,8 @@ class EvaluatorService:
         self._definitions = definitions
         lanes = Lanes(config.topics.control_partitions)
         self._pool: ScriptPool | None = None
+        #: What cannot be looked up now, in words; None: nothing is waited for.
+        self._waiting_for: str | None = None
         #: What the settings ask for, unless the caller has one: then that is the caller's to close.
         self._telemetry = open_telemetry(config.telemetry) if telemetry is None else None
         watching = telemetry or self._telemetry
@@ -108,7 +110,7 @@ class EvaluatorService:
         claim = DeploymentStore(
             store, definitions, transport, self._topology, clock, codec.keep_announced, probe, monotonic_s
         )
-        self._outage = Outage(config.kafka.outage_timeout_s, monotonic_s)
+        self._watchdog = Watchdog(config.kafka, f"group {config.evaluator_group}", monotonic_s)
         try:
             if not config.evaluator.allow_scripts:
                 scripts = None
@@ -169,20 +171,29 @@ class EvaluatorService:
         while not stop.is_set():
             try:
                 handled = self.loop.run_once(_IDLE_POLL_S)
+                self._watchdog.read(self.loop.consumer, handled)
             except SchemaUnavailable as error:
+                self._waiting_for = str(error)
+                self._watchdog.read(self.loop.consumer, 0, is_reading=False)
                 _log.warning("waiting %.1f s: %s", backoff_s, error)
                 stop.wait(backoff_s)
                 backoff_s = min(backoff_s * 2, _BACKOFF_S[1])
                 continue
             except BrokerUnavailable as error:
-                stop.wait(self._outage.failed(error))
+                stop.wait(self._watchdog.failed(error))
                 continue
-            self._outage.over()
-            backoff_s = _BACKOFF_S[0]
+            self._waiting_for, backoff_s = None, _BACKOFF_S[0]
             if handled and on_batch is not None:
                 on_batch(self.loop.stats())
             elif not handled and on_idle is not None and self.loop.is_idle():
                 on_idle()
+
+    def health(self) -> Health:
+        """Whether the evaluator gets on. Any thread may ask."""
+        found = (self._watchdog.problem, self._waiting_for)
+        paused = (f"{p.topic}[{p.partition}]: {why}" for p, why in self.loop.stats().paused.items())
+        reasons = (*(reason for reason in found if reason is not None), *paused)
+        return Health(ready=not reasons, reasons=reasons)
 
     def remaining(self) -> str:
         """What is to be done before it has drained, in words. Takes no lock: a signal handler asks."""

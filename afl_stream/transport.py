@@ -7,7 +7,7 @@ its callbacks (assignment, revocation) run inside `poll`, `consume` and `close` 
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
@@ -67,6 +67,22 @@ class Watermarks:
 
     low: int
     high: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerView:
+    """What the broker has told a reader beside what it read, without anybody having waited for it.
+
+    `bounds`: of the partitions held, as they were told last; `is_told`: whether anything was, since it was asked first.
+    `unfetched`: the records of partitions that are read, not paused, of which no reply to a fetch has told yet, and
+    `told_of`: where most of them are, in words. `unanswered_s`: for how long the broker owes an answer.
+    """
+
+    bounds: Mapping[TopicPartition, Watermarks] = field(default_factory=dict)
+    is_told: bool = False
+    unfetched: int = 0
+    told_of: str = ""
+    unanswered_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +212,9 @@ class Consumer(Protocol):
     def position(self, partition: TopicPartition) -> int:
         """Where reading goes on, for a reader outside any group: behind what was delivered, and at the log's end
         behind what the log keeps and never delivers, as markers of transactions."""
+
+    def view(self) -> BrokerView:
+        """What the broker says of the partitions held; asks again now and then, and never waits. Raises nothing."""
 
     def close(self) -> None:
         """Leave the group (on_revoked runs for what is held) and release everything."""

@@ -60,10 +60,10 @@ class _Handler:
             _say(f"{name} again: ended at once; what was under way is left to the next process")
             os._exit(self._second_code(number))
         self.first = number
+        PROCESS_STOP.set()
         drain = self.drain
         if drain is None:
             raise Told(number)
-        PROCESS_STOP.set()
         drain.stop()
         drain.is_told_or_over.set()
         _say(f"{name}: ends when this is done: {_waits(drain)}. A second one ends it at once")

@@ -131,6 +131,14 @@ class Presence:
             if now != self._counts:
                 self._counts, self._news = now, True
 
+    def troubled(self, trouble: str) -> None:
+        """What keeps it from getting on while it lives, in words; empty: nothing. Told with the next beat."""
+        error: dict[str, object] | None = {"type": "NotReady", "message": trouble} if trouble else None
+        with self._lock:
+            if error != self._server.error:
+                self._server = replace(self._server, error=error)
+                self._news = True
+
     def beat(self) -> None:
         """Send a heartbeat, with the news since the last."""
         now_ms = self._clock.now_ms()
@@ -153,7 +161,7 @@ class Presence:
         """Leave the list of the living: SHUTDOWN, or ERROR with what it died of."""
         now_ms = self._clock.now_ms()
         if error is None:
-            self._tell("could not sign off", state=ServerState.SHUTDOWN, ping_time=now_ms)
+            self._tell("could not sign off", state=ServerState.SHUTDOWN, ping_time=now_ms, error=None)
         else:
             told = {"type": exception_class(error), "message": exception_text(error)}
             self._tell("could not sign off", state=ServerState.ERROR, ping_time=now_ms, error=told)
@@ -184,11 +192,13 @@ def present(
     presence: Presence,
     names: Callable[[], Sequence[str]] = tuple,
     counts: Callable[[], Iterable[HandledCount]] | None = None,
+    trouble: Callable[[], str] = str,
 ) -> Iterator[None]:
     """Be in the list of servers for as long as this lasts, with heartbeats from a thread of its own.
 
     For servers that have no loop of tasks; `names` are those of their handlers and `counts` what those did, whenever
-    they are asked; without `counts`, `count` was called for each. Raises what the store raises when it is told first.
+    they are asked; without `counts`, `count` was called for each. `trouble` is what keeps it from getting on. Raises
+    what the store raises when it is told first.
     """
     presence.register(names())
     presence.running()
@@ -196,6 +206,7 @@ def present(
 
     def tell() -> None:
         presence.handles(names())
+        presence.troubled(trouble())
         if counts is not None:
             presence.counted(counts())
 

@@ -44,14 +44,19 @@ def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
 def _run_evaluator(invocation: Invocation, until_idle: bool) -> ExitCode:
     config, terminal = invocation.settings(), invocation.terminal()
     stop = StopFlag()
+    running: list[EvaluatorService] = []
     with (
         open_transport(config) as transport,
         open_store(config, create=True) as store,
         # Its handlers are the agents', whom the broker sees.
-        present(_server("afl-evaluator", config.evaluator_group, store)),
+        present(
+            _server("afl-evaluator", config.evaluator_group, store),
+            trouble=lambda: "; ".join(reason for service in running for reason in service.health().reasons),
+        ),
     ):
         tune_collector()
         service = EvaluatorService(config, transport, store, new_store=invocation.new_store)
+        running.append(service)
         terminal.remark(f"evaluator of group {config.evaluator_group}; {_until(until_idle)}")
         idleness = Idleness(config)
 
@@ -79,6 +84,12 @@ def _server(service_name: str, group: str, store: EngineStore) -> Presence:
 def _handled_counts(agent: Agent) -> list[HandledCount]:
     """What an agent has answered, as the list of servers shows it."""
     return [HandledCount(facet, count.handled, count.failed) for facet, count in agent.counts_by_facet().items()]
+
+
+def _trouble(agent: Agent) -> str:
+    health = agent.health()
+    # One that starts, or ends, is not in trouble for that: its state says it.
+    return "; ".join(reason for reason in health.reasons if not reason.startswith("the agent "))
 
 
 def run_agent(
@@ -117,7 +128,9 @@ def _run_agent(
             registry = StoredHandlers(store)
             agent = RegistryAgent(registry, settings, transport, topics=patterns, refresh_interval_s=refresh_s)
             server = _server("afl-agent", settings.group or f"{config.prefix}agent", store)
-            opened.enter_context(present(server, agent.registered_names, lambda: _handled_counts(agent)))
+            opened.enter_context(
+                present(server, agent.registered_names, lambda: _handled_counts(agent), lambda: _trouble(agent))
+            )
         for argument in handlers:
             agent.load_handlers(argument)
         tune_collector()

@@ -20,10 +20,10 @@ from afl_stream.commands.reports import exit_code_of_run, run_document, show_end
 from afl_stream.config import StreamConfig
 from afl_stream.exit_codes import ExitCode
 from afl_stream.messages import Lifecycle, check_workflow_id
-from afl_stream.outage import Outage
 from afl_stream.runs import Ending, check_same_start
 from afl_stream.service import tune_collector
 from afl_stream.transport import BrokerUnavailable, Transport
+from afl_stream.watchdog import Watchdog
 
 _READ_TIMEOUT_S = 0.5
 _STARTED = "workflow.started"
@@ -133,7 +133,7 @@ def _followed(
 ) -> Ending:
     """How the run ended, or that the wait was interrupted. Raises NotInTime, and BrokerUnavailable after an outage."""
     began_s = time.monotonic()
-    outage = Outage(config.kafka.outage_timeout_s)
+    watchdog = Watchdog(config.kafka, f"the wait for {workflow_id}")
     started_at_ms = 0
     while not stop.is_set():
         now_s = time.monotonic()
@@ -142,11 +142,11 @@ def _followed(
         left_s = _READ_TIMEOUT_S if timeout_s is None else min(_READ_TIMEOUT_S, timeout_s - (now_s - began_s))
         try:
             found = milestones.read(left_s)
+            watchdog.read(milestones.consumer, len(found))
         except BrokerUnavailable as error:
             # The command is acknowledged: the run goes on without us, and the broker may come back.
-            stop.wait(min(outage.failed(error), left_s))
+            stop.wait(min(watchdog.failed(error), left_s))
             continue
-        outage.over()
         for milestone in found:
             if milestone.kind == _STARTED:
                 started_at_ms = milestone.at

@@ -440,6 +440,40 @@ class TransportContract:
 
         assert consumer.watermarks(TopicPartition(topic, 0)) == Watermarks(low=0, high=2)
 
+    def test_a_view_tells_the_bounds_of_what_is_held_and_that_nothing_waits_once_all_is_read(
+        self, transport: Transport
+    ) -> None:
+        topic = make_topic(transport, partitions=2)
+        write(transport, topic, b"a", b"b", partition=0)
+        reader = self.reader(transport, topic, group=unique("group"))
+        pump_until(lambda: len(reader.records) == 2 and len(reader.consumer.assignment()) == 2, reader)
+
+        def has_told() -> bool:
+            view = reader.consumer.view()
+            return view.is_told and len(view.bounds) == 2 and not view.unfetched and not view.unanswered_s
+
+        pump_until(has_told, reader)
+
+        assert reader.consumer.view().bounds == {
+            TopicPartition(topic, 0): Watermarks(low=0, high=2),
+            TopicPartition(topic, 1): Watermarks(low=0, high=0),
+        }
+
+    def test_a_view_does_not_count_what_a_paused_partition_leaves_in_the_log(self, transport: Transport) -> None:
+        topic = make_topic(transport, partitions=2)
+        reader = self.reader(transport, topic, group=unique("group"))
+        pump_until(lambda: len(reader.consumer.assignment()) == 2, reader)
+        reader.consumer.pause([TopicPartition(topic, 0)])
+        write(transport, topic, b"a", b"b", partition=0)
+
+        def knows() -> bool:
+            bounds = reader.consumer.view().bounds
+            return bounds.get(TopicPartition(topic, 0)) == Watermarks(low=0, high=2)
+
+        pump_until(knows, reader)
+
+        assert reader.consumer.view().unfetched == 0
+
     def test_partitions_can_be_read_without_a_group(self, transport: Transport) -> None:
         topic = make_topic(transport, partitions=2)
         for number in (0, 1):

@@ -426,3 +426,32 @@ def test_an_old_broker_is_refused_before_anything_is_done_with_it(
 ) -> None:
     with OldBroker.start(tmp_path / "old") as broker, pytest.raises(BrokerTooOld, match=broker.bootstrap):
         open_transport(broker.bootstrap)
+
+
+@pytest.mark.long
+def test_what_ends_a_transaction_is_no_record_that_waits(kafka_bootstrap: str, kafka_prefix: str) -> None:
+    topic = f"{kafka_prefix}ended"
+    transport = KafkaTransport(StreamConfig(prefix=kafka_prefix, kafka=KafkaSettings(bootstrap=kafka_bootstrap)))
+    transport.admin().create_topic(topic, partitions=1)
+    writer = confluent_kafka.Producer(
+        {"bootstrap.servers": kafka_bootstrap, "transactional.id": kafka_prefix, "log_level": 0}
+    )
+    writer.init_transactions(30)
+    for is_committed in (True, False):
+        writer.begin_transaction()
+        writer.produce(topic, b"v")
+        writer.flush(30)
+        writer.commit_transaction(30) if is_committed else writer.abort_transaction(30)
+    where = TopicPartition(topic, 0)
+    reader = transport.consumer(None)
+    reader.assign({where: 0})
+    eventually(lambda: bool(reader.consume(10, 0.2)), 60)
+
+    def has_told() -> bool:
+        assert reader.consume(10, 0.2) == []
+        view = reader.view()
+        # Two records and what ended each of their transactions.
+        return view.bounds.get(where) == Watermarks(low=0, high=4) and view.unfetched == 0
+
+    eventually(has_told, 60)
+    transport.close()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from afl.core.signals import signals_handled
 from tools.kafka.cluster import Cluster, broker_folders
 from tools.kafka.errors import KafkaToolError
 from tools.kafka.jars import cache_root, locked
@@ -101,4 +102,6 @@ def _tell(cluster: Cluster) -> None:
 
 
 if __name__ == "__main__":
-    main(prog_name="python -m tools.kafka")
+    # A start that is interrupted takes along what it has started.
+    with signals_handled():
+        main(prog_name="python -m tools.kafka")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from afl.core.signals import signals_handled
 from tools.mongodb.server import NotInstalled, Server, ServerDidNotStart, cache_folder
 
 _folder = click.option(
@@ -45,4 +46,6 @@ def down(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(prog_name="python -m tools.mongodb")
+    # A start that is interrupted takes along what it has started.
+    with signals_handled():
+        main(prog_name="python -m tools.mongodb")

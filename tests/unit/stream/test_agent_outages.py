@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from afl_stream.embedded import Faults
+from afl_stream.embedded import Crash, Faults
 from afl_stream.transport import BrokerUnavailable, UnknownTopic
 from tests.eventually import eventually
 from tests.unit.stream.agent_bench import PAY, Deployment, event
@@ -113,3 +113,21 @@ def test_the_word_to_stop_ends_the_wait_of_a_start() -> None:
     thread.join(60)
 
     assert codes == [0]
+
+
+def test_an_agent_that_dies_while_it_looks_at_what_the_broker_says_has_lost_nothing() -> None:
+    deployment, faults = Deployment(), Faults()
+    dying = deployment.agent(transport_probe=faults.probe, config={"lag_interval_s": 0.0})
+    dying.register(PAY, lambda payload: None)
+    faults.fail_at("view.before_answer")
+    deployment.publish(event())
+
+    with pytest.raises(Crash):
+        dying.run_once(5)
+    dying.kill()
+    successor = deployment.agent()
+    successor.register(PAY, lambda payload: {"n": 1})
+    successor.run_once(5)
+
+    assert successor.close() == 0
+    assert deployment.results() == {"wf-1:1": {"n": 1}}

@@ -155,6 +155,7 @@ def test_every_fault_point_is_reached_by_an_ordinary_life(tmp_path_factory: pyte
     one.subscribe(["t"])
     assert one.poll(0) is not None
     one.commit({})
+    one.view()
     two.subscribe(["t"])
     transport.broker.rebalance("g", moves={TopicPartition("t", 0): two})
     one.poll(0)

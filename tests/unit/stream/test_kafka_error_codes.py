@@ -1,5 +1,8 @@
 """Every error that the client library can report has a decision, and the port's error says so."""
 
+import re
+from pathlib import Path
+
 import pytest
 from confluent_kafka import KafkaError
 
@@ -62,3 +65,13 @@ def test_the_ports_error_is_that_of_the_decision(name: str) -> None:
 
 def test_a_code_that_only_a_newer_broker_knows_is_waited_for() -> None:
     assert isinstance(transport_error(KafkaError(9_999), "here:1"), BrokerUnavailable)
+
+
+def test_the_page_on_kafka_shows_each_decision_with_codes_that_have_it() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "kafka.md").read_text()
+    rows = dict(re.findall(r"^\| ([^|]+) \| (`[A-Z_]+`[^|]*) \|$", page, re.MULTILINE))
+
+    assert set(rows) == {decision.value for decision in Decision}
+    for decision in Decision:
+        for name in re.findall(r"`([A-Z_]+)`", rows[decision.value]):
+            assert DECISIONS[CODES[name]] is decision
