@@ -178,7 +178,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         add(option, dest=setting, type=_positive, metavar="MS", help=meaning)
     add("--max-concurrent", type=_positive, metavar="N", help="most tasks at a time")
-    add("--host", dest="http_host", metavar="ADDRESS", help="where the status server listens; by default everywhere")
+    add("--host", dest="http_host", metavar="ADDRESS", help="where the status server listens; by default 127.0.0.1")
     add("--port", dest="http_port", type=_port, metavar="PORT", help="the first port that is tried; 0: any free one")
     add("--log-level", default="INFO", type=str.upper, choices=["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
     add("--log-file", metavar="FILE", help="by default logs go to standard error")
