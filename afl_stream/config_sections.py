@@ -221,6 +221,11 @@ class AgentSettings:
     window: int = number(500, 1, "records past the oldest unfinished one of a partition")
     max_crashes: int = number(3, 1, "crashes on one record before it is dead-lettered")
     grace_s: int = number(30, 0, "time to finish and answer after SIGTERM")
+    allowed_handlers: str = text(
+        ".",
+        "what `--registry` may load: modules (`shop`), patterns (`shop_*`) and folders (`./handlers`), separated by "
+        "commas; `.` is the folder that the agent was started in",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
