@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 from typing import Final
 
+from afl.core.private_files import make_private_file
 from afl_stream.config import StreamConfig
 from afl_stream.errors import StreamError
 
@@ -44,6 +45,7 @@ def group_of(stream: StreamConfig, file: Path, named: str | None) -> str:
     if kept is not None:
         return kept
     draft = beside.with_name(f"{beside.name}.{secrets.token_hex(4)}")
+    make_private_file(draft)
     try:
         _write(draft, named or _first_group(stream, file))
         if named:

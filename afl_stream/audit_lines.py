@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
+from afl.core.private_files import make_private_file, protect
 from afl_stream.messages import (
     CancelWorkflow,
     Event,
@@ -226,6 +227,8 @@ class AuditFile:
 
     def __init__(self, path: Path) -> None:
         """Raises OSError when the file can be neither opened nor made."""
+        make_private_file(path)
+        protect(path)
         self._file = open(path, "a+b")  # noqa: SIM115 - open as long as the audit runs
         self._written = self._read_tail()
 

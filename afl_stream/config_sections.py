@@ -248,6 +248,11 @@ class AgentSettings:
         "ended; `refuse` ends with 3",
     )
     skip_cancelled: bool = flag(True, "whether events of cancelled and reset runs are skipped, and not handled")
+    allowed_handlers: str = text(
+        ".",
+        "what `--registry` may load: modules (`shop`), patterns (`shop_*`) and folders (`./handlers`), separated by "
+        "commas; `.` is the folder that the agent was started in",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from afl.compiled import CompiledProgram
+from afl.core.private_files import make_private_folder, protect
 from afl.core.stopping import StopFlag
 from afl.runtime.persistence import ENDED_STATUSES
 from afl_stream.agent import Agent, AgentConfig
@@ -78,7 +79,7 @@ class LocalDeployment:
         self._has_work_left = False
         #: By program: whether all of its events are answered here.
         self._answered: dict[str, bool] = {}
-        config.data_dir.mkdir(parents=True, exist_ok=True)
+        make_private_folder(config.data_dir)
         self._audit: Audit | None = None
         self._milestones: Milestones | None = None
         self._base: tuple[int, int] = (0, 0)
@@ -250,6 +251,7 @@ class LocalDeployment:
         self._has_work_left = self.agent.run() != 0
 
     def _start_audit(self, path: Path) -> None:
+        protect(path, self.config.data_dir)
         audit = Audit(
             # A group of its own: the audit of `afl-stream audit` is to miss nothing of what is read here.
             AuditConfig(stream=self.config, group=f"{self.config.prefix}audit.dev", commands=True, lifecycle=True),

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 
 from afl.core.file_holders import holders_text
+from afl.core.private_files import PRIVATE_FILE, make_private_file, tighten_file
 from afl_stream.transport import (
     BrokerUnavailable,
     CommittedOffset,
@@ -89,7 +90,7 @@ class FileLock:
     def _take(path: Path) -> int:
         beside = path.with_name(path.name + ".lock")
         try:
-            descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         except OSError as error:
             raise FileUnusable(path, f"{beside.name} beside it cannot be opened: {error.strerror}") from error
         try:
@@ -174,6 +175,7 @@ class LogFile:
         self._connections: list[sqlite3.Connection] = []
         try:
             self._check_magic()
+            self._make_private()
             with self._naming_faults():
                 self._writer = self._connect()
                 is_new = self._is_new()
@@ -201,6 +203,14 @@ class LogFile:
             raise FileUnusable(self.path, str(error.strerror)) from error
         if head and head != _SQLITE_MAGIC:
             raise FileUnusable(self.path, f"it starts with {head!r}, not as a SQLite file does")
+
+    def _make_private(self) -> None:
+        try:
+            make_private_file(self.path)
+        except OSError as error:
+            raise FileUnusable(self.path, str(error.strerror)) from error
+        tighten_file(self.path)
+        tighten_file(self.path.with_name(self.path.name + ".lock"))
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)

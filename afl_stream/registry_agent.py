@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
 from typing import Protocol
 
+from afl_handlers.allowed import AllowedHandlers
 from afl_handlers.calling import short_name
 from afl_handlers.modules import HandlerModuleError
 from afl_stream.agent import TOPICS_AGE_S, Agent
@@ -46,7 +47,8 @@ class RegistryAgent(Agent):
     `refused` and `without_topic` say which and why. `topics` are patterns (`billing.*`) that facets must match, by
     their full name or the one that they are registered under; none: all.
 
-    What is registered on the agent itself is handled too; a registration in the registry goes first.
+    What is registered on the agent itself is handled too; a registration in the registry goes first. Who may write to
+    the registry does not say what is loaded: only what `agent.allowed_handlers` names is, the rest is `refused`.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class RegistryAgent(Agent):
     ) -> None:
         super().__init__(config, transport, topology=topology, codec=codec, probe=probe, clock_s=clock_s)
         self.topics = tuple(topics)
+        self._allowed = AllowedHandlers(config.stream.agent.allowed_handlers.split(","))
         self._registry = registry
         self._refresh_interval_s = refresh_interval_s
         self._registered: dict[str, tuple[HandlerRegistration, Route]] = {}
@@ -134,7 +137,9 @@ class RegistryAgent(Agent):
                 continue
             known = self._registered.get(name)
             try:
+                self._allowed.check(registration.module_uri)
                 route = self._route_of(registration)
+                self._check_function(registration)
             except HandlerModuleError as error:
                 refused[name] = error
                 continue
@@ -143,6 +148,10 @@ class RegistryAgent(Agent):
                 route = known[1]
             registered[name] = (registration, route)
         self._registered, self._refused = registered, refused
+
+    def _check_function(self, registration: HandlerRegistration) -> None:
+        module = self._loader.load(registration.module_uri, registration.checksum)
+        self._allowed.check_function(registration.module_uri, module, getattr(module, registration.entrypoint, None))
 
     def _with_others(self, own: dict[str, Route]) -> dict[str, Route]:
         return {**own, **{name: route for name, (_, route) in self._registered.items()}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from afl.core.private_files import make_private_folder, protect
 from afl.runtime.clock import Clock
 from afl.runtime.errors import StoreUnavailable
 from afl.runtime.persistence import EngineStore
@@ -27,7 +28,8 @@ def open_configured_store(
     from afl.runtime.sqlite_store import SqliteStore
 
     if create:
-        config.store_path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(config.store_path.parent)
+    protect(config.store_path, config.data_dir)
     return SqliteStore(config.store_path, prefix=config.prefix, create=create, clock=clock, probe=probe)
 
 

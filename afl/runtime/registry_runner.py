@@ -21,6 +21,7 @@ from afl.runtime.persistence import EngineStore
 from afl.runtime.polling_server import PollingServer
 from afl.runtime.task_work import HandlerMissing, TaskHandler
 from afl.runtime.tool_registry import Handler, short_name
+from afl_handlers.allowed import HERE, AllowedHandlers
 from afl_handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, full_uri, register_module
 from afl_handlers.retries import RetryPolicy
 
@@ -51,6 +52,9 @@ class RegistryRunnerConfig:
     lease_ms: int = limits.TASK_LEASE_MS
     #: How long the handlers at work may take after `stop`; then their tasks are given back.
     shutdown_timeout_ms: int = 30_000
+    #: What may be loaded because the store names it: modules, patterns and folders. By default what stands below the
+    #: folder that the process was started in. What the runner itself was told of is allowed too.
+    allowed_handlers: Sequence[str] = (HERE,)
 
     def __post_init__(self) -> None:
         self.server_name = self.server_name or socket.gethostname()
@@ -75,6 +79,7 @@ class RegistryRunner(PollingServer):
     ) -> None:
         self._config = config or RegistryRunnerConfig()
         self._loader = ModuleLoader()
+        self._allowed = AllowedHandlers(self._config.allowed_handlers, setting="RegistryRunnerConfig.allowed_handlers")
         #: Functions that a module's `register_handlers` gave, which no registration can name.
         self._routes = HandlerRoutes(self._loader)
         self._retries: dict[str, RetryPolicy | None] = {}
@@ -104,6 +109,7 @@ class RegistryRunner(PollingServer):
         so that it holds in this process only.
         """
         self._retries[facet_name] = retry
+        self._allowed.vouch(full_uri(module_uri))
         now_ms = self._clock.now_ms()
         known = self._persistence.get_handler_registration(facet_name)
         self._persistence.save_handler_registration(
@@ -169,8 +175,12 @@ class RegistryRunner(PollingServer):
         raise HandlerMissing(f"No handler registration for event task '{facet_name}'")
 
     def _registered(self, facet_name: str, registration: HandlerRegistration) -> TaskHandler:
+        place = (registration.module_uri, registration.entrypoint, registration.checksum)
         try:
-            function = self._loader.function(registration.module_uri, registration.entrypoint, registration.checksum)
+            self._allowed.check(registration.module_uri)
+            function = self._loader.function(*place)
+            module = self._loader.load(registration.module_uri, registration.checksum)
+            self._allowed.check_function(registration.module_uri, module, function)
         except Exception as error:
             why = exception_text(error)
             raise HandlerNotLoaded(f"Failed to load handler for '{facet_name}': {why}") from error

@@ -34,7 +34,10 @@ class ScriptRunner(Protocol):
     """Runs scripts somewhere else, several at a time. `afl.scripts.pool.ScriptPool` is one."""
 
     def submit(self, code: str, params: Mapping[str, object], workflow_id: str) -> Future[ScriptResult]:
-        """Run a script of a workflow; nothing of it is left for another text or workflow. The future raises ScriptFailed when it gave no result, anything else when it could not run."""
+        """Run a script of a workflow, leaving nothing of it for another text or workflow.
+
+        The future raises ScriptFailed when it gave no result, anything else when it could not run.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import struct
 from pathlib import Path
 from typing import Final
 
+from afl.core.private_files import make_private_file, protect, warn_of_readers
 from afl.runtime.errors import ForeignStore, StoreCorrupt, StoreUnavailable
 from afl.runtime.public_store import ENTITY_TABLES, RUNNING_TASK_INDEX, EntityTable
 from afl.runtime.sqlite_waiting import SLICE_S, holders_of, waited_for
@@ -133,6 +135,12 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
         raise StoreUnavailable(path=str(path), reason="there is no such file")
     elif not path.parent.is_dir():
         raise StoreUnavailable(path=str(path), reason=f"directory {path.parent} does not exist")
+    if not header:
+        # SQLite's own files beside it get its mode. Where it cannot be made, SQLite says why.
+        with contextlib.suppress(OSError):
+            make_private_file(path)
+    protect(path)
+    warn_of_readers(path)
     try:
         return waited_for(path, lambda: _open(path, prefix, busy_timeout_s, is_new=not header), busy_timeout_s)
     except sqlite3.Error as error:

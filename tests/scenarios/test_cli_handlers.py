@@ -21,7 +21,8 @@ def register_handlers(runner):
 
 
 @pytest.fixture
-def command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+def command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    monkeypatch.chdir(tmp_path)
     return CommandLine(tmp_path, capsys)
 
 
@@ -44,6 +45,28 @@ def test_an_agent_handles_what_was_registered(command_line: CommandLine) -> None
         "COMPLETED",
         {"times": [11, 13], "label": "none"},
     )
+
+
+def test_an_agent_handles_nothing_of_a_folder_that_is_not_allowed(
+    command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command_line.deployed()
+    marked = command_line.folder / "ran"
+    pings = command_line.file("pings.py", f"import pathlib\npathlib.Path({str(marked)!r}).touch()\n{PINGS}")
+    registered = command_line("handlers", "register", pings)
+    marked.unlink()
+    command_line("start", "Watch", "--input", 'hosts=["a"]', "--id", "w1")
+    command_line("evaluator", "--until-idle")
+    monkeypatch.setenv("AFL_AGENT_ALLOWED_HANDLERS", "shop, ./elsewhere")
+    again = command_line("handlers", "register", pings)
+    marked.unlink()
+    agent = command_line("agent", "--registry", "--until-idle", "--refresh", "0")
+
+    assert "not allowed" not in registered.err
+    assert "agents with these settings do not load pings.py" in again.err.replace(f"{command_line.folder}/", "")
+    assert "agent.allowed_handlers" in again.err
+    assert (agent.code, marked.exists()) == (0, False)
+    assert "agent for nothing yet" in agent.err
 
 
 def test_the_registry_is_listed_and_what_is_removed_is_not_handled(command_line: CommandLine) -> None:

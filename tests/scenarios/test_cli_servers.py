@@ -18,6 +18,7 @@ _HOUR_MS = 3_600_000
 def command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     # Parallel test runs set it to 80, where cells are folded.
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
     return CommandLine(tmp_path, capsys)
 
 

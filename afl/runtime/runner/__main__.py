@@ -11,9 +11,11 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Final
 
 from afl.core.exception_text import exception_line, exception_text, exception_traceback
+from afl.core.private_files import make_private_file, protect
 from afl.core.signals import Told, signals_handled
 from afl.errors import AFLError
 from afl.runtime.dispatch import TaskDispatch
@@ -120,6 +122,9 @@ def _scripts(allowed: bool, opened: ExitStack) -> ScriptRunner | None:
 
 
 def _set_up_logging(level: str, file: str | None) -> None:
+    if file is not None:
+        make_private_file(Path(file))
+        protect(Path(file))
     where = logging.StreamHandler(sys.stderr) if file is None else logging.FileHandler(file, encoding="utf-8")
     logging.basicConfig(level=level, format=_LOG_FORMAT, handlers=[where])
 
@@ -178,7 +183,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         add(option, dest=setting, type=_positive, metavar="MS", help=meaning)
     add("--max-concurrent", type=_positive, metavar="N", help="most tasks at a time")
-    add("--host", dest="http_host", metavar="ADDRESS", help="where the status server listens; by default everywhere")
+    add("--host", dest="http_host", metavar="ADDRESS", help="where the status server listens; by default 127.0.0.1")
     add("--port", dest="http_port", type=_port, metavar="PORT", help="the first port that is tried; 0: any free one")
     add("--log-level", default="INFO", type=str.upper, choices=["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
     add("--log-file", metavar="FILE", help="by default logs go to standard error")

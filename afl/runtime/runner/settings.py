@@ -33,8 +33,9 @@ class RunnerConfig:
     #: The first port that is tried; 0: any that is free.
     http_port: int = 8080
     http_max_port_attempts: int = 20
-    #: The address that the status server listens on. It shows names and counts, no payloads.
-    http_host: str = "0.0.0.0"
+    #: The address that the status server listens on. It shows names and counts, no payloads, and asks for no password:
+    #: by default nobody outside of this machine sees it.
+    http_host: str = "127.0.0.1"
     #: How long after its last sign of life a dead runner's tasks are taken over; `lock_duration_ms` when that is less.
     lease_ms: int = limits.TASK_LEASE_MS
 

@@ -1,28 +1,39 @@
 """The HTTP server of a runner: `/health` and `/status`, for probes and for people.
 
-What it shows is in memory: it answers while the store is away. It has threads of its own and holds up no exit.
+What it shows is in memory: it answers while the store is away. It has threads of its own and holds up no exit. Clients
+take a bounded number of connections, and each of them a bounded time and size for its request.
 """
 
 from __future__ import annotations
 
 import builtins
+import contextlib
+import io
 import json
 import logging
+import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import AF_INET6, gaierror
 from socketserver import TCPServer
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from afl.runtime.errors import RuntimeError as EngineError
 
 _log = logging.getLogger(__name__)
 
-#: A client that is slower than this with its request is hung up on.
+#: A client is hung up on when request and answer take longer than this together, however often it sends a byte.
 _REQUEST_TIMEOUT_S: Final = 5.0
+#: Request line and headers. Probes send some hundred bytes.
+_MOST_REQUEST_BYTES: Final = 16 * 1024
+#: Connections at a time. One more hangs up on the one that is there for longest: a probe is answered, whoever else
+#: keeps connections open.
+MAX_CONNECTIONS: Final = 32
+#: How long a connection that is hung up on may take to go.
+_HANGING_UP_S: Final = 1.0
 #: The highest port that there is.
 LAST_PORT: Final = 65_535
 
@@ -81,7 +92,7 @@ class StatusServer:
             try:
                 self._server = make((host, port), handler)
                 break
-            except gaierror as error:
+            except socket.gaierror as error:
                 raise NoSuchAddress(host, error) from error
             except OSError as error:
                 refused = error
@@ -100,13 +111,69 @@ class StatusServer:
             server.server_close()
 
 
+class _RequestTooLarge(Exception):
+    """The client sends more than a request is."""
+
+
+class _RequestReader(io.RawIOBase):
+    """Reads a request from its socket, until a deadline and up to a size."""
+
+    def __init__(self, connection: socket.socket, deadline_s: float) -> None:
+        self._connection = connection
+        self._deadline_s = deadline_s
+        self._left = _MOST_REQUEST_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        if self._left <= 0:
+            raise _RequestTooLarge
+        self._connection.settimeout(_left_s(self._deadline_s))
+        count = self._connection.recv_into(memoryview(buffer)[: self._left])
+        self._left -= count
+        return count
+
+
+def _left_s(deadline_s: float) -> float:
+    # Not 0, which would mean a socket that never waits.
+    return max(deadline_s - time.monotonic(), 0.001)
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     #: Who hangs is hung up on by timeout: nobody waits for them.
     block_on_close = False
     #: A port that another process listens on is to be refused, so that the next one is tried.
     allow_reuse_port = False
-    request_queue_size = 64
+    request_queue_size = 512
+
+    def __init__(self, *args: Any) -> None:
+        #: Connections that are there, for longest first.
+        self._connections: dict[object, socket.socket] = {}
+        self._changed = threading.Condition()
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._changed:
+            if len(self._connections) >= MAX_CONNECTIONS:
+                oldest = next(iter(self._connections.values()))
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+                self._changed.wait_for(lambda: len(self._connections) < MAX_CONNECTIONS, _HANGING_UP_S)
+            is_full = len(self._connections) >= MAX_CONNECTIONS
+            if not is_full:
+                self._connections[request] = request
+        if is_full:
+            self.shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        with self._changed:
+            if self._connections.pop(request, None) is not None:
+                self._changed.notify_all()
 
     def server_bind(self) -> None:
         # Not HTTPServer's, which looks up the host's name: that may take long where there is no name service.
@@ -118,12 +185,25 @@ class _Server(ThreadingHTTPServer):
 
 
 class _ServerOnV6(_Server):
-    address_family = AF_INET6
+    address_family = socket.AF_INET6
 
 
 class _Handler(BaseHTTPRequestHandler):
     routes: ClassVar[Mapping[str, Callable[[], Answer]]] = {}
-    timeout = _REQUEST_TIMEOUT_S
+
+    def setup(self) -> None:
+        super().setup()
+        self._deadline_s = time.monotonic() + _REQUEST_TIMEOUT_S
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_RequestReader(self.connection, self._deadline_s))
+
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except _RequestTooLarge:
+            self.requestline, self.request_version, self.close_connection = "", "HTTP/1.0", True
+            found = {"error": f"a request has {_MOST_REQUEST_BYTES} bytes at most"}
+            self._send(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, found)
 
     def do_GET(self) -> None:
         self._answer(with_body=True)
@@ -162,6 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
         self, status: HTTPStatus, document: Mapping[str, object], *, with_body: bool = True, allow: str = ""
     ) -> None:
         body = json.dumps(document, default=str).encode()
+        self.connection.settimeout(_left_s(self._deadline_s))
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -81,8 +81,13 @@ class Shop:
         real_time: bool = False,
     ) -> RegistryAgent:
         transport = EmbeddedTransport(self.deployment.broker)
+        stream = self.deployment.stream
         config = AgentConfig(
-            stream=self.deployment.stream, name="tester", group=group, commit_interval_s=0.0, poll_timeout_s=0.02
+            stream=replace(stream, agent=replace(stream.agent, allowed_handlers=str(self.folder))),
+            name="tester",
+            group=group,
+            commit_interval_s=0.0,
+            poll_timeout_s=0.02,
         )
         clock: Mapping[str, Any] = {} if real_time else {"clock_s": self.time}
         return RegistryAgent(

@@ -45,7 +45,7 @@ def module(tmp_path: Path) -> Path:
 
 
 def runner_of(shop: Workshop, **config: object) -> RegistryRunner:
-    settings = RegistryRunnerConfig(poll_interval_ms=20)
+    settings = RegistryRunnerConfig(poll_interval_ms=20, allowed_handlers=["/"])
     for name, value in config.items():
         setattr(settings, name, value)
     return RegistryRunner(shop.store, shop.evaluator, settings)
@@ -136,6 +136,39 @@ def test_another_checksum_loads_the_module_anew(shop: Workshop, module: Path) ->
     shop.store.save_handler_registration(HandlerRegistration("shop.Pay", module.as_uri(), checksum="2"))
 
     assert receipt(shop, runner, "c") == "anew"
+
+
+def test_a_module_that_only_the_store_names_is_loaded_where_it_is_allowed(
+    shop: Workshop, module: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = module.parent / "ran"
+    module.write_text(f"import pathlib\npathlib.Path({str(ran)!r}).touch()\n{ECHO}")
+    shop.store.save_handler_registration(HandlerRegistration("shop.Pay", module.as_uri()))
+    shop.start("Buy", "a", order="17")
+    assert runner_of(shop, allowed_handlers=["."]).poll_once() == 1
+    assert not ran.exists()
+    assert "not allowed here (RegistryRunnerConfig.allowed_handlers is .)" in str(shop.task("a").error)
+
+    monkeypatch.chdir(module.parent)
+    shop.start("Buy", "b", order="17")
+    assert runner_of(shop, allowed_handlers=["."]).poll_once() == 1
+    assert shop.status("b") == "COMPLETED"
+
+
+def test_a_function_of_pythons_own_library_is_not_called_for_a_registration(shop: Workshop) -> None:
+    for entrypoint, uri in (("system", "os"), ("run", "subprocess")):
+        shop.store.save_handler_registration(HandlerRegistration("shop.Pay", uri, entrypoint=entrypoint))
+        shop.start("Buy", uri, order="17")
+        runner_of(shop).poll_once()
+
+        assert "not allowed" in str(shop.task(uri).error)
+
+
+def test_what_the_runner_was_told_of_needs_no_permission(shop: Workshop, module: Path) -> None:
+    runner = runner_of(shop, allowed_handlers=[])
+    runner.register_handler("shop.Pay", str(module))
+
+    assert receipt(shop, runner, "a") == "shop.Pay None"
 
 
 def test_topics_say_which_facets_are_handled(shop: Workshop, module: Path) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
 import pytest
 
-from afl.runtime import ToolRegistry
+from afl.runtime import RunnerConfig, ToolRegistry
 from afl.runtime.errors import StoreUnavailable
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.pulse import Pulse
-from afl.runtime.runner.status_server import NoPortFree, NoSuchAddress, StatusServer
+from afl.runtime.runner.status_server import MAX_CONNECTIONS, NoPortFree, NoSuchAddress, StatusServer
 from tests.eventually import eventually
 from tests.unit.runtime.sdk.runner_shop import asked, runner_of
 from tests.unit.runtime.sdk.workshop import Workshop, pay, started
@@ -87,6 +89,70 @@ def test_an_answer_that_cannot_be_made_is_an_internal_error() -> None:
 def test_a_client_that_says_nothing_holds_up_nobody() -> None:
     with serving() as port, socket.create_connection(("127.0.0.1", port)):
         assert asked(port, "/health")[0] == 200
+
+
+@contextmanager
+def clients(port: int, count: int, first_bytes: bytes = b"") -> Iterator[list[socket.socket]]:
+    """So many that have connected, and say no more than this."""
+    connected = [socket.create_connection(("127.0.0.1", port), 10) for _ in range(count)]
+    try:
+        for client in connected:
+            client.sendall(first_bytes)
+        yield connected
+    finally:
+        for client in connected:
+            client.close()
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/dev/fd"))
+
+
+@pytest.mark.parametrize("first_bytes", [b"", b"GET /health HTTP/1.1\r\nHost: x\r\n"])
+def test_hundreds_of_idle_clients_take_few_descriptors_and_a_probe_is_answered(first_bytes: bytes) -> None:
+    with serving() as port:
+        before = open_descriptors()
+        with clients(port, 300, first_bytes):
+            assert asked(port, "/health")[0] == 200
+            # 300 are this test's own.
+            assert open_descriptors() - before - 300 <= MAX_CONNECTIONS + 2
+            assert asked(port, "/health")[0] == 200
+        eventually(lambda: open_descriptors() <= before + 1)
+
+
+@pytest.mark.long
+def test_a_client_that_sends_a_byte_now_and_then_is_hung_up_on_in_time() -> None:
+    with serving() as port, clients(port, 1) as (slow,):
+        began_s = time.monotonic()
+
+        def is_hung_up_on() -> bool:
+            try:
+                slow.sendall(b"x")
+                return False
+            except OSError:
+                return True
+
+        eventually(is_hung_up_on, 30, interval_s=0.5)
+        assert time.monotonic() - began_s < 12
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [b"GET /" + b"x" * 100_000, b"GET /health HTTP/1.1\r\n" + b"X-Header: y\r\n" * 90 + b"Z: " + b"z" * 100_000],
+)
+def test_a_request_without_an_end_is_refused(request_text: bytes) -> None:
+    with serving() as port, clients(port, 1) as (client,):
+        try:
+            client.sendall(request_text)
+            answer = client.recv(10_000)
+        except ConnectionError:
+            answer = b""
+        assert not answer or b" 431 " in answer or b" 414 " in answer
+        assert asked(port, "/health")[0] == 200
+
+
+def test_a_runner_listens_on_its_own_machine_unless_it_is_told_otherwise() -> None:
+    assert RunnerConfig().http_host == "127.0.0.1"
 
 
 def test_the_next_free_port_is_taken() -> None:

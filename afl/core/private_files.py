@@ -1,0 +1,83 @@
+"""Files and folders that only their owner reads: they hold workflows' data, whatever the umask of a process is."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+_log = logging.getLogger(__name__)
+
+PRIVATE_FILE: Final = 0o600
+PRIVATE_FOLDER: Final = 0o700
+#: The folder that is the runtime's own, wherever it stands.
+OWN_FOLDER: Final = ".afl"
+#: What SQLite puts beside a file. What it makes later has the mode of the file; these may be older than that.
+_BESIDE: Final = ("", "-wal", "-shm", "-journal")
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+def make_private_folder(path: Path) -> None:
+    """Make a folder that only its owner enters, and those above it.
+
+    One that is there stays as it is, unless it is the runtime's own: that one is tightened.
+    """
+    with contextlib.suppress(FileExistsError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(PRIVATE_FOLDER)
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    if path.resolve().name == OWN_FOLDER:
+        _tighten(path, PRIVATE_FOLDER)
+
+
+def make_private_file(path: Path) -> None:
+    """Make an empty file that only its owner reads, where there is none."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
+
+
+def tighten_file(path: Path) -> None:
+    """Take a file, and what SQLite keeps beside it, from all but its owner; warn where that cannot be done."""
+    for suffix in _BESIDE:
+        _tighten(path.with_name(path.name + suffix), PRIVATE_FILE)
+
+
+def protect(path: Path, data_dir: Path | None = None) -> None:
+    """Tighten a file that stands in the data folder, or in the runtime's own one; elsewhere its owner decides."""
+    whole = path.resolve()
+    if OWN_FOLDER in whole.parts[:-1] or (data_dir is not None and whole.is_relative_to(data_dir.resolve())):
+        tighten_file(path)
+
+
+def warn_of_readers(path: Path) -> None:
+    """Warn when every user of the machine may read or write a file: one outside of our folders is not changed."""
+    with contextlib.suppress(OSError):
+        mode = path.stat().st_mode
+        if os.name == "posix" and mode & stat.S_IRWXO and stat.S_ISREG(mode):
+            _log.warning(
+                "%s is open to every user of this machine (mode %04o), and holds the data of workflows: chmod 600 %s",
+                path,
+                stat.S_IMODE(mode),
+                path,
+            )
+
+
+def _tighten(path: Path, wanted: int) -> None:
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if os.name == "posix" and mode & _OTHERS:
+            path.chmod(wanted)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        _log.warning(
+            "%s may be read by other users (mode %04o), which cannot be changed: %s; have its owner chmod it to %04o",
+            path,
+            mode,
+            error.strerror,
+            wanted,
+        )
