@@ -123,6 +123,13 @@ class KafkaDeployment:
         made = NewTopic(topic, partitions, 1, config=settings)
         eventually(lambda: self.admin.create_topics([made])[topic].result(_REQUEST_TIMEOUT_S) is None, DEADLINE_S)
 
+    def set_of_topic(self, topic: str, name: str, value: str) -> None:
+        """Change a setting of a topic, as an administrator does."""
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        for done in self.admin.incremental_alter_configs([resource]).values():
+            done.result(_REQUEST_TIMEOUT_S)
+
     def restore_store(self, copy: Path) -> None:
         """Put an earlier copy of the store in its place; nobody may have it open."""
         self.store.close()

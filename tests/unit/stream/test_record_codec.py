@@ -370,6 +370,12 @@ def test_a_second_framing_is_read_beside_the_first(log: InMemorySchemaLog) -> No
         def by_id(self, schema_id: int) -> WriterSchema:
             return self.schemas[schema_id - 1]
 
+        def lack(self, written_at_ms: int | None) -> str | None:
+            return None
+
+        def keep_announced(self) -> None:
+            pass
+
     class FiveBytes:
         """A zero byte and four bytes of schema id."""
 
