@@ -378,6 +378,8 @@ class ServerDefinition:
     error: dict[str, object] | None = None
     #: How often it says that it is alive: one that misses several is taken to be gone.
     heartbeat_interval_ms: int = 10_000
+    #: Id of the store that it works on.
+    store_id: str = ""
 
 
 @dataclass

@@ -9,18 +9,23 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from afl.core.clock import has_waited
 from afl.core.exception_text import exception_class, exception_text
 from afl.runtime.clock import Clock
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
 from afl.runtime.persistence import TaskStore
+from afl.runtime.store_identity import IdentifiedStore
 
 _log = logging.getLogger(__name__)
 
 #: A server that has missed this many heartbeats is taken to be gone.
 MISSED_BEATS: Final = 3
+
+
+class PresentStore(TaskStore, IdentifiedStore, Protocol):
+    """A store in which servers are listed."""
 
 
 class Presence:
@@ -31,7 +36,7 @@ class Presence:
 
     def __init__(
         self,
-        store: TaskStore,
+        store: PresentStore,
         clock: Clock,
         *,
         service_name: str,
@@ -100,12 +105,13 @@ class Presence:
             topics=self._topics or list(names),
             handlers=list(names),
             state=ServerState.STARTUP,
+            store_id=self._store.identity().id,
             error=None,
         )
 
     def running(self) -> None:
-        """It works from here on."""
-        self._save(state=ServerState.RUNNING)
+        """It works from here on, on the store that this is now."""
+        self._save(state=ServerState.RUNNING, store_id=self._store.identity().id)
 
     def handles(self, names: Sequence[str]) -> None:
         """The facets have changed that it works on; told with the next beat."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -49,15 +49,18 @@ def _run_evaluator(invocation: Invocation, until_idle: bool) -> ExitCode:
     with (
         open_transport(config) as transport,
         open_store(config, create=True) as store,
+        nullcontext(_server("afl-evaluator", config.evaluator_group, store)) as presence,
         # Its handlers are the agents', whom the broker sees.
         present(
-            _server("afl-evaluator", config.evaluator_group, store),
+            presence,
             trouble=lambda: "; ".join(reason for service in running for reason in service.health().reasons),
         ),
     ):
         tune_collector()
         service = EvaluatorService(config, transport, store, new_store=invocation.new_store)
         running.append(service)
+        if invocation.new_store:
+            presence.running()  # A copy has another id by now.
         terminal.remark(f"evaluator of group {config.evaluator_group}; {_until(until_idle)}")
         idleness = Idleness(config)
 

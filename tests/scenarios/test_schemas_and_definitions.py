@@ -323,5 +323,5 @@ def test_a_forged_schema_that_came_first_has_its_workflow_refused_and_not_misrea
     deployment.settle()
 
     (letter,) = deployment.dead_letters(deployment.topology.commands())
-    assert b"is taken by another one" in dict(letter.headers)["afl_dlq_error"]
+    assert b"is taken by another one" in (dict(letter.headers)["afl_dlq_error"] or b"")
     assert deployment.store.load_workflow("wf-1") is None

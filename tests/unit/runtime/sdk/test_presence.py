@@ -49,6 +49,13 @@ def presence(store: Diary, clock: ManualClock) -> Presence:
     return Presence(store, clock, service_name="pays", server_group="shop", server_name="till")
 
 
+def test_a_server_says_which_store_it_works_on(store: Diary, presence: Presence) -> None:
+    presence.register(["shop.Pay"])
+
+    (listed,) = store.get_all_servers()
+    assert listed.store_id == store.identity().id
+
+
 def test_a_server_starts_runs_and_signs_off(store: Diary, presence: Presence, clock: ManualClock) -> None:
     presence.register(["shop.Pay"])
     presence.running()
