@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 from afl.compiled import CompiledProgram, ProgramError
@@ -42,9 +43,9 @@ class WrongStore(StreamError):
     def told(self, command: str) -> str:
         """The message, with the command that gives the deployment this store."""
         return (
-            f"{self.fact}. Nothing was read. Run where that store is, or name it (store.path, store.url). If it is "
-            f"gone for good: {command} gives the deployment this one; group {self.group} then reads the "
-            f"{self.records:,} records that its topics hold, runs are made again and their handlers run again"
+            f"{self.fact}. Nothing is read with this store. Run where the other one is, or name it (store.path, "
+            f"store.url). If it is gone for good: {command} gives the deployment this one; group {self.group} then "
+            f"reads the {self.records:,} records that this store has not read, and handlers do again what came of them"
         )
 
 
@@ -186,13 +187,13 @@ class DeploymentStore:
                 f"{self._told(claim)}; this is a copy of it, or an older state: {self._own_name()}, and it lacks what "
                 "was done there since"
             )
-        _log.warning("%s was at %s before", self._own_name(), printable(claim.location, 300))
+        # As every container's start looks: another host's name, and the same file.
+        _log.info("%s was at %s before", self._own_name(), printable(claim.location, 300))
         return None
 
     def _refusal_of_empty(self) -> WrongStore | None:
         """Refuse a store that has read nothing while the group has committed offsets: they are of another one."""
-        cluster = self._transport.admin().cluster_id()
-        if any(place.cluster_id == cluster for place in self._store.positions()):
+        if self._read_up_to():
             return None
         committed = self._committed()
         if not committed:
@@ -217,13 +218,18 @@ class DeploymentStore:
         """Whether the store has read less than its group has committed."""
         # Asked first: the offsets follow the store's positions, so those of one store are never behind.
         committed = self._committed()
+        read = self._read_up_to()
+        return any(read.get(where, 0) < offset for where, offset in committed.items())
+
+    def _read_up_to(self) -> dict[TopicPartition, int]:
+        """The next offset that the store has of each partition of this cluster."""
         cluster = self._transport.admin().cluster_id()
         read: dict[TopicPartition, int] = {}
         for place, offset in self._store.positions().items():
             if place.cluster_id == cluster:
                 where = TopicPartition(place.topic, place.partition)
                 read[where] = max(offset, read.get(where, 0))
-        return any(read.get(where, 0) < offset for where, offset in committed.items())
+        return read
 
     def _committed(self) -> Mapping[TopicPartition, int]:
         reader = self._transport.consumer(self._group)
@@ -242,8 +248,8 @@ class DeploymentStore:
         """Make this store one that may be claimed although the deployment has another one."""
         claim = self._definitions.claims.current
         _log.warning(
-            "the deployment gets a new store, as --new-store says: %s; group %s reads the %d records that its topics "
-            "hold",
+            "the deployment gets a new store, as --new-store says: %s; group %s reads the %d records that it has not "
+            "read",
             refusal.fact,
             self._group,
             refusal.records,
@@ -272,16 +278,17 @@ class DeploymentStore:
     # --- telling ------------------------------------------------------------------------------------------------
 
     def _refusal(self, fact: str) -> WrongStore:
-        return WrongStore(fact, self._group, self._held(self._partitions()))
+        return WrongStore(fact, self._group, self._unread())
 
-    def _held(self, partitions: Iterable[TopicPartition]) -> int:
-        """How many records the evaluators' topics hold."""
+    def _unread(self) -> int:
+        """How many records the evaluators' topics hold that this store has not read."""
         reader: Consumer = self._transport.consumer(None)
+        read = self._read_up_to()
         try:
-            bounds = [reader.watermarks(where) for where in partitions]
+            bounds = {where: reader.watermarks(where) for where in self._partitions()}
         finally:
             reader.close()
-        return sum(found.high - found.low for found in bounds)
+        return sum(found.high - max(found.low, read.get(where, 0)) for where, found in bounds.items())
 
     def _own_name(self) -> str:
         return f"store {self._store.identity().id} at {self._location}"
@@ -296,6 +303,6 @@ class DeploymentStore:
 
 def _moment(at_ms: int) -> str:
     try:
-        return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at_ms / 1000))
+        return f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError, OSError):
         return f"at {at_ms} ms since the epoch"

@@ -196,6 +196,27 @@ def test_a_copy_of_the_store_is_refused_once_its_original_has_worked_on(tmp_path
     assert copy.location() in told
 
 
+def test_new_store_has_a_copy_go_on_from_its_own_positions_under_an_id_of_its_own(tmp_path: Path) -> None:
+    deployment = deployment_in(tmp_path / "one")
+    desk = Desk(deployment)
+    desk.start()
+    deployment.crash()
+    copy = copy_of(deployment, tmp_path / "two")
+    deployment._open()
+    Desk(deployment).finish()
+    assert "the 3 records that this store has not read" in refusal(lambda: Rival(deployment, copy))
+
+    rival = Rival(deployment, copy, new_store=True)
+
+    assert copy.identity().id != deployment.store.identity().id
+    assert "claimed since" in refusal(deployment.settle)
+    deployment.remove(deployment.evaluators[0], killed=True)
+    rival.settle()
+    row = copy.load_workflow("wf-1")
+    assert row is not None
+    assert row.status == COMPLETED
+
+
 def test_a_copy_of_the_store_is_refused_once_its_original_has_lived_on_without_work(tmp_path: Path) -> None:
     deployment = deployment_in(tmp_path / "one")
     finished(deployment)
