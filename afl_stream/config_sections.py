@@ -218,6 +218,9 @@ class AgentSettings:
     window: int = number(500, 1, "records past the oldest unfinished one of a partition")
     max_crashes: int = number(3, 1, "crashes on one record before it is dead-lettered")
     grace_s: int = number(30, 0, "time to finish and answer after SIGTERM")
+    max_stuck_handlers: int = number(
+        limits.MAX_STUCK_HANDLERS, 0, "handlers that still run after their time was up; with one more the agent ends"
+    )
     skip_cancelled: bool = flag(True, "whether events of cancelled and reset runs are skipped, and not handled")
 
 

@@ -53,5 +53,8 @@ SCRIPT_MEMORY_MIB: Final = 256
 SCRIPT_OUTPUT_BYTES: Final = 4 * 1024 * 1024
 SCRIPT_PRINTED_BYTES: Final = 64 * 1024
 
+#: Handlers of one process that may still run after their time was up, by default. Each keeps a thread.
+MAX_STUCK_HANDLERS: Final = 64
+
 #: Room that key, headers and the batch around a record take on top of its value.
 RECORD_OVERHEAD_BYTES: Final = 16_384

@@ -57,6 +57,8 @@ class LoopSettings:
     renew_interval_ms: int = 0
     #: How long the tasks at work may take once `stop` was called; then they are given back.
     shutdown_timeout_ms: int = 30_000
+    #: Handlers that may still run after their time was up.
+    max_stuck_handlers: int = limits.MAX_STUCK_HANDLERS
 
     def __post_init__(self) -> None:
         for name in ("max_concurrent", "lease_ms", "heartbeat_interval_ms"):
@@ -207,13 +209,14 @@ class TaskLoop:
         """
         Work until `stop`, or until nothing is left to do; then finish what was claimed, or give it back, and sign off.
 
-        Raises what made it end: the store is damaged or another program's (the server's record says ERROR).
+        Raises what made it end: the store is damaged or another program's, or too many handlers are stuck. The server's
+        record says ERROR.
         """
         with self._lock:
             if self._running:
                 raise RuntimeError(f"server {self._owner} is running already")
             self._running, self._runs_in = True, threading.get_ident()
-        threads = CallThreads()
+        threads = CallThreads(self._settings.max_stuck_handlers)
         keeper_stop = threading.Event()
         keeper = threading.Thread(target=self._keep_alive, args=(keeper_stop,), name="afl-heartbeat", daemon=True)
         failure: BaseException | None = None
@@ -229,6 +232,7 @@ class TaskLoop:
                     sweeps: Callable[[Callable[[], object]], object] = _at_once if until_idle else threads.submit
                     while not self._stopping.is_set():
                         self._wake.clear()
+                        threads.check()
                         # What was at work before may have set more free since it was looked for more.
                         is_at_work = self.active_count() > 0
                         if not self._turn(threads, sweeps) and until_idle and not is_at_work:

@@ -20,6 +20,7 @@ from afl.runtime.errors import (
 from afl.runtime.errors import ReferenceError as UnresolvedReference
 from afl.scripts.errors import ScriptsNotIsolated, ScriptWorkerUnavailable
 from afl_handlers.modules import HandlerModuleError
+from afl_handlers.stuck import HandlersStuck
 from afl_stream.client import NotInTime
 from afl_stream.commands.invocation import Invocation, NothingThere
 from afl_stream.commands.refusals import CommandRefused, NotFound
@@ -47,6 +48,7 @@ _NO_OPTIONS = Invocation()
 _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitCode], ...] = (
     (NotInTime, ExitCode.TIMEOUT),
     (ServiceEnded, ExitCode.WORK_LEFT),
+    (HandlersStuck, ExitCode.WORK_LEFT),
     # Not there, or not to be reached.
     ((NotFound, NothingThere, UnknownProgram, UnknownName, UnknownWorkflow, StepNotFoundError), ExitCode.UNAVAILABLE),
     ((TopicMissing, TopicTooSmall, TooFewPartitions, PartitionsDiffer), ExitCode.UNAVAILABLE),
