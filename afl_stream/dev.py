@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from afl.compiled import CompiledProgram
+from afl.core.exception_text import exception_traceback
 from afl.runtime.persistence import ENDED_STATUSES
 from afl_stream.agent import Agent, AgentConfig
 from afl_stream.audit import Audit, AuditConfig, AuditFile
@@ -259,7 +260,7 @@ class LocalDeployment:
             try:
                 work()
             except BaseException as error:  # noqa: BLE001 - the one place of this thread; `check` raises it
-                _log.debug("the %s ended", name, exc_info=True)
+                _log.debug("the %s ended\n%s", name, exception_traceback(error))
                 self._errors.append(error if isinstance(error, Exception) else ServiceEnded(name, error))
                 self._stop.set()
 

@@ -289,7 +289,7 @@ class TaskLoop:
             raise
         except Exception as error:  # noqa: BLE001 - the loop outlives what can pass
             self.pulse.skipped(error)
-            _log.exception("server %s could not poll; it tries again", self._owner)
+            _log.error("server %s could not poll; it tries again\n%s", self._owner, exception_traceback(error))
             is_more = True
         return is_more
 
@@ -376,8 +376,8 @@ class TaskLoop:
                 self.resume(workflow_id)
             if self._sweep_more is not None and self._sweep_more():
                 self._wake.set()
-        except Exception:  # noqa: BLE001 - it comes round again
-            _log.exception("server %s could not see to what was left", self._owner)
+        except Exception as error:  # noqa: BLE001 - it comes round again
+            _log.error("server %s could not see to what was left\n%s", self._owner, exception_traceback(error))
         finally:
             self._sweeping.release()
 
@@ -400,8 +400,8 @@ class TaskLoop:
         try:
             for task_id in self._store.renew_leases(list(jobs), self._owner, self._settings.lease_ms):
                 jobs[task_id].lost = True
-        except Exception:  # noqa: BLE001 - there is another beat before the leases run out
-            _log.exception("server %s could not renew its leases", self._owner)
+        except Exception as error:  # noqa: BLE001 - there is another beat before the leases run out
+            _log.error("server %s could not renew its leases\n%s", self._owner, exception_traceback(error))
 
     def _drain(self) -> None:
         """Wait for the tasks at work, and for what is done beside them; tasks that take too long are given back."""
@@ -422,8 +422,12 @@ class TaskLoop:
             for job in left:
                 if not job.lost:
                     self._store.give_task_back(job.task.uuid, self._owner)
-        except Exception:  # noqa: BLE001 - it is over anyway, and a store that is away is waited for once
-            _log.exception("server %s could not give its tasks back; their leases run out", self._owner)
+        except Exception as error:  # noqa: BLE001 - it is over anyway, and a store that is away is waited for once
+            _log.error(
+                "server %s could not give its tasks back; their leases run out\n%s",
+                self._owner,
+                exception_traceback(error),
+            )
 
 
 def _listed(names: Sequence[str]) -> str:
