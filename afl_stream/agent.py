@@ -14,6 +14,7 @@ from afl.core.signals import draining
 from afl.core.stopping import PROCESS_STOP
 from afl_handlers.calling import Deferred, Handler, HandlerOver
 from afl_handlers.modules import DEFAULT_ENTRYPOINT, HandlerModuleError, ModuleLoader, register_module
+from afl_handlers.stuck import HandlersStuck
 from afl_stream.agent_cancellations import Cancellations
 from afl_stream.agent_duty import Duty
 from afl_stream.agent_groups import Memberships
@@ -55,6 +56,7 @@ __all__ = [
     "HandlerContext",
     "HandlerModuleError",
     "HandlerOver",
+    "HandlersStuck",
     "LostRecords",
     "NoHandlers",
     "RetryPolicy",
@@ -113,7 +115,13 @@ class Agent:
         self._loader = ModuleLoader()
         self._conduct = Conduct()
         self._counters = Counters()
-        self._pool = HandlerPool(config.stream.agent.max_concurrent, on_fatal=self._conduct.die, clock_s=clock_s)
+        self._pool = HandlerPool(
+            config.stream.agent.max_concurrent,
+            on_fatal=self._conduct.die,
+            on_stuck=self._conduct.fail,
+            max_stuck=config.stream.agent.max_stuck_handlers,
+            clock_s=clock_s,
+        )
         self._producer: Producer | None = None
         self._schemas: TopicLog | None = None
         self._records: AgentRecords | None = None
@@ -286,8 +294,13 @@ class Agent:
                 return result
 
     def turn(self, timeout_s: float) -> int:
-        """Let each membership do what it can do now, waiting for no handler; return the number of records read."""
+        """Let each membership do what it can do now, waiting for no handler; return the number of records read.
+
+        Raises what has ended the agent meanwhile, such as HandlersStuck.
+        """
         self.start()
+        if self._conduct.error is not None:
+            raise self._conduct.error
         self._keep_up()
         return self._guarded(lambda: self._started.turn(timeout_s))
 
@@ -301,7 +314,8 @@ class Agent:
         """Work until `stop` is called, then drain, and return the exit code.
 
         ExitCode.OK: nothing was left running when the grace period ended. WORK_LEFT: handlers still ran; their events
-        are uncommitted and will be handled again. Raises what ended the agent if it was not `stop`.
+        are uncommitted and will be handled again. Raises what ended the agent if it was not `stop`: HandlersStuck where
+        more handlers than may be still run after their time was up.
         """
         try:
             self.start()

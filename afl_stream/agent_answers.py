@@ -105,6 +105,7 @@ class Answering:
             (payload,),
             is_async=shape.is_async,
             timeout_s=route.timeout_s,
+            facet=event.event_type,
             on_outcome=partial(self._on_outcome, work, event),
             # Coroutines share a thread anyway.
             pace=None if shape.is_async else route.pace,

@@ -247,6 +247,9 @@ class AgentSettings:
         "where the group's committed offsets are gone: `continue` reads all again, but for events of runs that have "
         "ended; `refuse` ends with 3",
     )
+    max_stuck_handlers: int = number(
+        limits.MAX_STUCK_HANDLERS, 0, "handlers that still run after their time was up; with one more the agent ends"
+    )
     skip_cancelled: bool = flag(True, "whether events of cancelled and reset runs are skipped, and not handled")
     allowed_handlers: str = text(
         ".",

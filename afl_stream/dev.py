@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from afl.compiled import CompiledProgram
+from afl.core.exception_text import exception_traceback
 from afl.core.private_files import make_private_folder, protect
 from afl.core.stopping import StopFlag
 from afl.runtime.persistence import ENDED_STATUSES
@@ -267,7 +268,7 @@ class LocalDeployment:
             try:
                 work()
             except BaseException as error:  # noqa: BLE001 - the one place of this thread; `check` raises it
-                _log.debug("the %s ended", name, exc_info=True)
+                _log.debug("the %s ended\n%s", name, exception_traceback(error))
                 self._errors.append(error if isinstance(error, Exception) else ServiceEnded(name, error))
                 self._stop.set()
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from functools import partial
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Final
@@ -15,7 +15,9 @@ from afl.core.crashes import Crash
 from afl.core.handler_values import awaitable_of
 from afl_handlers.calling import Handler
 from afl_handlers.loops import run_loop
+from afl_handlers.stuck import HandlersStuck, StuckHandlers
 from afl_stream.agent_handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut
+from afl_stream.limits import MAX_STUCK_HANDLERS
 
 #: How long a call that runs in seclusion keeps others from starting, and how long it waits for those that run.
 SECLUSION_S: Final = 60.0
@@ -26,7 +28,7 @@ _OVERDUE_S: Final = 0.05
 class Call:
     """One run of a handler. Whoever claims it first - its end or its time - says what became of it."""
 
-    __slots__ = ("_claimed", "_lock", "_on_outcome", "arguments", "cancel", "deadline", "handler",
+    __slots__ = ("_claimed", "_lock", "_on_outcome", "arguments", "cancel", "deadline", "facet", "handler",
                  "is_async", "lot", "pace", "timeout_s")  # fmt: skip
 
     def __init__(
@@ -38,8 +40,10 @@ class Call:
         timeout_s: float | None,
         on_outcome: Callable[[Outcome], None],
         pace: Pace | None = None,
+        facet: str = "",
     ) -> None:
         self.handler = handler
+        self.facet = facet
         self.arguments = arguments
         self.is_async = is_async
         self.timeout_s = timeout_s
@@ -93,7 +97,8 @@ class HandlerPool:
 
     A slot is taken by `reserve` and is free again when all calls of the lot that was run in it have their outcome, also
     when that is that a time was up: the thread of a handler that does not come back is replaced, and ends when the
-    handler does. Calls that are stuck behind a slow one go on in other slots as soon as some are free.
+    handler does. `on_stuck` is called when more than `max_stuck` of those are left. Calls that are stuck behind a slow
+    one go on in other slots as soon as some are free.
     Threads are daemons: a handler that never ends does not keep the process.
     """
 
@@ -102,8 +107,12 @@ class HandlerPool:
         max_concurrent: int,
         *,
         on_fatal: Callable[[BaseException], None],
+        on_stuck: Callable[[HandlersStuck], None] = lambda error: None,
+        max_stuck: int = MAX_STUCK_HANDLERS,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._on_stuck = on_stuck
+        self._stuck = StuckHandlers(max_stuck)
         self._max_concurrent = max_concurrent
         self._on_fatal = on_fatal
         self._clock_s = clock_s
@@ -134,6 +143,11 @@ class HandlerPool:
         """Call the listener no more."""
         with self._lock:
             self._listeners = [other for other in self._listeners if other != listener]
+
+    @property
+    def stuck(self) -> int:
+        """How many handlers still run although their time was up."""
+        return len(self._stuck)
 
     @property
     def in_use(self) -> int:
@@ -219,8 +233,7 @@ class HandlerPool:
         now_s = self._clock_s()
         if self._timed:
             for call in [call for call in tuple(self._timed) if call.deadline <= now_s]:
-                if call.claim():
-                    self._time_is_up(call)
+                self._expire_one(call)
         if self._lots:
             for lot in [lot for lot in tuple(self._lots) if now_s - lot.began_s > _OVERDUE_S]:
                 self._spread(lot)
@@ -260,6 +273,7 @@ class HandlerPool:
                     call.pace.note(time.perf_counter() - began_s)
                 if outcome is None or not call.claim():
                     # Its time was up and its slot is another's; another thread has taken this one's place.
+                    self._stuck.remove(call)
                     return
                 self._settle(call, outcome)
             if lot.is_forsaken:
@@ -276,6 +290,19 @@ class HandlerPool:
                 call.deadline = self._clock_s() + call.timeout_s
                 self._timed.add(call)
 
+    def _expire_one(self, call: Call) -> None:
+        with self._lock:
+            if call.is_over:
+                return
+            # Before it is claimed: from then on whoever runs it takes it out again.
+            problem = self._stuck.add(call, call.facet)
+            if not call.claim():
+                self._stuck.remove(call)
+                return
+        self._time_is_up(call)
+        if problem is not None:
+            self._on_stuck(problem)
+
     def _time_is_up(self, call: Call) -> None:
         lot = call.lot
         assert lot is not None
@@ -289,7 +316,10 @@ class HandlerPool:
         lot.is_forsaken = True
         rest = Lot(alone=lot.alone)
         while (left := lot.next()) is not None:
-            if left is not call:
+            if left is call:
+                # It had not begun.
+                self._stuck.remove(call)
+            else:
                 rest.calls.append(left)
         if not rest.calls:
             self._end(lot)
@@ -328,14 +358,26 @@ class HandlerPool:
             return Raised(error)
 
     def _run_async(self, call: Call) -> None:
-        future = asyncio.run_coroutine_threadsafe(_called(call), self._event_loop())
-        call.cancel = future.cancel
-        future.add_done_callback(lambda done: self._async_done(call, done))
+        loop = self._event_loop()
 
-    def _async_done(self, call: Call, done: Future[Outcome]) -> None:
-        if not call.claim():
-            return
+        def start() -> None:
+            if call.is_over:
+                # Its time was up before the loop came to it.
+                self._stuck.remove(call)
+                return
+            task = loop.create_task(_called(call))
+            call.cancel = partial(loop.call_soon_threadsafe, task.cancel)
+            task.add_done_callback(partial(self._async_done, call))
+            if call.is_over:
+                task.cancel()
+
+        loop.call_soon_threadsafe(start)
+
+    def _async_done(self, call: Call, done: asyncio.Task[Outcome]) -> None:
         error = None if done.cancelled() else done.exception()
+        if not call.claim():
+            self._stuck.remove(call)
+            return
         if error is not None:
             self._on_fatal(error)
             return

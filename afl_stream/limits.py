@@ -67,5 +67,8 @@ MAX_PARKED_PER_WORKFLOW: Final = 1_000
 MAX_PARKED_BYTES: Final = 1024 * 1024 * 1024
 MAX_PARKED_BYTES_PER_WORKFLOW: Final = 64 * 1024 * 1024
 
+#: Handlers of one process that may still run after their time was up, by default. Each keeps a thread.
+MAX_STUCK_HANDLERS: Final = 64
+
 #: Room that key, headers and the batch around a record take on top of its value.
 RECORD_OVERHEAD_BYTES: Final = 16_384

@@ -34,6 +34,8 @@ class AgentPollerConfig:
     lease_ms: int = limits.TASK_LEASE_MS
     #: How long the handlers at work may take after `stop`; then their tasks are given back.
     shutdown_timeout_ms: int = 30_000
+    #: Handlers that may still run after their time was up; with one more it ends, by HandlersStuck.
+    max_stuck_handlers: int = limits.MAX_STUCK_HANDLERS
 
     def __post_init__(self) -> None:
         self.server_name = self.server_name or socket.gethostname()

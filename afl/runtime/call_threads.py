@@ -13,9 +13,11 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
 from afl.core.handler_values import awaitable_of
+from afl.runtime import limits
 from afl.runtime.task_context import TaskContext, call_shape
 from afl.runtime.tool_registry import Handler
 from afl_handlers.loops import cancel_the_rest, run_loop
+from afl_handlers.stuck import StuckHandlers
 
 #: How long the loop may take to notice that a coroutine's time is up.
 _GRACE_S = 0.5
@@ -90,7 +92,8 @@ class CallThreads:
 
     in_callers_thread = False
 
-    def __init__(self) -> None:
+    def __init__(self, max_stuck: int = limits.MAX_STUCK_HANDLERS) -> None:
+        self._stuck = StuckHandlers(max_stuck)
         self._idle: deque[SimpleQueue[Callable[[], None] | None]] = deque()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -122,15 +125,22 @@ class CallThreads:
     def call(self, handler: Handler, payload: dict[str, Any], context: TaskContext, timeout_s: float | None) -> Any:
         """Call the handler and wait for it; one whose time is up is left behind, a coroutine is cancelled."""
         if call_shape(handler).is_async:
-            return self._await(_invoke(handler, payload, context), timeout_s, timeout_s)
+            return self._await(_invoke(handler, payload, context), context, timeout_s, timeout_s)
         if timeout_s is None:
             returned = _invoke(handler, payload, context)
             value = awaitable_of(returned)
-            return returned if value is None else self._await(value, None, None)
+            return returned if value is None else self._await(value, context, None, None)
         until_s = time.monotonic() + timeout_s
-        returned = _result(self.submit(lambda: _invoke(handler, payload, context)), timeout_s, timeout_s)
+        running = self.submit(lambda: _invoke(handler, payload, context))
+        try:
+            returned = _result(running, timeout_s, timeout_s)
+        except HandlerTimeout:
+            self._note_stuck(running, context)
+            raise
         value = awaitable_of(returned)
-        return returned if value is None else self._await(value, timeout_s, max(0.0, until_s - time.monotonic()))
+        return (
+            returned if value is None else self._await(value, context, timeout_s, max(0.0, until_s - time.monotonic()))
+        )
 
     def close(self) -> None:
         """Let the threads go that are free, the others when they are, and the loop with what runs in it."""
@@ -155,16 +165,47 @@ class CallThreads:
             except IndexError:
                 return
 
-    def _await(self, value: Awaitable[Any], timeout_s: float | None, left_s: float | None) -> Any:
-        """Wait for what is left of the time that the handler has."""
+    def check(self) -> None:
+        """Raise HandlersStuck where more handlers than may be still run after their time was up."""
+        problem = self._stuck.problem()
+        if problem is not None:
+            raise problem
+
+    def _note_stuck(self, running: Future[Any], context: TaskContext) -> None:
+        self._stuck.add(running, context.facet)
+        # At once, if it has ended meanwhile.
+        running.add_done_callback(self._stuck.remove)
+
+    def _await(self, value: Awaitable[Any], context: TaskContext, timeout_s: float | None, left_s: float | None) -> Any:
+        """Wait for what is left of the time that the handler has; a coroutine whose time is up is cancelled."""
         loop = self._running_loop()
         if loop is None:
             if asyncio.iscoroutine(value):
                 value.close()
             raise asyncio.CancelledError
-        future = asyncio.run_coroutine_threadsafe(_kept(_within(value, left_s, timeout_s)), loop)
-        # The loop keeps the time; this is for a coroutine that blocks it or does not let itself be cancelled.
-        ended: _Ended = _result(future, timeout_s, None if left_s is None else left_s + _GRACE_S)
+        running: Future[_Ended] = Future()
+        tasks: list[asyncio.Task[_Ended]] = []
+        is_late = threading.Event()
+
+        def begin() -> None:
+            if is_late.is_set():
+                # Another coroutine has blocked the loop for as long as this one had.
+                if asyncio.iscoroutine(value):
+                    value.close()
+                running.set_result(_Ended())
+                return
+            tasks.append(loop.create_task(_kept(value)))
+            tasks[0].add_done_callback(lambda done: running.set_result(_Ended() if done.cancelled() else done.result()))
+
+        loop.call_soon_threadsafe(begin)
+        try:
+            ended = running.result(left_s)
+        except FutureTimeout:
+            assert timeout_s is not None
+            is_late.set()
+            self._note_stuck(running, context)
+            loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+            raise HandlerTimeout(timeout_s) from None
         if ended.error is not None:
             raise ended.error
         return ended.value

@@ -73,3 +73,7 @@ POLL_ONCE_LEASE_MS: Final = 300_000
 def near(limit: int) -> int:
     """From where on a run is warned that it comes near to a limit."""
     return limit * 4 // 5
+
+
+#: Handlers of one process that may still run after their time was up, by default. Each keeps a thread.
+MAX_STUCK_HANDLERS: Final = 64

@@ -27,6 +27,7 @@ class PollingConfig(Protocol):
     heartbeat_interval_ms: int
     lease_ms: int
     shutdown_timeout_ms: int
+    max_stuck_handlers: int
 
 
 class PollingServer:
@@ -66,6 +67,7 @@ class PollingServer:
             lease_ms=config.lease_ms,
             renew_interval_ms=renew_interval_ms,
             shutdown_timeout_ms=config.shutdown_timeout_ms,
+            max_stuck_handlers=config.max_stuck_handlers,
         )
         self._loop = TaskLoop(
             persistence,
@@ -90,7 +92,8 @@ class PollingServer:
         return self._loop.is_running
 
     def start(self) -> None:
-        """Register as a server and work until `stop`; blocks. Raises what it can't go on after."""
+        """Register as a server and work until `stop`; blocks. Raises what it can't go on after: HandlersStuck,
+        where more handlers than may be still run after their time was up."""
         self._loop.run()
 
     def stop(self) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from afl.core.clock import has_waited
-from afl.core.exception_text import exception_class, exception_text
+from afl.core.exception_text import exception_class, exception_text, exception_traceback
 from afl.runtime.clock import Clock
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
 from afl.runtime.persistence import TaskStore
@@ -156,8 +156,8 @@ class Presence:
             return
         try:
             self._store.update_server_ping(self._server.uuid, now_ms)
-        except Exception:  # noqa: BLE001 - a store that is away must not end the work
-            _log.exception("server %s could not send its heartbeat", self._server.uuid)
+        except Exception as error:  # noqa: BLE001 - a store that is away must not end the work
+            _log.error("server %s could not send its heartbeat\n%s", self._server.uuid, exception_traceback(error))
 
     def leaving(self) -> None:
         """It takes on nothing more, and finishes what it has."""
@@ -175,8 +175,8 @@ class Presence:
     def _tell(self, failing: str, **fields: object) -> None:
         try:
             self._save(**fields)
-        except Exception:  # noqa: BLE001 - a store that is away must not end the work
-            _log.exception("server %s %s", self._server.uuid, failing)
+        except Exception as error:  # noqa: BLE001 - a store that is away must not end the work
+            _log.error("server %s %s\n%s", self._server.uuid, failing, exception_traceback(error))
 
     def _save(self, **fields: Any) -> None:
         """Change the record and write it, the counts included. Raises what the store raises."""

@@ -55,6 +55,8 @@ class RegistryRunnerConfig:
     #: What may be loaded because the store names it: modules, patterns and folders. By default what stands below the
     #: folder that the process was started in. What the runner itself was told of is allowed too.
     allowed_handlers: Sequence[str] = (HERE,)
+    #: Handlers that may still run after their time was up; with one more it ends, by HandlersStuck.
+    max_stuck_handlers: int = limits.MAX_STUCK_HANDLERS
 
     def __post_init__(self) -> None:
         self.server_name = self.server_name or socket.gethostname()

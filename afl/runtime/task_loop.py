@@ -57,6 +57,8 @@ class LoopSettings:
     renew_interval_ms: int = 0
     #: How long the tasks at work may take once `stop` was called; then they are given back.
     shutdown_timeout_ms: int = 30_000
+    #: Handlers that may still run after their time was up.
+    max_stuck_handlers: int = limits.MAX_STUCK_HANDLERS
 
     def __post_init__(self) -> None:
         for name in ("max_concurrent", "lease_ms", "heartbeat_interval_ms"):
@@ -207,13 +209,14 @@ class TaskLoop:
         """
         Work until `stop`, or until nothing is left to do; then finish what was claimed, or give it back, and sign off.
 
-        Raises what made it end: the store is damaged or another program's (the server's record says ERROR).
+        Raises what made it end: the store is damaged or another program's, or too many handlers are stuck. The server's
+        record says ERROR.
         """
         with self._lock:
             if self._running:
                 raise RuntimeError(f"server {self._owner} is running already")
             self._running, self._runs_in = True, threading.get_ident()
-        threads = CallThreads()
+        threads = CallThreads(self._settings.max_stuck_handlers)
         keeper_stop = threading.Event()
         keeper = threading.Thread(target=self._keep_alive, args=(keeper_stop,), name="afl-heartbeat", daemon=True)
         failure: BaseException | None = None
@@ -229,6 +232,7 @@ class TaskLoop:
                     sweeps: Callable[[Callable[[], object]], object] = _at_once if until_idle else threads.submit
                     while not self._stopping.is_set():
                         self._wake.clear()
+                        threads.check()
                         # What was at work before may have set more free since it was looked for more.
                         is_at_work = self.active_count() > 0
                         if not self._turn(threads, sweeps) and until_idle and not is_at_work:
@@ -285,7 +289,7 @@ class TaskLoop:
             raise
         except Exception as error:  # noqa: BLE001 - the loop outlives what can pass
             self.pulse.skipped(error)
-            _log.exception("server %s could not poll; it tries again", self._owner)
+            _log.error("server %s could not poll; it tries again\n%s", self._owner, exception_traceback(error))
             is_more = True
         return is_more
 
@@ -372,8 +376,8 @@ class TaskLoop:
                 self.resume(workflow_id)
             if self._sweep_more is not None and self._sweep_more():
                 self._wake.set()
-        except Exception:  # noqa: BLE001 - it comes round again
-            _log.exception("server %s could not see to what was left", self._owner)
+        except Exception as error:  # noqa: BLE001 - it comes round again
+            _log.error("server %s could not see to what was left\n%s", self._owner, exception_traceback(error))
         finally:
             self._sweeping.release()
 
@@ -396,8 +400,8 @@ class TaskLoop:
         try:
             for task_id in self._store.renew_leases(list(jobs), self._owner, self._settings.lease_ms):
                 jobs[task_id].lost = True
-        except Exception:  # noqa: BLE001 - there is another beat before the leases run out
-            _log.exception("server %s could not renew its leases", self._owner)
+        except Exception as error:  # noqa: BLE001 - there is another beat before the leases run out
+            _log.error("server %s could not renew its leases\n%s", self._owner, exception_traceback(error))
 
     def _drain(self) -> None:
         """Wait for the tasks at work, and for what is done beside them; tasks that take too long are given back."""
@@ -418,8 +422,12 @@ class TaskLoop:
             for job in left:
                 if not job.lost:
                     self._store.give_task_back(job.task.uuid, self._owner)
-        except Exception:  # noqa: BLE001 - it is over anyway, and a store that is away is waited for once
-            _log.exception("server %s could not give its tasks back; their leases run out", self._owner)
+        except Exception as error:  # noqa: BLE001 - it is over anyway, and a store that is away is waited for once
+            _log.error(
+                "server %s could not give its tasks back; their leases run out\n%s",
+                self._owner,
+                exception_traceback(error),
+            )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -265,9 +265,9 @@ class TaskWork:
 
         try:
             stored = self._patiently(job, fail)
-        except Exception:  # noqa: BLE001 - the task ends all the same
+        except Exception as error:  # noqa: BLE001 - the task ends all the same
             # The step is unknown, or not one to fail: the task says what happened all the same.
-            _log.exception("step %s could not be failed", task.step_id)
+            _log.error("step %s could not be failed\n%s", task.step_id, exception_traceback(error))
             stored = not (job.lost or job.abandoned)
         if stored:
             self._go_on(job, TaskState.FAILED, message)

@@ -20,6 +20,7 @@ from afl.runtime.errors import (
 from afl.runtime.errors import ReferenceError as UnresolvedReference
 from afl.scripts.errors import ScriptsNotIsolated, ScriptWorkerUnavailable
 from afl_handlers.modules import HandlerModuleError
+from afl_handlers.stuck import HandlersStuck
 from afl_stream.agent_lost_offsets import OffsetsLost
 from afl_stream.client import NotInTime
 from afl_stream.commands.invocation import Invocation, NothingThere
@@ -49,6 +50,7 @@ _NO_OPTIONS = Invocation()
 _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitCode], ...] = (
     (NotInTime, ExitCode.TIMEOUT),
     (ServiceEnded, ExitCode.WORK_LEFT),
+    (HandlersStuck, ExitCode.WORK_LEFT),
     # Not there, or not to be reached.
     ((NotFound, NothingThere, UnknownProgram, UnknownName, UnknownWorkflow, StepNotFoundError), ExitCode.UNAVAILABLE),
     ((TopicMissing, TopicTooSmall, TooFewPartitions, PartitionsDiffer), ExitCode.UNAVAILABLE),

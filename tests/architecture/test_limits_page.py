@@ -37,7 +37,7 @@ def test_the_page_has_every_limit_of_both_sides_with_its_value() -> None:
 def test_a_limit_of_both_sides_has_one_value() -> None:
     shared = constants(engine).keys() & constants(stream).keys()
 
-    assert shared == {"MAX_VALUE_DEPTH", "MAX_WORKFLOW_STEPS", "MAX_PAYLOAD_BYTES"}
+    assert shared == {"MAX_VALUE_DEPTH", "MAX_WORKFLOW_STEPS", "MAX_PAYLOAD_BYTES", "MAX_STUCK_HANDLERS"}
     assert {name: constants(engine)[name] for name in shared} == {name: constants(stream)[name] for name in shared}
 
 

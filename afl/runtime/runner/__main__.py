@@ -27,6 +27,7 @@ from afl.runtime.runner.signals import run_until_signalled
 from afl.runtime.runner.status_server import LAST_PORT
 from afl.runtime.scripting import ScriptRunner
 from afl_handlers.modules import HandlerModuleError, HandlersArgument
+from afl_handlers.stuck import HandlersStuck
 
 _log = logging.getLogger("afl.runtime.runner")
 
@@ -61,7 +62,8 @@ def _main(args: Sequence[str] | None) -> int:
         return WRONG_USAGE
     except Exception as error:  # noqa: BLE001 - the one place of the main thread
         _log.debug("the runner has failed\n%s", exception_traceback(error))
-        _say(exception_text(error) if isinstance(error, (AFLError, HandlerModuleError)) else exception_line(error))
+        is_ours = isinstance(error, (AFLError, HandlerModuleError, HandlersStuck))
+        _say(exception_text(error) if is_ours else exception_line(error))
         return FAILED
 
 
@@ -145,6 +147,7 @@ _SETTINGS: Final = (
     "max_concurrent",
     "lock_duration_ms",
     "shutdown_timeout_ms",
+    "max_stuck_handlers",
     "http_host",
     "http_port",
 )
@@ -182,6 +185,7 @@ def _parser() -> argparse.ArgumentParser:
         ("--shutdown-timeout", "shutdown_timeout_ms", "how long the work under way may take at the end"),
     ):
         add(option, dest=setting, type=_positive, metavar="MS", help=meaning)
+    add("--max-stuck-handlers", type=_positive, metavar="N", help="handlers that may run on after their time was up")
     add("--max-concurrent", type=_positive, metavar="N", help="most tasks at a time")
     add("--host", dest="http_host", metavar="ADDRESS", help="where the status server listens; by default 127.0.0.1")
     add("--port", dest="http_port", type=_port, metavar="PORT", help="the first port that is tried; 0: any free one")

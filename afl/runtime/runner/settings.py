@@ -30,6 +30,8 @@ class RunnerConfig:
     max_concurrent: int = 5
     #: How long the work under way may take after `stop`; then its tasks are given back.
     shutdown_timeout_ms: int = 30000
+    #: Handlers that may still run after their time was up; with one more it ends, by HandlersStuck.
+    max_stuck_handlers: int = limits.MAX_STUCK_HANDLERS
     #: The first port that is tried; 0: any that is free.
     http_port: int = 8080
     http_max_port_attempts: int = 20

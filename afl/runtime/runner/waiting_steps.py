@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from afl.core.clock import has_waited
+from afl.core.exception_text import exception_traceback
 from afl.runtime.clock import Clock
 from afl.runtime.entities import LockMetaData, TaskDefinition, TaskState
 from afl.runtime.errors import StoreUnavailable
@@ -122,8 +123,8 @@ class WaitingSteps:
                 count += bool(step.event_state) and self._see_to(row, step)
         except StoreUnavailable:
             raise
-        except Exception:  # noqa: BLE001 - it is looked at again, and the next workflow is another matter
-            _log.exception("the waiting steps of workflow %s could not be seen to", row.id)
+        except Exception as error:  # noqa: BLE001 - it is looked at again, and the next workflow is another matter
+            _log.error("the waiting steps of workflow %s could not be seen to\n%s", row.id, exception_traceback(error))
         return count
 
     def _see_to(self, row: WorkflowRow, step: StepDocument) -> bool:

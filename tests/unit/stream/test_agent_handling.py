@@ -1,6 +1,7 @@
 """What an agent answers: results, failures, updates, deferred answers, timeouts and retries."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event as Flag
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from afl_stream.agent import Deferred, HandlerContext, HandlerOver, NoHandlers, RetryPolicy
+from afl_stream.agent import Deferred, HandlerContext, HandlerOver, HandlersStuck, NoHandlers, RetryPolicy
 from afl_stream.agent_handlers import NoSuchFacet
 from afl_stream.errors import TopicMissing
 from afl_stream.handler_modules import Handler
@@ -459,3 +460,31 @@ def test_a_handler_learns_that_its_agent_is_stopping() -> None:
     assert agent.close() == 0
 
     assert deployment.results() == {"wf-1:1": {"ended": "early"}}
+
+
+@pytest.mark.parametrize("way", ["run", "turn"])
+def test_an_agent_with_too_many_stuck_handlers_answers_names_them_and_ends(way: str) -> None:
+    deployment = Deployment(max_concurrent=2)
+    deployment.stream = dataclasses.replace(
+        deployment.stream, agent=dataclasses.replace(deployment.stream.agent, max_stuck_handlers=2)
+    )
+    deployment.publish(*(event(step=number) for number in range(1, 6)))
+    release = Flag()
+    agent = deployment.agent()
+    agent.register(PAY, lambda payload: {"late": release.wait()}, timeout_ms=20)
+
+    works: Callable[[], object] = agent.run if way == "run" else lambda: eventually(lambda: agent.turn(0.01) and False)
+    with pytest.raises(HandlersStuck, match=r"3 handlers still run .* max_stuck_handlers is 2: billing\.Pay \(3\)"):
+        works()
+    if way == "turn":
+        with pytest.raises(HandlersStuck):
+            agent.close()
+
+    # What had timed out is answered, and the rest is left to the next agent.
+    assert 3 <= len(deployment.answers()) < 5
+    assert "max_stuck_handlers is 2" in agent.health().reasons[0]
+    release.set()
+    heir = deployment.agent()
+    heir.register(PAY, lambda payload: {"n": payload["n"]})
+    eventually(lambda: heir.run_once(0.01) or len(deployment.results()) == 5)
+    heir.close()

@@ -8,6 +8,7 @@ from threading import Event
 import pytest
 
 from afl_handlers.calling import Handler, is_async, takes_context
+from afl_handlers.stuck import HandlersStuck
 from afl_stream.agent_handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut
 from afl_stream.embedded import Crash
 from afl_stream.handler_pool import SECLUSION_S, Call, HandlerPool, Lot
@@ -17,20 +18,34 @@ from tests.eventually import eventually
 class Bench:
     """A pool whose clock is set by hand, and the outcomes of its calls."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, max_stuck: int = 64) -> None:
         self.now_s = 0.0
         self.fatal: list[BaseException] = []
-        self.pool = HandlerPool(slots, on_fatal=self.fatal.append, clock_s=lambda: self.now_s)
+        self.stuck: list[HandlersStuck] = []
+        self.pool = HandlerPool(
+            slots,
+            on_fatal=self.fatal.append,
+            on_stuck=self.stuck.append,
+            max_stuck=max_stuck,
+            clock_s=lambda: self.now_s,
+        )
         self.outcomes: SimpleQueue[Outcome] = SimpleQueue()
         self.release = Event()
 
-    def start(self, handler: Handler, timeout_s: float | None = None) -> Call:
-        return self.start_lot(handler, timeout_s=timeout_s)[0]
+    def start(self, handler: Handler, timeout_s: float | None = None, facet: str = "") -> Call:
+        return self.start_lot(handler, timeout_s=timeout_s, facet=facet)[0]
 
-    def start_lot(self, *handlers: Handler, timeout_s: float | None = None) -> list[Call]:
+    def start_lot(self, *handlers: Handler, timeout_s: float | None = None, facet: str = "") -> list[Call]:
         assert self.pool.reserve()
         calls = [
-            Call(handler, ({},), is_async=is_async(handler), timeout_s=timeout_s, on_outcome=self.outcomes.put)
+            Call(
+                handler,
+                ({},),
+                is_async=is_async(handler),
+                timeout_s=timeout_s,
+                on_outcome=self.outcomes.put,
+                facet=facet,
+            )
             for handler in handlers
         ]
         self.pool.run(Lot(*calls))
@@ -338,3 +353,73 @@ def test_whether_a_handler_is_async_is_seen_from_what_it_is() -> None:
     assert is_async(_answer)
     assert is_async(_WithCall())
     assert not is_async(lambda payload: {})
+
+
+def test_handlers_that_run_on_after_their_time_are_counted_until_they_end() -> None:
+    bench = Bench(slots=4)
+    for _ in range(3):
+        began = Event()
+        bench.start(bench.holding(began), timeout_s=1)
+        assert began.wait(10)
+    bench.now_s = 1
+    bench.pool.expire()
+    assert bench.pool.stuck == 3
+
+    bench.release.set()
+
+    eventually(lambda: bench.pool.stuck == 0)
+    assert not bench.stuck
+    bench.pool.close()
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_coroutine_that_lets_itself_be_cancelled_is_not_stuck(bench: Bench, is_plain: bool) -> None:
+    began = Event()
+
+    async def begins(payload: object) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    bench.start((lambda payload: begins(payload)) if is_plain else begins, timeout_s=1)
+    assert began.wait(10)
+    bench.now_s = 1
+    bench.pool.expire()
+
+    eventually(lambda: bench.pool.stuck == 0)
+
+
+def test_a_coroutine_that_blocks_the_loop_is_stuck_and_so_are_those_that_it_keeps_from_beginning(bench: Bench) -> None:
+    began = Event()
+
+    async def blocks(payload: object) -> None:
+        began.set()
+        bench.release.wait()
+
+    bench.start(blocks, timeout_s=1)
+    assert began.wait(10)
+    bench.start(_answer, timeout_s=1)
+    bench.now_s = 1
+    bench.pool.expire()
+    assert bench.pool.stuck == 2
+
+    bench.release.set()
+
+    eventually(lambda: bench.pool.stuck == 0)
+
+
+def test_one_more_stuck_handler_than_may_be_is_told_by_facet() -> None:
+    bench = Bench(slots=2, max_stuck=2)
+    for number, facet in enumerate(("shop.Pay", "shop.Ship", "shop.Pay")):
+        began = Event()
+        bench.start(bench.holding(began), timeout_s=1, facet=facet)
+        assert began.wait(10)
+        bench.now_s += 1
+        bench.pool.expire()
+        assert len(bench.stuck) == max(number - 1, 0)
+
+    (error,) = bench.stuck
+    assert str(error).startswith(
+        "3 handlers still run after their time was up, and max_stuck_handlers is 2: shop.Pay (2), shop.Ship (1)"
+    )
+    bench.release.set()
+    bench.pool.close()

@@ -11,12 +11,13 @@ import pytest
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.call_threads import LoopRunsHere
 from afl.runtime.clock import ManualClock
-from afl.runtime.entities import TaskState
+from afl.runtime.entities import ServerState, TaskState
 from afl.runtime.errors import StoreUnavailable
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.task_context import TaskContext
 from afl.runtime.task_loop import MAX_TASK_TRIES
+from afl_handlers.stuck import HandlersStuck
 from tests.eventually import eventually
 from tests.unit.runtime.sdk.workshop import Workshop, pay, started
 
@@ -356,3 +357,47 @@ def test_a_retry_policy_that_fails_is_told_and_tries_nothing_again(
 
     assert shop.failure() == ("ConnectionError", "the bank is away")
     assert "the retry policy" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["plain", "blocks the loop", "coroutine of a plain one"])
+def test_a_poller_with_too_many_stuck_handlers_names_them_and_ends(kind: str) -> None:
+    shop, release = Workshop(), threading.Event()
+
+    def hangs(payload: dict[str, object]) -> dict[str, object]:
+        release.wait(60)
+        return {}
+
+    async def hangs_too(payload: dict[str, object]) -> dict[str, object]:
+        return hangs(payload)
+
+    settings = AgentPollerConfig(poll_interval_ms=5, max_stuck_handlers=2, lease_ms=60_000)
+    poller = AgentPoller(shop.store, shop.evaluator, settings)
+    handlers = {"plain": hangs, "blocks the loop": hangs_too, "coroutine of a plain one": lambda p: hangs_too(p)}
+    poller.register("shop.Pay", handlers[kind], timeout_ms=20)
+    shop.start("Many", orders=[str(number) for number in range(9)])
+
+    with pytest.raises(HandlersStuck, match=r"max_stuck_handlers is 2: shop\.Pay \("):
+        poller.start()
+    release.set()
+
+    server = shop.store.get_server(poller.server_id)
+    assert server is not None
+    assert (server.state, (server.error or {}).get("type")) == (ServerState.ERROR, "HandlersStuck")
+    assert shop.status() in ("PAUSED", "ERROR")
+
+
+def test_handlers_that_come_back_after_their_time_are_not_held_against_a_poller() -> None:
+    shop = Workshop()
+
+    async def cancelled(payload: dict[str, object]) -> dict[str, object]:
+        await asyncio.Event().wait()
+        return {}
+
+    settings = AgentPollerConfig(poll_interval_ms=5, max_stuck_handlers=3, max_concurrent=2)
+    poller = AgentPoller(shop.store, shop.evaluator, settings)
+    poller.register("shop.Pay", cancelled, timeout_ms=20)
+    shop.start("Many", orders=[str(number) for number in range(9)])
+
+    poller._loop.run(until_idle=True)
+
+    assert shop.failure()[0] == "Timeout"
