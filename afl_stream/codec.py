@@ -198,9 +198,7 @@ class Codec:
         for wire in self._wires:
             wire.source.keep_announced()
 
-    def _compile_reader(
-        self, index: int, schema_id: int, headers: Iterable[tuple[str, bytes | None]]
-    ) -> BodyReader:
+    def _compile_reader(self, index: int, schema_id: int, headers: Iterable[tuple[str, bytes | None]]) -> BodyReader:
         source = self._wires[index].source
         try:
             schema = source.by_id(schema_id)
