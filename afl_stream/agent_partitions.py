@@ -244,8 +244,12 @@ class HeldPartitions:
         if now_s < self._next_lag_s:
             return
         self._next_lag_s = now_s + self._shared.config.lag_interval_s
-        lag = 0
-        for where, bounds in self._consumer.view().bounds.items():
+        lag, view = 0, self._consumer.view()
+        if not view.unfetched and all(p.progress.is_finished and not p.unopened for p in self._partitions.values()):
+            # All that a log gives is handled. What is left of its offsets are markers of transactions.
+            self._lag = 0
+            return
+        for where, bounds in view.bounds.items():
             partition = self._partitions.get(where)
             if partition is not None:
                 position = partition.progress.position

@@ -21,7 +21,7 @@ from afl_stream.avro_primitives import (
     read_null,
     read_string,
 )
-from afl_stream.avro_schema import WriterSchema, kind_of
+from afl_stream.avro_schema import WriterSchema, kind_of, takes_no_bytes
 from afl_stream.errors import Reason, Unreadable
 from afl_stream.record_code import CodedField, bad_branch, compile_function
 
@@ -47,6 +47,10 @@ class ReaderCompiler:
         self._named = schema.named
         self._special = special
         self._done: dict[str, Reader] = {}
+        #: What is known of records: whether they take no bytes.
+        self._weightless: dict[str, bool] = {}
+        #: Whether a reader that was made counts entries without bytes: it reads CountedBytes only.
+        self.counts_entries = False
 
     def compile(self, schema: Any) -> Reader:
         """Return the reader of this type of the schema."""
@@ -66,7 +70,14 @@ class ReaderCompiler:
 
     def fields(self, record: Any) -> list[CodedField]:
         """Return type and reader of each field of a record, in the order of the bytes."""
-        return [CodedField(field["type"], self.compile(field["type"])) for field in record["fields"]]
+        fields = [
+            CodedField(
+                field["type"], self.compile(field["type"]), takes_no_bytes(field["type"], self._named, self._weightless)
+            )
+            for field in record["fields"]
+        ]
+        self.counts_entries = self.counts_entries or any(field.is_weightless for field in fields)
+        return fields
 
     def _named_reader(self, definition: Any) -> Reader:
         name = definition["name"]

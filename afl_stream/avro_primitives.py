@@ -15,8 +15,34 @@ Reader: TypeAlias = Callable[[bytes, int, int], tuple[Any, int]]
 _DOUBLE: Final = struct.Struct("<d")
 _FLOAT: Final = struct.Struct("<f")
 _UNSIGNED_64: Final = 2**64
+#: Entries without bytes that any value may have, however short.
+FREE_ENTRIES: Final = 1_000
 #: Values nest as deep as writers are allowed to write them, inside the few records around them.
 _MAX_DEPTH: Final = MAX_VALUE_DEPTH + 8
+
+
+class CountedBytes(bytes):
+    """A value whose entries without bytes are counted while it is read: it has as many of them as it has bytes."""
+
+    entries_left: int = 0
+
+    @classmethod
+    def of(cls, data: bytes) -> CountedBytes:
+        counted = cls(data)
+        counted.entries_left = len(data) + FREE_ENTRIES
+        return counted
+
+
+def count_entries(data: bytes, entries: int) -> None:
+    """Note that so many entries were made of no bytes. Raises Unreadable (TOO_LARGE) when that is more than there may
+    be."""
+    assert isinstance(data, CountedBytes)
+    data.entries_left -= entries
+    if data.entries_left < 0:
+        raise Unreadable(
+            Reason.TOO_LARGE,
+            f"fields that take no bytes make more entries than the value has bytes ({len(data)}, and {FREE_ENTRIES})",
+        )
 
 
 def write_long(out: bytearray, value: int) -> None:

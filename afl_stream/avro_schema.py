@@ -50,15 +50,7 @@ def parse_schema_text(text: str) -> WriterSchema:
         bare = _bare(json.loads(text), 0)
         root = fastavro.schema.parse_schema(bare, named)
         canonical = fastavro.schema.to_parsing_canonical_form(bare)
-    except (
-        fastavro.schema.SchemaParseException,
-        fastavro.schema.UnknownType,
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except Exception as error:  # whatever the parser stumbles over in anybody's text
         raise Unreadable(Reason.BAD_SCHEMA, f"no Avro schema ({type(error).__name__}: {error})") from error
     _refuse_malformed(named)
     _refuse_types_without_bytes(root, named)
@@ -140,7 +132,7 @@ def _refuse_types_without_bytes(root: Any, named: dict[str, Any]) -> None:
     """Refuse arrays and records that grow without bytes: a few of them could ask for all memory, or for ever."""
     weightless: dict[str, bool] = {}
     for name, schema in named.items():
-        if schema["type"] in ("record", "error") and schema["fields"] and _takes_no_bytes(name, named, weightless):
+        if schema["type"] in ("record", "error") and schema["fields"] and takes_no_bytes(name, named, weightless):
             raise Unreadable(Reason.BAD_SCHEMA, f"record {name} takes no bytes, or contains itself")
     pending = [root, *(field["type"] for schema in named.values() for field in schema.get("fields", ()))]
     while pending:
@@ -151,12 +143,13 @@ def _refuse_types_without_bytes(root: Any, named: dict[str, Any]) -> None:
         elif kind == "map":
             pending.append(schema["values"])
         elif kind == "array":
-            if _takes_no_bytes(schema["items"], named, weightless):
+            if takes_no_bytes(schema["items"], named, weightless):
                 raise Unreadable(Reason.BAD_SCHEMA, "an array of items that take no bytes")
             pending.append(schema["items"])
 
 
-def _takes_no_bytes(schema: Any, named: dict[str, Any], known: dict[str, bool]) -> bool:
+def takes_no_bytes(schema: Any, named: dict[str, Any], known: dict[str, bool]) -> bool:
+    """Say whether a value of this type has no bytes; `known` keeps what is found of records."""
     kind = kind_of(schema)
     if kind in named:
         schema, kind = named[kind], str(named[kind]["type"])
@@ -167,5 +160,5 @@ def _takes_no_bytes(schema: Any, named: dict[str, Any], known: dict[str, bool]) 
     name = schema["name"]
     if name not in known:
         known[name] = True  # Met again inside itself, with no byte in between, it has no end.
-        known[name] = all(_takes_no_bytes(field["type"], named, known) for field in schema["fields"])
+        known[name] = all(takes_no_bytes(field["type"], named, known) for field in schema["fields"])
     return known[name]

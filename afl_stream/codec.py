@@ -12,7 +12,7 @@ from typing import Any, Final
 from afl_stream.afl_types import TypeScope
 from afl_stream.avro_schema import WriterSchema, parse_schema_text
 from afl_stream.control_json import decode_json, looks_like_json
-from afl_stream.errors import EventTooLarge, Reason, SchemaUnavailable, SchemaUnknown, Unreadable
+from afl_stream.errors import EventTooLarge, NewerFormat, Reason, SchemaUnavailable, SchemaUnknown, Unreadable
 from afl_stream.framing import Framing, SingleObjectFraming
 from afl_stream.limits import (
     MAX_CACHED_SCHEMAS,
@@ -208,7 +208,12 @@ class Codec:
             if told.keys() >= _OWN_HEADERS and (why := source.lack(_time_ms(told.get("ce_time")))) is not None:
                 raise SchemaUnavailable(f"schema {schema_id:016x}", f"it was announced, and {why}") from error
             raise Unreadable(Reason.UNKNOWN_SCHEMA, str(error)) from error
-        reader = compile_body_reader(schema)
+        try:
+            reader = compile_body_reader(schema)
+        except (Unreadable, NewerFormat):
+            raise
+        except Exception as error:  # a schema that parses is anybody's all the same
+            raise Unreadable(Reason.BAD_SCHEMA, f"no reader can be made ({type(error).__name__}: {error})") from error
         with self._lock:
             if len(self._readers) >= MAX_CACHED_SCHEMAS:
                 self._readers.pop(next(iter(self._readers)))

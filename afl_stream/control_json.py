@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from afl.core.json_objects import DuplicateKey, unique_keys
 from afl_stream.afl_values import Refused, check_json
 from afl_stream.errors import Reason, Unreadable
 from afl_stream.limits import LONG_MAX, LONG_MIN
@@ -43,12 +44,18 @@ def looks_like_json(value: bytes) -> bool:
 def decode_json(value: bytes) -> Message:
     """Read an answer, command or external event. Raises Unreadable or NewerFormat, and nothing else."""
     try:
-        entries = json.loads(value.decode(), parse_int=_integer, parse_float=_double, parse_constant=_refuse_constant)
+        entries = json.loads(
+            value.decode(),
+            object_pairs_hook=unique_keys,
+            parse_int=_integer,
+            parse_float=_double,
+            parse_constant=_refuse_constant,
+        )
     except UnicodeDecodeError as error:
         raise Unreadable(Reason.BAD_UTF8, str(error)) from error
     except RecursionError:
         raise Unreadable(Reason.TOO_DEEP, "the JSON nests too deep") from None
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, DuplicateKey) as error:
         raise Unreadable(Reason.BAD_JSON, str(error)) from error
     if not isinstance(entries, dict):
         raise Unreadable(Reason.BAD_JSON, "a record is a JSON object")

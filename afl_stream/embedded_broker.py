@@ -187,6 +187,15 @@ class EmbeddedBroker:
             self.queue.forget_topic(name)
             self._rebalance_groups_of(name)
 
+    def append_marker(self, where: TopicPartition) -> None:
+        """Take up an offset without a record, as the end of a transaction does in Kafka. It is kept in memory only.
+
+        Raises UnknownTopic, UnknownPartition.
+        """
+        with self.lock:
+            self.check_open()
+            self.log(where).append_marker()
+
     def truncate(self, where: TopicPartition, before_offset: int) -> None:
         """Drop the records before `before_offset`, as retention does. Raises UnknownTopic, UnknownPartition."""
         self.queue.write()

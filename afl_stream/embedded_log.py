@@ -33,6 +33,8 @@ class PartitionLog:
         #: Records `_tail_start` .. `high - 1`, without gaps.
         self._tail: list[Record] = []
         self._tail_start = self.high
+        #: Offsets that hold no record: what a transaction leaves in a log of Kafka's.
+        self.markers: set[int] = set()
 
     @property
     def bounds(self) -> Watermarks:
@@ -45,6 +47,11 @@ class PartitionLog:
         if self._file is not None and len(self._tail) > 2 * TAIL_RECORDS:
             self._drop(len(self._tail) - TAIL_RECORDS)
         self.tell()
+
+    def append_marker(self) -> None:
+        """Add an offset that is never delivered, and tell the readers."""
+        self.markers.add(self.high)
+        self.append([Record(self.where.topic, self.where.partition, self.high, None, None)])
 
     def tell(self) -> None:
         for reader in self.readers:

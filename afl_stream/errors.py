@@ -98,6 +98,7 @@ class Reason(StrEnum):
     WRONG_TYPE = "wrong_type"
     BAD_ID = "bad_id"
     TOO_DEEP = "too_deep"
+    TOO_LARGE = "too_large"
     BAD_SCHEMA = "bad_schema"
     BAD_PROGRAM = "bad_program"
     TOO_OLD = "too_old"

@@ -33,11 +33,10 @@ def read_ranges(
                 consumer.seek(error.partition, error.bounds.low)
                 continue
             wanted = [record for record in records if record.offset < left.get(record.topic_partition, 0)]
-            for record in records:
-                where = record.topic_partition
-                if record.offset + 1 >= left.get(where, record.offset + 2):
-                    del left[where]
-                    consumer.pause([where])
+            # Not by the offsets of records: what ends a range may be a marker of a transaction, and no record.
+            for where in [where for where, end in left.items() if consumer.position(where) >= end]:
+                del left[where]
+                consumer.pause([where])
             if wanted:
                 yield wanted
     finally:

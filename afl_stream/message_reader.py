@@ -8,7 +8,15 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from afl_stream.avro_binary import ReaderCompiler, deeper
-from afl_stream.avro_primitives import Reader, go_deeper, read_block_count, read_double, read_long, read_string
+from afl_stream.avro_primitives import (
+    CountedBytes,
+    Reader,
+    go_deeper,
+    read_block_count,
+    read_double,
+    read_long,
+    read_string,
+)
 from afl_stream.avro_schema import WriterSchema, branches_of, kind_of
 from afl_stream.errors import NewerFormat, Reason, Unreadable
 from afl_stream.limits import RECORD_FORMAT
@@ -38,7 +46,8 @@ def compile_body_reader(schema: WriterSchema) -> BodyReader:
     Raises NewerFormat for a record namespace above `afl.v1`, Unreadable (UNKNOWN_TYPE) for one that is none of ours.
     """
     shape = _shape_for(schema)
-    read_message = _message_reader(shape, schema, ReaderCompiler(schema, _special))
+    compiler = ReaderCompiler(schema, _special)
+    read_message = _message_reader(shape, schema, compiler)
 
     def read(data: bytes, pos: int) -> Message:
         try:
@@ -55,7 +64,7 @@ def compile_body_reader(schema: WriterSchema) -> BodyReader:
             return build_message(shape, message)
         return check_ids(message)
 
-    return read
+    return (lambda data, pos: read(CountedBytes.of(data), pos)) if compiler.counts_entries else read
 
 
 def _message_reader(shape: MessageShape, schema: WriterSchema, compiler: ReaderCompiler) -> Reader:

@@ -65,6 +65,11 @@ class PartitionProgress:
         """
         return self._taken[0] if self._taken else self._next
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether all that was taken is finished."""
+        return not self._taken
+
     def has_room_for(self, offset: int) -> bool:
         """Say whether the record is within the window past the oldest unfinished one."""
         return not self._taken or offset - self._taken[0] < self._window

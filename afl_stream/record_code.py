@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from afl_stream.avro_primitives import read_long
+from afl_stream.avro_primitives import count_entries, read_long
 from afl_stream.errors import Reason, Unreadable
 
 _STRING: Final = """\
@@ -44,6 +44,8 @@ if end > size:
 _INLINE: Final = {"string": _STRING, "long": _LONG, "int": _LONG, "double": _DOUBLE}
 
 
+#: Fields of one record whose code is written out.
+_MOST_INLINE: Final = 200
 _UNPACK_DOUBLE: Final = struct.Struct("<d").unpack_from
 
 
@@ -52,6 +54,8 @@ class CodedField(NamedTuple):
 
     avro_type: Any
     reader: Callable[[bytes, int, int], tuple[Any, int]]
+    #: It makes an entry, and no byte of the value is read for it.
+    is_weightless: bool = False
 
 
 def compile_function(
@@ -61,13 +65,16 @@ def compile_function(
 
     `bound` gives the values that finish lines use by name.
     """
-    lines: list[str] = []
+    weightless = sum(field.is_weightless for field in fields)
+    lines: list[str] = [f"count_entries(data, {weightless})"] if weightless else []
     for index, field in enumerate(fields):
-        lines += _field_code(f"v{index}", f"read{index}", field.avro_type)
+        # Compiling thousands of fields inline takes seconds; schemas are anybody's.
+        avro_type = field.avro_type if len(fields) <= _MOST_INLINE else None
+        lines += _field_code(f"v{index}", f"read{index}", avro_type)
     source = "def read(data, pos, depth):\n    size = len(data)\n"
     source += "".join(f"    {line}\n" for line in [*lines, *finish])
     names: dict[str, Any] = {"read_long": read_long, "bad_length": bad_length, "bad_branch": bad_branch}
-    names["unpack_double"] = _UNPACK_DOUBLE
+    names |= {"unpack_double": _UNPACK_DOUBLE, "count_entries": count_entries}
     names |= {f"read{index}": field.reader for index, field in enumerate(fields)}
     names.update(bound)
     exec(compile(source, "<record reader>", "exec"), names)

@@ -13,6 +13,7 @@ import click
 
 from afl.commands.inputs import Named, WrongInput, check_named, source_options
 from afl.commands.terminal import json_findings, report_checked, write_json
+from afl.core.json_objects import DuplicateKey, unique_keys
 
 if TYPE_CHECKING:
     from afl.compiled import CompiledProgram, Declaration
@@ -137,13 +138,18 @@ def _inputs(pairs: tuple[str, ...], document: str | None, workflow: Declaration)
         if name in seen:
             raise WrongInput(f"--input {name} is given twice; for a list give one: --input '{name}=[1, 2]'")
         seen.add(name)
-        inputs[name] = text if types.get(name) == "String" else _json_or_text(text)
+        try:
+            inputs[name] = text if types.get(name) == "String" else _json_or_text(text)
+        except DuplicateKey as error:
+            raise WrongInput(f"--input {name}: {error}") from error
     return inputs
 
 
 def _object(text: str, what: str) -> dict[str, Any]:
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
+    except DuplicateKey as error:
+        raise WrongInput(f"{what}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise WrongInput(f"{what}: not JSON: {error}") from error
     if not isinstance(value, dict):
@@ -161,8 +167,11 @@ def _file(path: str, what: str) -> str:
 
 
 def _json_or_text(text: str) -> Any:
+    """Raises DuplicateKey: that is meant as JSON."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
+    except DuplicateKey:
+        raise
     except (ValueError, RecursionError):
         return text
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn, cast
 
+from afl.core.json_objects import DuplicateKey, unique_keys
 from afl.runtime.types import Value
 from afl_stream.commands.refusals import CommandRefused
 
@@ -27,7 +28,10 @@ def given_inputs(pairs: Sequence[str], document: str | None, types: Mapping[str,
         if name in seen:
             raise CommandRefused(f"--input {name} is given twice; for a list give one: --input '{name}=[1, 2]'")
         seen.add(name)
-        inputs[name] = text if types.get(name) == "String" else _json_or_text(text)
+        try:
+            inputs[name] = text if types.get(name) == "String" else _json_or_text(text)
+        except DuplicateKey as error:
+            raise CommandRefused(f"--input {name}: {error}") from None
     return inputs
 
 
@@ -44,9 +48,11 @@ def json_object(text: str, what: str) -> dict[str, Value]:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise CommandRefused(f"{where}: {reason}") from error
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
     except RecursionError:
         raise CommandRefused(f"{where}: nested too deep") from None
+    except DuplicateKey as error:
+        raise CommandRefused(f"{where}: {error}") from None
     except json.JSONDecodeError as error:
         shown = text if len(text) <= 60 else text[:57] + "..."
         raise CommandRefused(
@@ -61,8 +67,11 @@ def json_object(text: str, what: str) -> dict[str, Value]:
 
 
 def _json_or_text(text: str) -> Value:
+    """Raises DuplicateKey: that is meant as JSON, and would be another text for each reader."""
     try:
-        return cast(Value, json.loads(text, parse_constant=_refuse_constant))
+        return cast(Value, json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant))
+    except DuplicateKey:
+        raise
     except (ValueError, RecursionError):
         return text
 

@@ -151,6 +151,23 @@ class TransportContract:
 
     # Records
 
+    def test_a_reader_of_its_own_knows_where_it_stands(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+        write(transport, topic, b"a", b"b", b"c")
+        where, consumer = TopicPartition(topic, 0), transport.consumer(None)
+        consumer.assign({where: 1})
+        read: list[Record] = []
+
+        def reads() -> int:
+            read.extend(consumer.consume(10, 0.02))
+            return consumer.position(where)
+
+        eventually(lambda: reads() == 3)
+        assert [record.value for record in read] == [b"b", b"c"]
+        consumer.seek(where, 0)
+        eventually(lambda: reads() == 3)
+        assert [record.value for record in read[2:]] == [b"a", b"b", b"c"]
+
     @pytest.mark.parametrize(
         ("key", "value"),
         [
@@ -167,7 +184,7 @@ class TransportContract:
     ) -> None:
         topic = make_topic(transport)
         producer = transport.producer()
-        headers = (("trace", b"1"), ("trace", b"2"), ("empty", b""), ("raw", b"\xff\x00"))
+        headers = (("trace", b"1"), ("trace", b"2"), ("empty", b""), ("raw", b"\xff\x00"), ("null", None))
         producer.produce(topic, value, key=key, headers=headers)
         assert producer.flush(15.0) == 0
 

@@ -195,3 +195,27 @@ def test_a_log_that_ends_with_markers_of_transactions_is_read_to_its_end(kafka_b
 
     log.close()
     transport.close()
+
+
+@pytest.mark.long
+def test_an_agent_that_has_handled_all_before_the_markers_of_a_transaction_is_ready(
+    kafka_bootstrap: str, kafka_prefix: str, tmp_path: Path
+) -> None:
+    readers = EveryReader(kafka_bootstrap, kafka_prefix, tmp_path)
+    readers.leave_transactions()
+    now_s = [0.0]
+    agent = Agent(AgentConfig(stream=readers.config, name="ready"), readers.transport, clock_s=lambda: now_s[0])
+    agent.register(ASK, answer)
+
+    def has_dead_lettered() -> bool:
+        agent.turn(0.05)
+        return agent.counts.dead_lettered == 1
+
+    eventually(has_dead_lettered, DEADLINE_S)
+    for now_s[0] in (100.0, 200.0, 300.0):
+        for _ in range(20):
+            agent.turn(0.05)
+
+    assert (agent.health().lag, agent.health().ready) == (0, True), agent.health()
+    agent.close()
+    readers.close()

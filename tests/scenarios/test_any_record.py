@@ -12,8 +12,9 @@ from afl.runtime.persistence import COMPLETED
 from afl_stream.agent import HandlerContext
 from afl_stream.audit import Audit, AuditConfig, AuditStream
 from afl_stream.embedded import EmbeddedTransport
+from afl_stream.transport import TopicPartition
 from tests.any_record import AnyRecord, any_records, text_headers
-from tests.scenarios.loop_harness import START_MS, Deployment
+from tests.scenarios.loop_harness import Deployment
 
 ANY = """
 namespace any {
@@ -33,8 +34,10 @@ def answer(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
 class EveryReader:
     """A deployment with one of each reader at work."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path | None) -> None:
         self.deployment = Deployment(directory, ANY, control_partitions=1)
+        # A file does not keep them.
+        self.has_markers = directory is None
         self.topics = [
             name for name in self.deployment.broker.topics() if ".dlq." not in name and not name.endswith(".external")
         ]
@@ -59,11 +62,13 @@ class EveryReader:
         self.open()
 
     def put(self, record: AnyRecord) -> None:
-        """Put a record on every topic."""
+        """Put a record on every topic, and behind it what a transaction leaves."""
         deployment = self.deployment
         deployment.broker.now_ms = lambda: record.timestamp_ms
         for topic in self.topics:
             deployment.put(topic, record.value, key=record.key, headers=text_headers(record), partition=0)
+            if self.has_markers:
+                deployment.broker.append_marker(TopicPartition(topic, 0))
         deployment.broker.now_ms = deployment.clock.now_ms
 
     def work(self) -> None:
@@ -82,12 +87,11 @@ class EveryReader:
         assert (found.status, found.outputs) == (COMPLETED, {"n": self.runs})
 
 
-def test_no_record_ends_a_reader(tmp_path: Path) -> None:
-    readers = EveryReader(tmp_path)
-    assert readers.deployment.clock.now_ms() > START_MS
+def put_any(readers: EveryReader, examples: int) -> None:
+    """Put many records on every topic, a few at a time, with a run that goes through behind each time."""
 
     @given(records=st.lists(any_records(readers.deployment.codec), min_size=1, max_size=8))
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     def holds(records: list[AnyRecord]) -> None:
         for record in records:
             readers.put(record)
@@ -97,5 +101,16 @@ def test_no_record_ends_a_reader(tmp_path: Path) -> None:
     holds()
     lines = [json.loads(line) for line in readers.written.getvalue().splitlines()]
     assert {line["kind"] for line in lines} >= {"unreadable", "event", "answer"}
+
+
+def test_no_record_ends_a_reader_nor_the_next_one(tmp_path: Path) -> None:
+    readers = EveryReader(tmp_path)
+
+    put_any(readers, 25)
+
     readers.restart()
     readers.assert_a_run_goes_through()
+
+
+def test_no_record_ends_a_reader_of_a_log_with_transactions() -> None:
+    put_any(EveryReader(None), 10)

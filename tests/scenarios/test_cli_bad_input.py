@@ -95,6 +95,7 @@ def test_an_id_that_is_taken_by_other_inputs_is_refused(waiting: CommandLine) ->
 ANSWER_REFUSALS: list[tuple[Callable[[str], Sequence[str]], int, Sequence[str]]] = [
     (lambda step: ["continue", step, "--result", '{"ok": 1}'], 2, ["ok: Boolean wanted, found Int 1", "(ok: Boolean)"]),
     (lambda step: ["continue", step, "--result", "{ok: true}"], 2, ["--result", "not JSON"]),
+    (lambda step: ["continue", step, "--result", '{"ok": true, "ok": false}'], 2, ["--result", "'ok' stands twice"]),
     (lambda step: ["continue", step, "--result", "true"], 2, ["--result", "expected a JSON object", "a Boolean"]),
     (lambda step: ["continue", "w1", "--result", "{}"], 2, ["'w1'", "step id"]),
     (lambda step: ["continue", "w1:00", "--result", "{}"], 3, ["no step w1:00", "status w1"]),

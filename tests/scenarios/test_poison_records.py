@@ -62,6 +62,8 @@ def poison_for_control(desk: Desk, step_id: str) -> Iterator[Poison]:
     yield b"k", b'{"result": {"length": ' + b"9" * 1_000_000 + b"}}", (), "number_out_of_range"
     yield b"k", answer(result={"length": float("nan")}), (), "number_out_of_range"
     yield b"k", answer(result=[]), (), "wrong_type"
+    yield b"k", b'{"step_id": "%s", "result": {"answer": 1, "answer": 2}}' % step_id.encode(), (), "bad_json"
+    yield b"k", b'{"step_id": "%s", "result": {}, "result": {}}' % step_id.encode(), (), "bad_json"
     yield b"k", b'{"result": {}}', (), "missing_field"
     yield b"k", answer(step_id="no step id"), (), "bad_id"
     yield b"k", answer(step_id="a b:1f"), (), "bad_id"
@@ -83,6 +85,7 @@ def poison_for_commands(desk: Desk, step_id: str) -> Iterator[Poison]:
     yield from poison_for_any_topic(codec.encode(StartWorkflow(workflow_id="wf-9", workflow=REPORT)))
     yield b"k", start(inputs={"subject": 2**64}), (), "number_out_of_range"
     yield b"k", start(workflow_id="a b"), (), "bad_id"
+    yield b"k", b'{"workflow_id": "wf-9", "workflow_id": "wf-9", "workflow": "x"}', (), "bad_json"
     yield b"k", start(workflow_id="x" * 129), (), "bad_id"
     yield b"k", start(workflow_id=None), (), "wrong_type"
     yield b"k", start(workflow="\ud800"), (), "bad_utf8"

@@ -87,6 +87,14 @@ def test_a_failure_names_the_step_and_ends_with_1(pay: str, tmp_path: Path, caps
     assert err.startswith("Error: pay.Pay.second (pay.Charge, line 8) failed: CardRefused: no money")
 
 
+def test_an_answer_with_a_key_twice_is_refused(pay: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = tmp_path / "answers.json"
+    given.write_text('{"Charge": [{"receipt": "a", "receipt": "b"}]}', encoding="utf-8")
+
+    assert main(["run", pay, "-i", "amount=2", "--answers", str(given)]) == 1
+    assert "the key 'receipt' stands twice in one object" in capsys.readouterr().err
+
+
 def test_answers_that_were_not_needed_are_told(pay: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = answers(tmp_path, {"Charge": [{"receipt": "a"}] * 3})
 
@@ -103,6 +111,8 @@ def test_answers_that_were_not_needed_are_told(pay: str, tmp_path: Path, capsys:
         (["-i", "amount"], "Error: --input amount: wanted NAME=VALUE"),
         (["--inputs", "[]"], "Error: --inputs: wanted a JSON object"),
         (["--inputs", "{"], "Error: --inputs: not JSON"),
+        (["--inputs", '{"a": 1, "a": 2}'], "Error: --inputs: the key 'a' stands twice in one object"),
+        (["-i", 'amount={"a": 1, "a": 2}'], "Error: --input amount: the key 'a' stands twice in one object"),
         (["--inputs", "@none.json"], "Error: --inputs: none.json: No such file"),
         (["--answers", "none.json"], "Error: --answers: none.json: No such file"),
         (["--workflow", "Nope"], "Error: no workflow named 'Nope'"),

@@ -50,6 +50,14 @@ def test_a_pair_that_is_none_is_refused(pairs: Sequence[str], said: str) -> None
         given_inputs(pairs, None, {"x": "Int"})
 
 
+def test_an_input_with_a_key_twice_is_refused_unless_it_is_text() -> None:
+    twice = '{"a": 1, "a": 2}'
+
+    with pytest.raises(CommandRefused, match="--input x: the key 'a' stands twice in one object"):
+        given_inputs([f"x={twice}"], None, {"x": "Json"})
+    assert given_inputs([f"x={twice}"], None, {"x": "String"}) == {"x": twice}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -60,6 +68,7 @@ def test_a_pair_that_is_none_is_refused(pairs: Sequence[str], said: str) -> None
         ("1", "found a number"),
         ('"{}"', "found a string"),
         ('{"a": NaN}', "NaN is no JSON number"),
+        ('{"a": {"b": 1, "c": 2, "b": 1}}', "the key 'b' stands twice in one object"),
         ("[" * 100_000, "nested too deep"),
         ("@nowhere.json", "@nowhere.json: No such file"),
     ],

@@ -10,7 +10,14 @@ import pytest
 
 from afl_stream.embedded import Crash, EmbeddedBroker, EmbeddedTransport, Faults
 from afl_stream.embedded_log import TAIL_RECORDS
-from afl_stream.transport import BrokerUnavailable, CommittedOffset, Record, TopicPartition, Watermarks
+from afl_stream.transport import (
+    BrokerUnavailable,
+    CommittedOffset,
+    Record,
+    TopicPartition,
+    UnreadableHeaders,
+    Watermarks,
+)
 
 REPOSITORY = Path(__file__).parents[3]
 T0 = TopicPartition("t", 0)
@@ -396,3 +403,22 @@ def test_threads_that_write_read_and_commit_at_once_lose_and_double_nothing(path
     assert [record.offset for record in seen] == list(range(writers * each))
     assert sorted(offset for heard in deliveries for _, _, offset in heard.heard) == list(range(writers * each))
     assert len(stored_values(path)) == writers * each
+
+
+def test_headers_without_a_value_and_unreadable_ones_are_kept(path: Path) -> None:
+    nulls = (("x", None), ("", b""), ("x", b"1"))
+    broker = EmbeddedBroker(path)
+    producer = EmbeddedTransport(broker).producer()
+    for headers in (nulls, UnreadableHeaders(), ()):
+        producer.produce("t", b"v", headers=headers)
+    assert producer.flush(10) == 0
+    written = [record.headers for record in everything(broker)]
+    broker.close()
+
+    again = EmbeddedBroker(path)
+    read = [record.headers for record in everything(again)]
+    again.close()
+
+    assert written == read == [nulls, (), ()]
+    for headers in (written, read):
+        assert [isinstance(found, UnreadableHeaders) for found in headers] == [False, True, False]

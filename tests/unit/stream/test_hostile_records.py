@@ -4,9 +4,12 @@ import contextlib
 import hashlib
 import json
 import random
+import tracemalloc
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from afl_stream.afl_types import TypeScope
 from afl_stream.avro_schema import parse_schema_text
@@ -269,3 +272,116 @@ def test_names_of_a_foreign_schema_never_become_code(codec: Codec) -> None:
     )
 
     assert codec.decode(frame + b"\x08w:ab\x02\x00\x00") == StepContinue(step_id="w:ab", result={'"}': 1})
+
+
+def with_weightless(weightless: object, fields: int) -> dict[str, Any]:
+    """A StepContinue whose result holds arrays of records of one byte and so many fields of none."""
+    again = "x.W" if isinstance(weightless, dict) else weightless
+    empty = [{"name": f"n{number}", "type": again if number else weightless} for number in range(fields)]
+    item = {"type": "record", "name": "x.Item", "fields": [{"name": "a", "type": "boolean"}, *empty]}
+    result = {"type": "map", "values": {"type": "array", "items": item}}
+    return {
+        "type": "record",
+        "name": "afl.v1.StepContinue",
+        "fields": [{"name": "step_id", "type": "string"}, {"name": "result", "type": result}],
+    }
+
+
+WEIGHTLESS = [
+    pytest.param("null", id="null"),
+    pytest.param({"type": "record", "name": "x.W", "fields": []}, id="empty records"),
+    pytest.param({"type": "fixed", "name": "x.W", "size": 0}, id="fixed of no size"),
+]
+#: A StepContinue with one entry of its result, `x`.
+HEAD = b"\x08w:ab\x02\x02x"
+
+
+@pytest.mark.parametrize("weightless", WEIGHTLESS)
+def test_fields_without_bytes_make_no_more_entries_than_the_value_has_bytes(weightless: object) -> None:
+    codec, frame = announced(with_weightless(weightless, 400))
+    assert codec.decode(frame + HEAD + b"\x00\x00") == StepContinue(step_id="w:ab", result={"x": []})
+    items = 25_000
+    value = frame + HEAD + bytes([items << 1 & 127 | 128, items >> 6 & 127 | 128, items >> 13]) + b"\0" * items
+
+    tracemalloc.start()
+    assert reason_of(codec, value + b"\0\0") is Reason.TOO_LARGE
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 10 * 1024 * 1024
+
+
+def test_fields_without_bytes_are_counted_also_where_records_multiply_without_arrays() -> None:
+    inner: Any = {
+        "type": "record", "name": "x.R0",
+        "fields": [{"name": "a", "type": "boolean"}, *({"name": f"n{n}", "type": "null"} for n in range(500))],
+    }  # fmt: skip
+    for level in range(1, 5):
+        again = [{"name": f"f{n}", "type": inner["name"] if n else inner} for n in range(10)]
+        inner = {"type": "record", "name": f"x.R{level}", "fields": again}
+    fields = [{"name": "step_id", "type": "string"}, {"name": "result", "type": inner}]
+    codec, frame = announced({"type": "record", "name": "afl.v1.StepContinue", "fields": fields})
+
+    assert reason_of(codec, frame + b"\x08w:ab" + b"\0" * 10_000) is Reason.TOO_LARGE
+
+
+@pytest.mark.parametrize("weightless", [WEIGHTLESS[0], WEIGHTLESS[1]])
+def test_a_few_fields_without_bytes_are_read(weightless: object) -> None:
+    codec, frame = announced(with_weightless(weightless, 2))
+    nothing: object = None if weightless == "null" else {}
+
+    read = codec.decode(frame + HEAD + b"\x04\x00\x01\x00\x00")
+
+    item = {"n0": nothing, "n1": nothing}
+    assert read == StepContinue(step_id="w:ab", result={"x": [{"a": False, **item}, {"a": True, **item}]})
+
+
+def test_a_record_of_thousands_of_fields_is_read_field_by_field() -> None:
+    fields = [{"name": f"f{n}", "type": ["null", "long"] if n % 2 else "string"} for n in range(4_000)]
+    result = {"type": "record", "name": "x.Wide", "fields": fields}
+    codec, frame = announced(
+        {
+            "type": "record",
+            "name": "afl.v1.StepContinue",
+            "fields": [{"name": "step_id", "type": "string"}, {"name": "result", "type": result}],
+        }
+    )
+    body = b"".join(b"\x02\x0e" if n % 2 else b"\x02s" for n in range(4_000))
+
+    read = codec.decode(frame + b"\x08w:ab" + body)
+
+    assert read == StepContinue(step_id="w:ab", result={f"f{n}": 7 if n % 2 else "s" for n in range(4_000)})
+
+
+def schemas() -> st.SearchStrategy[Any]:
+    """Schemas and what looks like them: names that are there or not, types in themselves, unions of unions."""
+    names = st.sampled_from(["x.A", "x.B", "x.C", "afl.v1.Value", "afl.v1.FailureReason", "afl.payload.P", "", None])
+    leaf = st.sampled_from(["null", "boolean", "int", "long", "float", "double", "bytes", "string", "x.A", "x.B", 7])
+    sizes = st.sampled_from([0, 3, -1, 10**30, "4"])
+    field_names = st.sampled_from(["step_id", "result", "value", "type", "message", "_extra", "_absent", "a", "", 7])
+
+    def larger(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        fields = st.lists(st.fixed_dictionaries({"name": field_names, "type": inner}), max_size=4)
+        return st.one_of(
+            st.lists(inner, max_size=4),
+            st.fixed_dictionaries({"type": st.just("array"), "items": inner}),
+            st.fixed_dictionaries({"type": st.just("map"), "values": inner}),
+            st.fixed_dictionaries({"type": st.sampled_from(["record", "error"]), "name": names, "fields": fields}),
+            st.fixed_dictionaries({"type": st.just("fixed"), "name": names, "size": sizes}),
+            st.fixed_dictionaries({"type": st.just("enum"), "name": names, "symbols": st.lists(leaf, max_size=3)}),
+            st.fixed_dictionaries({"type": inner}),
+        )
+
+    return st.recursive(leaf, larger, max_leaves=12)
+
+
+@settings(max_examples=400, deadline=None)
+@given(schema=schemas(), body=st.binary(max_size=60))
+def test_any_schema_and_any_bytes_are_read_or_unreadable(schema: Any, body: bytes) -> None:
+    root = {
+        "type": "record",
+        "name": "afl.v1.StepContinue",
+        "fields": [{"name": "step_id", "type": "string"}, {"name": "result", "type": schema}],
+    }
+    with contextlib.suppress(Unreadable):
+        codec, frame = announced(root)
+        codec.decode(frame + b"\x08w:ab" + body)

@@ -162,3 +162,15 @@ def test_why_a_topic_may_lack_something_is_said() -> None:
     fresh = TopicLog(EmbeddedTransport(broker), TOPIC)
     fresh.read_to_end()
     assert fresh.lack(None) == "records of afl.schemas[0] before offset 1 were deleted"
+
+
+def test_offsets_that_hold_no_record_are_passed_over_also_at_the_end() -> None:
+    broker = broker_with_topic()
+    topic = TopicLog(EmbeddedTransport(broker), TOPIC, timeout_s=10)
+    for value in (b"one", b"two"):
+        topic.append(b"k", value)
+        for _ in range(2):
+            broker.append_marker(TopicPartition(TOPIC, 0))
+
+    assert topic.read_to_end() == [(b"k", b"one"), (b"k", b"two")]
+    assert topic.read_to_end() == []
