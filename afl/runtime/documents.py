@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from afl.runtime.persistence import ErrorRecord, StepDocument, WorkflowRow
+from afl.runtime.row_damage import DAMAGE as DAMAGE
 from afl.runtime.types import Value
 from afl.runtime.versions import SUPPORTED, VERSIONS, Versions, check_versions
 
@@ -15,9 +16,6 @@ from afl.runtime.versions import SUPPORTED, VERSIONS, Versions, check_versions
 _ERROR_AT: Final = StepDocument._fields.index("error")
 _DEADLINE_AT: Final = StepDocument._fields.index("deadline_ms")
 _IDS_AT: Final = tuple(StepDocument._fields.index(name) - 2 for name in ("container_id", "block_id", "root_id"))
-
-#: What decoding raises for bytes that are not what was written.
-DAMAGE: Final = (ValueError, TypeError, LookupError, AttributeError)
 
 
 def _other_kinds(value: object) -> object:

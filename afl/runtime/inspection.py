@@ -67,19 +67,32 @@ class Inspection:
     pause: Callable[[float], None] = time.sleep
     #: How much was looked at: workflows, steps, tasks, ...
     counts: dict[str, int] = field(default_factory=dict)
+    #: What the database did not let us ask of it.
+    left_out: list[str] = field(default_factory=list)
     #: Workflows that were changed each time they were looked at.
     busy: list[str] = field(default_factory=list)
     _plans: OrderedDict[tuple[str, str], WorkflowPlan | Finding] = field(default_factory=OrderedDict)
 
     def findings(self) -> Iterator[Finding]:
         """Everything that is wrong, as it is found. Raises StoreUnavailable."""
-        yield from self._workflows()
-        yield from self._orphans()
+        own = self.store.check_itself()
+        self.left_out += own.left_out
+        for problem in own.problems:
+            yield _finding("database.check", "", "", problem, "a database that is sound by its own check")
+        yield from self._readable("workflow", self._workflows())
+        yield from self._readable("step", self._orphans())
         for kind in ENTITY_TABLES:
-            yield from self._entities(kind)
-        yield from self._outbox()
-        yield from self._parked()
-        yield from self._positions()
+            yield from self._readable(ENTITY_TABLES[kind].name, self._entities(kind))
+        yield from self._readable("outbox", self._outbox())
+        yield from self._readable("parked", self._parked())
+        yield from self._readable("position", self._positions())
+
+    def _readable(self, what: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+        """The findings of one part, and as the last of them a row that even a list of rows cannot be made of."""
+        try:
+            yield from findings
+        except StoreCorrupt as error:
+            yield unreadable(what, "", "", error)
 
     # --- workflows ----------------------------------------------------------------------------------------------
 
@@ -107,7 +120,10 @@ class Inspection:
             return [unreadable("workflow", workflow_id, "", error)]
         if row is None:
             return []  # It was purged meanwhile.
-        entries = self.store.examine_steps(workflow_id)
+        try:
+            entries = self.store.examine_steps(workflow_id)
+        except StoreCorrupt as error:
+            return [unreadable("step", workflow_id, "", error)]
         findings = [*self._of_workflow(row, entries)]
         if self.store.revisions([workflow_id]).get(workflow_id) != row.revision:
             return None

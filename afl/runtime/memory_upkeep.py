@@ -16,7 +16,7 @@ from afl.runtime.persistence import ENDED_STATUSES, EventDefinition, ParkedRecor
 from afl.runtime.public_upkeep import PublicUpkeep
 from afl.runtime.store_identity import StoreIdentity, new_store_id, this_host
 from afl.runtime.tombstones import Tombstone
-from afl.runtime.upkeep import Ended, Entry, StepEntry
+from afl.runtime.upkeep import Ended, Entry, OwnCheck, StepEntry
 from afl.runtime.views import StepNotes
 
 if TYPE_CHECKING:
@@ -63,6 +63,10 @@ class MemoryUpkeep(PublicUpkeep):
         """Return the ids of workflows that have a row, in order."""
         with self._lock:
             return _page(self._workflows, after, limit)
+
+    def check_itself(self) -> OwnCheck:
+        """Return that nothing is wrong: there is no database."""
+        return OwnCheck()
 
     def orphans(self, *, limit: int = 1_000) -> list[str]:
         """Return the ids of workflows that have steps and no row."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, cast
 
+from bson.errors import BSONError
 from bson.timestamp import Timestamp
 from pymongo import ASCENDING, IndexModel, MongoClient, ReadPreference
 from pymongo.client_session import ClientSession
@@ -17,6 +18,7 @@ from pymongo.uri_parser import parse_uri
 from pymongo.write_concern import WriteConcern
 
 from afl.core.masking import NOT_WELL_FORMED, Secrets, is_well_formed, secrets_of_url, shown_url
+from afl.core.printable import printable
 from afl.core.waits import WAITS
 from afl.runtime.errors import ForeignStore, StoreCorrupt, StoreMissing, StoreUnavailable
 from afl.runtime.mongo_documents import (
@@ -165,6 +167,17 @@ class Connection:
         except (PyMongoError, InvalidOperation) as error:
             reason = str(error).partition(", Timeout:")[0].partition(", full error:")[0]
             raise StoreUnavailable(path=self.name, reason=self._secrets.masked(reason)) from error
+        except BSONError as error:
+            raise StoreCorrupt(
+                path=self.name, reason=f"a document cannot be decoded: {printable(str(error))}"
+            ) from error
+
+    def validate(self, collection: str) -> list[str]:
+        """Return what the server finds wrong with a collection, beside whoever works on it where it can."""
+        found = self._database.command("validate", collection, background=True)
+        if found.get("valid", True):
+            return []
+        return [str(text) for text in (*found.get("errors", ()), *found.get("warnings", ()))] or ["it is not valid"]
 
     @contextmanager
     def in_order(self) -> Iterator[ClientSession | None]:

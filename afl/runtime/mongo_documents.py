@@ -107,6 +107,11 @@ def step_values(document: StepDocument, notes: StepNotes | None = None) -> Value
     return values
 
 
+def id_of(found: Document) -> str:
+    """Return the text that a document is kept under."""
+    return text_of(found["_id"])
+
+
 def step_document(found: Document) -> StepDocument:
     """Return the step of a document; an error of DAMAGE when it is none."""
     return decode_step(text_of(found["_id"]), found["revision"], text_of(found["state"]), found["document"])

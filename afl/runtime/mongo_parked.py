@@ -10,9 +10,11 @@ from typing import Any, Final
 
 from pymongo.collection import Collection as Documents
 
+from afl.runtime.mongo_connection import Connection
 from afl.runtime.mongo_documents import PARKED, STEPS, WORKFLOWS, parked_record
 from afl.runtime.parked import ParkedHead, ParkedRecord, ParkedUsage, ParkedWorkflow
 from afl.runtime.persistence import ENDED_STATUSES
+from afl.runtime.row_damage import taken
 from afl.runtime.stored_text import key_of, text_of
 
 #: Parked at the same time: in the order of the log.
@@ -24,6 +26,8 @@ _MOST_IDS: Final = 1_000
 
 class MongoParked:
     """The part of `MongoStore` that tells of parked records."""
+
+    _mongo: Connection
 
     @abstractmethod
     def _reading(self, collection: str) -> AbstractContextManager[Documents[dict[str, Any]]]:
@@ -47,14 +51,14 @@ class MongoParked:
             wanted["workflow_id"] = key_of(workflow_id)
         with self._reading(PARKED) as parked:
             found = parked.find(wanted).sort(list(_BY_PARKING.items())).limit(limit)
-            return [parked_record(document) for document in found]
+            return taken(self._mongo.name, "parked", found, parked_record, itemgetter("_id"))
 
     def parked_heads(self, *, expired_at_ms: int | None = None, limit: int = 1_000) -> list[ParkedHead]:
         """Return parked records without values, in order of parking; see `ParkedStore`."""
         wanted = {} if expired_at_ms is None else {"expires_at_ms": {"$lte": expired_at_ms}}
         with self._reading(PARKED) as parked:
             found = parked.find(wanted, _HEAD).sort(list(_BY_PARKING.items())).limit(limit)
-            return [_head(document) for document in found]
+            return taken(self._mongo.name, "parked", found, _head, itemgetter("_id"))
 
     def parked_workflows(self) -> list[ParkedWorkflow]:
         """Return the workflows that are in the store and have parked records."""

@@ -35,6 +35,7 @@ from afl.runtime.mongo_documents import (
     entity_id,
     entity_of,
     entity_values,
+    id_of,
     kept_step,
     outbox_record,
     position_of,
@@ -57,6 +58,7 @@ from afl.runtime.persistence import (
     WorkflowRow,
 )
 from afl.runtime.public_store import ENTITY_TABLES, KeptStep, PublicRows, PublicStore
+from afl.runtime.row_damage import damaged, taken
 from afl.runtime.store_checks import check_changes
 from afl.runtime.stored_text import key_of, text_of
 
@@ -188,7 +190,7 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
             return {}
         with self._reading(WORKFLOWS) as workflows:
             found = list(workflows.find({"_id": {"$in": wanted}}, {"revision": 1}))
-        return {text_of(document["_id"]): document["revision"] for document in found}
+        return dict(self._taken("workflow", found, lambda document: (id_of(document), document["revision"])))
 
     def list_workflows(
         self, *, status: str | None = None, name: str | None = None, limit: int = 100
@@ -207,7 +209,7 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
         with self._reading(WORKFLOWS) as workflows:
             oldest = workflows.find({"runnable": True}, {"_id": 1})
             found = list(oldest.sort([("created_at_ms", ASCENDING), ("_id", ASCENDING)]).limit(limit))
-        return [text_of(document["_id"]) for document in found]
+        return self._taken("workflow", found, id_of)
 
     def load_program(self, fingerprint: str) -> bytes | None:
         """Return a compiled program."""
@@ -234,18 +236,19 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
                 outside.append({"created_at_ms": {"$gt": newer_than_ms}})
             wanted["$or"] = outside
         with self._reading(OUTBOX) as outbox:
-            return [outbox_record(found) for found in outbox.find(wanted).sort("_id", ASCENDING).limit(limit)]
+            return self._taken("outbox", outbox.find(wanted).sort("_id", ASCENDING).limit(limit), outbox_record)
 
     def lanes(self) -> list[str]:
         """Return the lanes that have waiting records."""
         with self._reading(OUTBOX) as outbox:
-            return sorted(text_of(lane) for lane in outbox.distinct("lane"))
+            found = outbox.distinct("lane")
+        return sorted(taken(self._mongo.name, "outbox lane", found, text_of, str))
 
     def positions(self) -> dict[Position, int]:
         """Return every position with its next offset."""
         with self._reading(POSITIONS) as positions:
             found = list(positions.find({"next_offset": {"$ne": None}}))
-        return {position_of(document["_id"]): document["next_offset"] for document in found}
+        return dict(self._taken("position", found, lambda at: (position_of(at["_id"]), at["next_offset"])))
 
     def prefix(self) -> str:
         """Return the topic prefix that this store belongs to."""
@@ -382,4 +385,4 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
         try:
             return decode(found)
         except DAMAGE as error:
-            raise StoreCorrupt(path=self._mongo.name, reason=f"{kind} {text_of(found['_id'])}: {error}") from error
+            raise damaged(self._mongo.name, kind, found.get("_id"), error) from error

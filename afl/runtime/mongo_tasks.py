@@ -12,8 +12,10 @@ from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
 from afl.runtime.entities import LockDefinition, TaskDefinition, TaskState
+from afl.runtime.mongo_connection import Connection
 from afl.runtime.mongo_documents import SERVERS, TASKS, Document, entity_changes, task_changes
 from afl.runtime.public_tasks import PublicTasks, claim_fields
+from afl.runtime.row_damage import taken
 from afl.runtime.stored_text import key_of, text_of
 
 E = TypeVar("E")
@@ -23,6 +25,8 @@ BY_ARRIVAL: Final = [("arrival", ASCENDING)]
 
 class MongoTasks(PublicTasks):
     """What the public face does by keeping others out, done by one command each: nobody waits for anybody."""
+
+    _mongo: Connection
 
     @abstractmethod
     def _reading(self, collection: str) -> AbstractContextManager[Collection[dict[str, Any]]]:
@@ -58,7 +62,7 @@ class MongoTasks(PublicTasks):
         """Return the names of the tasks of a list that wait to be claimed."""
         with self._reading(TASKS) as tasks:
             names = tasks.distinct("name", {"state": TaskState.PENDING, "task_list_name": key_of(task_list)})
-        return [text_of(name) for name in names]
+        return taken(self._mongo.name, "task name", names, text_of, str)
 
     def renew_leases(self, task_ids: Sequence[str], owner: str, lease_ms: int) -> list[str]:
         """Hold these claims until that long from now; return the ids of those that are the owner's no longer."""

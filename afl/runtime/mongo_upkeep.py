@@ -4,28 +4,44 @@ a time."""
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from pymongo import ASCENDING
 from pymongo.collection import Collection
 
+from afl.core.printable import printable
 from afl.runtime.entities import LogDefinition
-from afl.runtime.errors import StoreCorrupt, WorkflowConflict
+from afl.runtime.errors import StoreCorrupt, StoreUnavailable, WorkflowConflict
 from afl.runtime.mongo_commits import Commits
 from afl.runtime.mongo_connection import Connection
-from afl.runtime.mongo_documents import COLLECTION_OF, PARKED, STEPS, STORE, TASKS, WORKFLOWS, Document
+from afl.runtime.mongo_documents import (
+    COLLECTION_OF,
+    OUTBOX,
+    PARKED,
+    POSITIONS,
+    PROGRAMS,
+    STEPS,
+    STORE,
+    TASKS,
+    WORKFLOWS,
+    Document,
+    id_of,
+)
 from afl.runtime.mongo_writes import Writes
 from afl.runtime.persistence import ENDED_STATUSES, EventDefinition
 from afl.runtime.public_store import KeptStep
 from afl.runtime.public_upkeep import UNREADABLE, PublicUpkeep
+from afl.runtime.row_damage import taken
 from afl.runtime.store_identity import MARKS_KEPT, StoreIdentity, new_store_id
 from afl.runtime.stored_text import key_of, text_of
 from afl.runtime.tombstones import Tombstone
-from afl.runtime.upkeep import Ended, Entry, StepEntry
+from afl.runtime.upkeep import Ended, Entry, OwnCheck, StepEntry
 
 E = TypeVar("E")
+T = TypeVar("T")
 
 
 class MongoUpkeep(PublicUpkeep):
@@ -68,11 +84,31 @@ class MongoUpkeep(PublicUpkeep):
             store.update_one({"_id": "identity"}, {"$set": {"store_id": identity.id, "marks": []}})
         return identity
 
+    def _taken(self, what: str, found: Iterable[Document], take: Callable[[Document], T]) -> list[T]:
+        """Return what `take` makes of each document. Raises StoreCorrupt, which names it."""
+        return taken(self._mongo.name, what, found, take, itemgetter("_id"))
+
     def workflow_ids(self, *, after: str = "", limit: int = 1_000) -> list[str]:
         """Return the ids of workflows that have a row, in order."""
         with self._reading(WORKFLOWS) as workflows:
             found = workflows.find({"_id": {"$gt": key_of(after)}}, {"_id": 1}).sort("_id", ASCENDING).limit(limit)
-            return [text_of(document["_id"]) for document in found]
+            return self._taken("workflow", found, id_of)
+
+    def check_itself(self) -> OwnCheck:
+        """Have the server check each collection, where it lets this user and knows how."""
+        problems: list[str] = []
+        left_out: list[str] = []
+        for name in sorted({WORKFLOWS, STEPS, OUTBOX, POSITIONS, PARKED, PROGRAMS, *COLLECTION_OF.values()}):
+            try:
+                with self._mongo.speaking():
+                    told = self._mongo.validate(name)
+            except StoreCorrupt as error:
+                problems.append(f"collection {name}: {printable(error.reason)}")
+            except StoreUnavailable as error:
+                left_out.append(f"collection {name}: {printable(error.reason)}")
+            else:
+                problems += [f"collection {name}: {printable(text)}" for text in told]
+        return OwnCheck(problems=tuple(problems), left_out=tuple(left_out))
 
     def orphans(self, *, limit: int = 1_000) -> list[str]:
         """Return the ids of workflows that have steps and no row."""
@@ -85,13 +121,13 @@ class MongoUpkeep(PublicUpkeep):
             {"$limit": limit},
         ]
         with self._reading(STEPS) as steps:
-            return [text_of(found["_id"]) for found in steps.aggregate(stages)]
+            return self._taken("step of workflow", steps.aggregate(stages), id_of)
 
     def examine_steps(self, workflow_id: str) -> list[StepEntry]:
         """Return all steps of a workflow; see `Upkeep`."""
         with self._reading(STEPS) as steps:
             found = list(steps.find({"workflow_id": key_of(workflow_id)}).sort("number", ASCENDING))
-        return list(map(self._step_entry, found))
+        return self._taken("step", found, self._step_entry)
 
     def _step_entry(self, found: Document) -> StepEntry:
         step_id = text_of(found["_id"])
@@ -104,7 +140,7 @@ class MongoUpkeep(PublicUpkeep):
         """Return the entities of a kind by their keys."""
         with self._reading(COLLECTION_OF[kind]) as entities:
             found = list(entities.find({"_id": {"$gt": key_of(after)}}).sort("_id", ASCENDING).limit(limit))
-        return [self._examined(kind, document) for document in found]
+        return self._taken(COLLECTION_OF[kind], found, lambda document: self._examined(kind, document))
 
     def _examined(self, kind: type, found: Document) -> Entry:
         key = text_of(found["_id"])
@@ -128,7 +164,9 @@ class MongoUpkeep(PublicUpkeep):
             oldest = workflows.find(wanted, {"created_at_ms": 1}).sort(
                 [("created_at_ms", ASCENDING), ("_id", ASCENDING)]
             )
-            return [Ended(found["created_at_ms"], text_of(found["_id"])) for found in oldest.limit(limit)]
+            return self._taken(
+                "workflow", oldest.limit(limit), lambda found: Ended(found["created_at_ms"], text_of(found["_id"]))
+            )
 
     def bury(self, tombstone: Tombstone, revision: int) -> bool:
         """Put a tombstone in a workflow's place; see `Upkeep`."""

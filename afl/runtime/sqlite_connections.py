@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from afl.runtime.errors import StoreUnavailable
-from afl.runtime.sqlite_schema import connect, speaking
+from afl.runtime.row_damage import damaged, taken
+from afl.runtime.sqlite_schema import connect, is_undecodable, speaking
 from afl.runtime.sqlite_waiting import SLICE_S, is_locked, waited_for
 from afl.runtime.stored_text import key_of as key_of
 from afl.runtime.stored_text import text_of as text_of
+
+#: The first table that a query reads.
+_TABLE: Final = re.compile(r"\bFROM\s+(\w+)", re.IGNORECASE)
+
+T = TypeVar("T")
+
+
+class _Undecodable(bytes):
+    """What stands in a text column and is no UTF-8."""
+
+
+def _text_or_bytes(raw: bytes) -> str | bytes:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return _Undecodable(raw)
 
 
 class Connections:
@@ -74,7 +93,11 @@ class Connections:
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Return all rows of a query."""
         if self._writing_thread == threading.get_ident():
-            return self._writer.execute(sql, parameters).fetchall()
+            try:
+                return self._writer.execute(sql, parameters).fetchall()
+            except sqlite3.OperationalError as error:
+                self._refuse_undecodable(self._writer, sql, parameters, error)
+                raise
         self._refuse_closed()
         try:
             # Two steps of one bytecode each: threads never get the same one.
@@ -84,6 +107,7 @@ class Connections:
         try:
             return db.execute(sql, parameters).fetchall()
         except sqlite3.OperationalError as error:
+            self._refuse_undecodable(db, sql, parameters, error)
             # Readers wait for nobody, unless the file is being recovered, or somebody has shut everybody out.
             if not is_locked(error) or self._busy_timeout_s <= SLICE_S:
                 raise speaking(self._path, error) from error
@@ -94,6 +118,28 @@ class Connections:
             self._idle.append(db)
             if self._closed:
                 self._close_idle()
+
+    def read(self, what: str, sql: str, parameters: Sequence[Any], take: Callable[[Any], T]) -> list[T]:
+        """Return what `take` makes of all rows of a query, whose first column is their key.
+
+        Raises StoreCorrupt for one that nothing can be made of, with `what` it is of.
+        """
+        return taken(str(self._path), what, self.rows(sql, parameters), take, itemgetter(0))
+
+    def _refuse_undecodable(
+        self, db: sqlite3.Connection, sql: str, parameters: Sequence[Any], error: sqlite3.OperationalError
+    ) -> None:
+        """Raise StoreCorrupt, with table and key, when the error is of a text that is none."""
+        if not is_undecodable(error):
+            return
+        db.text_factory = _text_or_bytes
+        try:
+            rows = db.execute(sql, parameters).fetchall()
+        finally:
+            db.text_factory = str
+        row = next((row for row in rows if any(isinstance(value, _Undecodable) for value in row)), ("",))
+        table = _TABLE.search(sql)
+        raise damaged(str(self._path), table[1] if table else "a row", row[0], error) from error
 
     def _rows_patiently(self, db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> list[Any]:
         try:

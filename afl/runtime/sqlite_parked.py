@@ -58,8 +58,8 @@ class SqliteParked:
                     conditions.append(f"{column} = ?")
                     values.append(key_of(value))
             where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-            rows = self._file.rows(f"{SELECT_PARKED} {where} ORDER BY parked_at_ms, sequence LIMIT ?", (*values, limit))
-            found += [(row[-1], parked_record(row[:-1])) for row in rows]
+            query = f"{SELECT_PARKED} {where} ORDER BY parked_at_ms, sequence LIMIT ?"
+            found += self._file.read("parked", query, (*values, limit), lambda row: (row[-1], parked_record(row[:-1])))
         if ids is not None:
             found.sort(key=lambda entry: (entry[1].parked_at_ms, entry[0]))
         return [record for _, record in found[:limit]]
@@ -67,10 +67,8 @@ class SqliteParked:
     def parked_heads(self, *, expired_at_ms: int | None = None, limit: int = 1_000) -> list[ParkedHead]:
         """Return parked records without values, in order of parking; see `ParkedStore`."""
         where, values = ("", ()) if expired_at_ms is None else ("WHERE p.expires_at_ms <= ?", (expired_at_ms,))
-        rows = self._file.rows(
-            f"SELECT {_HEAD}, 0 FROM parked p {where} ORDER BY p.parked_at_ms, p.sequence LIMIT ?", (*values, limit)
-        )
-        return [_head(row) for row in rows]
+        query = f"SELECT {_HEAD}, 0 FROM parked p {where} ORDER BY p.parked_at_ms, p.sequence LIMIT ?"
+        return self._file.read("parked", query, (*values, limit), _head)
 
     def parked_workflows(self) -> list[ParkedWorkflow]:
         """Return the workflows that are in the store and have parked records."""
@@ -80,8 +78,8 @@ class SqliteParked:
         """Return the parked records that may have found what they speak of; see `ParkedStore`."""
         found: list[ParkedHead] = []
         for some in _slices(workflow_ids):
-            rows = self._file.rows(_SELECT_DUE.format(places=_places(some)), tuple(map(key_of, some)))
-            found += map(_head, rows)
+            query = _SELECT_DUE.format(places=_places(some))
+            found += self._file.read("parked", query, tuple(map(key_of, some)), _head)
         return sorted(found, key=attrgetter("parked_at_ms"))
 
     def parked_usage(self, workflow_id: str | None = None) -> ParkedUsage:

@@ -230,6 +230,20 @@ def move_position(db: sqlite3.Connection, move: PositionMove) -> None:
         )
 
 
+def first_text(row: Row) -> str:
+    """Return the text in a row's first column."""
+    return text_of(row[0])
+
+
+def stored_position(row: Row) -> tuple[Position, int]:
+    """Return a position and its next offset."""
+    topic, partition, cluster_id, topic_id, next_offset = row
+    if type(next_offset) is not int:
+        # A column of SQLite may hold anything.
+        raise TypeError(f"{next_offset!r} is no offset")
+    return Position(text_of(cluster_id), text_of(topic), partition, text_of(topic_id)), next_offset
+
+
 def outbox_row(record: OutboxRecord, created_at_ms: int) -> Row:
     """Return the values of an outbox row."""
     lane, topic, key, value, headers = record

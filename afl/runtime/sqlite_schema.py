@@ -9,6 +9,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
+from afl.core.printable import printable
 from afl.core.private_files import make_private_file, protect, warn_of_readers
 from afl.runtime.errors import ForeignStore, StoreCorrupt, StoreUnavailable
 from afl.runtime.public_store import ENTITY_TABLES, RUNNING_TASK_INDEX, EntityTable
@@ -175,6 +176,8 @@ def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
 
 def speaking(path: Path, error: sqlite3.Error) -> Exception:
     """Return what an error of SQLite means for the store: damaged, out of reach, or else the error itself."""
+    if is_undecodable(error):
+        return StoreCorrupt(path=str(path), reason=printable(str(error)))
     code = getattr(error, "sqlite_errorcode", None)
     primary = None if code is None else code & 0xFF
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
@@ -185,6 +188,11 @@ def speaking(path: Path, error: sqlite3.Error) -> Exception:
         closed = "" if os.access(path.parent, os.W_OK) else f": directory {path.parent} can't be written to"
         return StoreUnavailable(path=str(path), reason=f"{error}{closed}")
     return error
+
+
+def is_undecodable(error: sqlite3.Error) -> bool:
+    """Whether an error is of a text column that holds no UTF-8. Python's module tells it without a code."""
+    return str(error).startswith("Could not decode to UTF-8")
 
 
 def _read_header(path: Path) -> bytes:
@@ -246,7 +254,7 @@ def _check_identity(path: Path, connection: sqlite3.Connection, prefix: str) -> 
     try:
         row = connection.execute("SELECT prefix, versions FROM store").fetchone()
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+        if getattr(error, "sqlite_errorcode", None) not in (None, sqlite3.SQLITE_ERROR):
             raise
         raise StoreCorrupt(path=str(path), reason=str(error)) from error
     if row is None:

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -23,6 +24,7 @@ from afl.runtime.persistence import (
 )
 from afl.runtime.public_store import ENTITY_TABLES, RUNNING_TASK_INDEX, KeptStep, PublicRows, PublicStore
 from afl.runtime.public_tasks import claimed_task, ended_task
+from afl.runtime.row_damage import damaged, taken
 from afl.runtime.sqlite_connections import Connections, key_of, text_of
 from afl.runtime.sqlite_parked import SqliteParked
 from afl.runtime.sqlite_rows import (
@@ -47,6 +49,7 @@ from afl.runtime.sqlite_rows import (
     append_outbox,
     by_number,
     column_value,
+    first_text,
     in_order,
     move_position,
     outbox_record,
@@ -56,6 +59,7 @@ from afl.runtime.sqlite_rows import (
     public_step_row,
     step_row,
     steps_of,
+    stored_position,
     workflow_update,
 )
 from afl.runtime.sqlite_schema import open_store_file
@@ -194,7 +198,7 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
                 if document.workflow_id == workflow_id:
                     documents.append(document)
         except DAMAGE as error:
-            raise StoreCorrupt(path=str(self._path), reason=f"step {text_of(step_id)}: {error}") from error
+            raise damaged(str(self._path), "step", step_id, error) from error
         documents.sort(key=by_number)
         return documents
 
@@ -209,7 +213,7 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
         # SQLite's JSON stops at what these others may hold (NUL, lone surrogates): one by one.
         for workflow_id in wanted.difference(plain):
             found += self._file.rows("SELECT id, revision FROM workflow WHERE id = ?", (key_of(workflow_id),))
-        return {text_of(workflow_id): revision for workflow_id, revision in found}
+        return dict(taken(str(self._path), "workflow", found, lambda row: (text_of(row[0]), row[1]), itemgetter(0)))
 
     def list_workflows(
         self, *, status: str | None = None, name: str | None = None, limit: int = 100
@@ -224,10 +228,8 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
 
     def runnable_workflows(self, *, limit: int = 1_000) -> list[str]:
         """Return the ids of workflows that have more to do now, oldest first."""
-        rows = self._file.rows(
-            "SELECT id FROM workflow WHERE runnable = 1 ORDER BY created_at_ms, id LIMIT ?", (limit,)
-        )
-        return [text_of(row[0]) for row in rows]
+        query = "SELECT id FROM workflow WHERE runnable = 1 ORDER BY created_at_ms, id LIMIT ?"
+        return self._file.read("workflow", query, (limit,), first_text)
 
     def load_program(self, fingerprint: str) -> bytes | None:
         """Return a compiled program."""
@@ -235,7 +237,7 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
         try:
             return program_content(rows[0]) if rows else None
         except ValueError as error:
-            raise StoreCorrupt(path=str(self._path), reason=f"program {fingerprint}: {error}") from error
+            raise damaged(str(self._path), "program", fingerprint, error) from error
 
     def outbox(
         self,
@@ -247,21 +249,17 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
         limit: int = 1_000,
     ) -> list[StoredOutboxRecord]:
         """Return waiting records in sequence order; see `Store`."""
-        wanted_lane = None if lane is None else key_of(lane)
-        rows = self._file.rows(SELECT_OUTBOX, (after, wanted_lane, older_than_ms, limit, newer_than_ms))
-        return [outbox_record(row) for row in rows]
+        wanted = (after, None if lane is None else key_of(lane), older_than_ms, limit, newer_than_ms)
+        return self._file.read("outbox", SELECT_OUTBOX, wanted, outbox_record)
 
     def lanes(self) -> list[str]:
         """Return the lanes that have waiting records."""
-        return sorted(text_of(row[0]) for row in self._file.rows("SELECT DISTINCT lane FROM outbox"))
+        return sorted(self._file.read("outbox lane", "SELECT DISTINCT lane FROM outbox", (), first_text))
 
     def positions(self) -> dict[Position, int]:
         """Return every position with its next offset."""
-        rows = self._file.rows("SELECT cluster_id, topic, partition, topic_id, next_offset FROM position")
-        return {
-            Position(text_of(cluster_id), text_of(topic), partition, text_of(topic_id)): next_offset
-            for cluster_id, topic, partition, topic_id, next_offset in rows
-        }
+        query = "SELECT topic, partition, cluster_id, topic_id, next_offset FROM position"
+        return dict(self._file.read("position", query, (), stored_position))
 
     def prefix(self) -> str:
         """Return the topic prefix that this store belongs to."""
@@ -376,7 +374,7 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
 
     def pending_task_names(self, task_list: str = "default") -> list[str]:
         """Return the names of the tasks of a list that wait to be claimed."""
-        return [text_of(row[0]) for row in self._file.rows(SELECT_PENDING_NAMES, (key_of(task_list),))]
+        return self._file.read("tasks", SELECT_PENDING_NAMES, (key_of(task_list),), first_text)
 
     def _expired_tasks(self, now_ms: int) -> list[TaskDefinition]:
         running = [self._entity(TaskDefinition, row[0]) for row in self._file.rows(SELECT_RUNNING_TASKS)]
@@ -396,7 +394,7 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
             document = decode_step(text_of(step_id), revision, text_of(state), content)
             return KeptStep(document, None if notes is None else StepNotes.decode(notes))
         except DAMAGE as error:
-            raise StoreCorrupt(path=str(self._path), reason=f"step {text_of(step_id)}: {error}") from error
+            raise damaged(str(self._path), "step", step_id, error) from error
 
     def _workflow(self, row: Row) -> WorkflowRow:
         workflow_id, revision, name, status, runnable, created_at_ms, content, inputs = row
@@ -412,7 +410,7 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
                 inputs=inputs,
             )
         except DAMAGE as error:
-            raise StoreCorrupt(path=str(self._path), reason=f"workflow {text_of(workflow_id)}: {error}") from error
+            raise damaged(str(self._path), "workflow", workflow_id, error) from error
 
     def _entity(self, kind: type[E], content: bytes) -> E:
         try:

@@ -7,19 +7,23 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import Final, TypeVar
 
+from afl.core.printable import printable
+from afl.runtime.errors import StoreCorrupt
 from afl.runtime.persistence import ENDED_STATUSES, EventDefinition
 from afl.runtime.public_store import ENTITY_TABLES, KeptStep
 from afl.runtime.public_upkeep import UNREADABLE, PublicUpkeep
 from afl.runtime.sqlite_connections import Connections, key_of, text_of
-from afl.runtime.sqlite_rows import SELECT_STEPS_OF, Row, steps_of
+from afl.runtime.sqlite_rows import SELECT_STEPS_OF, Row, first_text, steps_of
 from afl.runtime.store_identity import StoreIdentity, new_store_id, this_host
 from afl.runtime.tombstones import Tombstone
-from afl.runtime.upkeep import Ended, Entry, StepEntry
+from afl.runtime.upkeep import Ended, Entry, OwnCheck, StepEntry
 
 E = TypeVar("E")
 
+#: What SQLite tells of one damaged file: the first few say what has happened.
+_MOST_PROBLEMS: Final = 20
 _SELECT_ENDED: Final = f"""
-SELECT created_at_ms, id FROM workflow
+SELECT id, created_at_ms FROM workflow
 WHERE status IN ({", ".join("?" * len(ENDED_STATUSES))}) AND created_at_ms < ? AND (created_at_ms, id) > (?, ?)
 ORDER BY created_at_ms, id LIMIT ?
 """
@@ -60,8 +64,10 @@ class SqliteUpkeep(PublicUpkeep):
 
     def identity(self) -> StoreIdentity:
         """Return which store this is; see `IdentifiedStore`."""
-        ((store_id, marks),) = self._file.rows("SELECT id, marks FROM store")
-        return StoreIdentity(store_id, tuple(marks.split()))
+        (found,) = self._file.read(
+            "store", "SELECT id, marks FROM store", (), lambda row: StoreIdentity(row[0], tuple(row[1].split()))
+        )
+        return found
 
     def location(self) -> str:
         """Return where the store is: this machine, and the file's path."""
@@ -81,32 +87,42 @@ class SqliteUpkeep(PublicUpkeep):
 
     def workflow_ids(self, *, after: str = "", limit: int = 1_000) -> list[str]:
         """Return the ids of workflows that have a row, in order."""
-        rows = self._file.rows("SELECT id FROM workflow WHERE id > ? ORDER BY id LIMIT ?", (key_of(after), limit))
-        return [text_of(row[0]) for row in rows]
+        query = "SELECT id FROM workflow WHERE id > ? ORDER BY id LIMIT ?"
+        return self._file.read("workflow", query, (key_of(after), limit), first_text)
+
+    def check_itself(self) -> OwnCheck:
+        """Have SQLite check all pages and indexes of the file."""
+        try:
+            rows = self._file.rows(f"PRAGMA integrity_check({_MOST_PROBLEMS})")
+        except StoreCorrupt as error:
+            return OwnCheck(problems=(error.reason,))
+        told = (printable(line) for row in rows for line in str(row[0]).splitlines())
+        return OwnCheck(problems=tuple(line for line in told if line != "ok" and not line.startswith("*** in ")))
 
     def orphans(self, *, limit: int = 1_000) -> list[str]:
         """Return the ids of workflows that have steps and no row."""
-        return [text_of(row[0]) for row in self._file.rows(_SELECT_ORPHANS, (limit,))]
+        return self._file.read("step of workflow", _SELECT_ORPHANS, (limit,), first_text)
 
     def examine_steps(self, workflow_id: str) -> list[StepEntry]:
         """Return all steps of a workflow; see `Upkeep`."""
-        entries = []
-        for row in self._file.rows(SELECT_STEPS_OF, steps_of(workflow_id)):
-            step_id = text_of(row[0])
-            try:
-                entries.append(StepEntry(step_id, self._kept(row).document))
-            except UNREADABLE as error:
-                entries.append(StepEntry(step_id, None, error))
+        entries = self._file.read("step", SELECT_STEPS_OF, steps_of(workflow_id), self._step_entry)
         entries.sort(key=lambda entry: -1 if entry.document is None else entry.document.number)
         return [e for e in entries if e.document is None or e.document.workflow_id == workflow_id]
+
+    def _step_entry(self, row: Row) -> StepEntry:
+        step_id = text_of(row[0])
+        try:
+            return StepEntry(step_id, self._kept(row).document)
+        except UNREADABLE as error:
+            return StepEntry(step_id, None, error)
 
     def examine(self, kind: type, *, after: str = "", limit: int = 1_000) -> list[Entry]:
         """Return the entities of a kind by their keys."""
         table = ENTITY_TABLES[kind].name
-        rows = self._file.rows(
-            f"SELECT key, document FROM {table} WHERE key > ? ORDER BY key LIMIT ?", (key_of(after), limit)
+        query = f"SELECT key, document FROM {table} WHERE key > ? ORDER BY key LIMIT ?"
+        return self._file.read(
+            table, query, (key_of(after), limit), lambda row: self._examined(kind, text_of(row[0]), row[1])
         )
-        return [self._examined(kind, text_of(key), content) for key, content in rows]
 
     def _examined(self, kind: type, key: str, content: bytes) -> Entry:
         try:
@@ -117,10 +133,8 @@ class SqliteUpkeep(PublicUpkeep):
     def ended_workflows(self, *, created_before_ms: int, after: Ended | None = None, limit: int = 1_000) -> list[Ended]:
         """Return workflows that have ended, in order of creation; see `Upkeep`."""
         at_ms, workflow_id = after or Ended(-1, "")
-        rows = self._file.rows(
-            _SELECT_ENDED, (*sorted(ENDED_STATUSES), created_before_ms, at_ms, key_of(workflow_id), limit)
-        )
-        return [Ended(created_at_ms, text_of(found)) for created_at_ms, found in rows]
+        wanted = (*sorted(ENDED_STATUSES), created_before_ms, at_ms, key_of(workflow_id), limit)
+        return self._file.read("workflow", _SELECT_ENDED, wanted, lambda row: Ended(row[1], text_of(row[0])))
 
     def bury(self, tombstone: Tombstone, revision: int) -> bool:
         """Put a tombstone in a workflow's place; see `Upkeep`."""

@@ -33,6 +33,13 @@ class StepEntry(NamedTuple):
     error: Exception | None = None
 
 
+class OwnCheck(NamedTuple):
+    """What the database that keeps a store says of itself, in its words; and what it did not let us ask."""
+
+    problems: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
 class Upkeep(Protocol):
     """
     Whoever checks or purges a store goes through it in pages: `after` is the last of the page before.
@@ -42,6 +49,9 @@ class Upkeep(Protocol):
 
     def workflow_ids(self, *, after: str = "", limit: int = 1_000) -> list[str]:
         """The ids of workflows that have a row, in order."""
+
+    def check_itself(self) -> OwnCheck:
+        """Have the database check its own files. It reads all of them."""
 
     def orphans(self, *, limit: int = 1_000) -> list[str]:
         """The ids of workflows that have steps and no row, in order."""

@@ -37,10 +37,19 @@ def check_store(invocation: Invocation) -> ExitCode:
                 terminal.line(one_line(str(finding)))
     if terminal.as_json:
         findings = [asdict(finding) for finding in found]
-        terminal.document({"findings": findings, "looked_at": inspection.counts, "busy": inspection.busy})
+        terminal.document(
+            {
+                "findings": findings,
+                "looked_at": inspection.counts,
+                "busy": inspection.busy,
+                "left_out": inspection.left_out,
+            }
+        )
     else:
         looked = ", ".join(_counted(count, what) for what, count in inspection.counts.items())
         terminal.remark(f"{_counted(len(found), 'findings')}; looked at {looked or 'an empty store'}")
+        for told in inspection.left_out:
+            terminal.warn(f"the database did not check its {told}")
         for workflow_id in inspection.busy:
             terminal.warn(f"workflow {workflow_id} was changed each time it was looked at: check again")
     return ExitCode.WORK_LEFT if found else ExitCode.OK

@@ -18,7 +18,8 @@ from pymongo.errors import OperationFailure
 from afl.config import MongoDBConfig
 from afl.runtime.clock import ManualClock
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.errors import VersionMismatchError
+from afl.runtime.errors import StoreCorrupt, VersionMismatchError
+from afl.runtime.inspection import Inspection
 from afl.runtime.mongo_documents import entity_values, step_values, workflow_values
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence import StepDocument, WorkflowRow
@@ -132,6 +133,28 @@ class TestChecksInMongo(InspectionContract):
     def damage(self, mongodb: MongoDBConfig) -> Iterator[Damage]:
         with MongoClient[dict[str, Any]](mongodb.connection_string()) as client:
             yield MongoDamage(client[mongodb.database])
+
+
+def test_ids_that_are_no_text_are_named_and_the_rest_is_checked(mongodb: MongoDBConfig) -> None:
+    store = MongoStore.from_config(mongodb)
+    with MongoClient[dict[str, Any]](mongodb.connection_string()) as client:
+        for name in ("workflows", "outbox", "parked", "tasks"):
+            client[mongodb.database][name].insert_one({"_id": b"\xff\x80", "status": "RUNNING", "runnable": True})
+    inspection = Inspection(store=store, pause=lambda _: None)
+    found = [str(finding) for finding in inspection.findings()]
+    calls: list[Callable[[], object]] = [
+        lambda: store.workflow_ids(), lambda: store.runnable_workflows(), lambda: store.list_workflows(),
+        lambda: store.revisions(["w"]), lambda: store.outbox(after=-1), lambda: store.parked(),
+    ]  # fmt: skip
+    for call in calls:
+        with contextlib.suppress(StoreCorrupt):
+            call()
+    store.close()
+
+    assert any(line.startswith("workflow.unreadable") and r"\xff\x80" in line for line in found), found
+    assert any(line.startswith("parked.unreadable") and r"\xff\x80" in line for line in found), found
+    # What the test server does not know, or does not let us ask, is told and no finding.
+    assert not [line for line in found if line.startswith("database.check")]
 
 
 def test_a_check_beside_evaluators_and_a_purge_gives_no_false_alarm(mongodb_of_either_kind: MongoDBConfig) -> None:

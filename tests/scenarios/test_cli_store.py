@@ -59,6 +59,21 @@ def test_each_finding_is_a_line_and_the_check_ends_with_1(cli: CommandLine) -> N
     assert set(finding) == {"kind", "workflow_id", "subject", "found", "expected"}
 
 
+def test_undecodable_text_is_a_finding_of_a_check_and_an_error_of_other_commands(cli: CommandLine) -> None:
+    finished(cli)
+    write(cli, "UPDATE workflow SET name = CAST(X'ff80' AS TEXT)")
+
+    check = cli("store", "check")
+    status = cli("status")
+
+    assert check.code == ExitCode.WORK_LEFT
+    assert "workflow.unreadable" in check.out
+    assert "workflow w-1" in check.out
+    assert status.code == ExitCode.UNAVAILABLE
+    assert "is damaged: workflow w-1: Could not decode to UTF-8" in status.err
+    assert "Traceback" not in check.err + status.err
+
+
 def test_events_in_the_outbox_are_held_against_their_lanes_and_steps(cli: CommandLine) -> None:
     finished(cli)
     headers = "x'" + b'[["ce_type","afl.event.net.Ping"]]'.hex() + "'"
