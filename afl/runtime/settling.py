@@ -82,16 +82,13 @@ def settle_link(execution: Execution, block: StepRecord) -> bool:
     if block.state != StepState.BLOCK_EXECUTION_CONTINUE or block.failed is not None:
         return False
     statement = plan.statements[frame.ready[0]]
-    bind = statement.bind
-    if bind is None:
+    bind, number = statement.bind, execution.count
+    if bind is None or number >= execution.bounds.notice_at:
+        # More than a link, or there is something to say about the run's limits.
         return False
     try:
         params, returns = bind(frame)
     except Exception:  # noqa: BLE001 - it is tried again where every step fails
-        return False
-    number = execution.count
-    if number >= execution.bounds.notice_at:
-        # There is something to say about the number of steps.
         return False
     execution.count = number + 1
     step = SettledStep(frame.place, statement, number, execution.revision + 1, params, returns, execution.now_ms)
