@@ -163,8 +163,11 @@ class Execution(ExecutionState):
         )
 
     def leave_made(self) -> None:
-        """Leave steps that were made to the next iteration, behind those that something happened to: they are older."""
-        if not self.queue:
+        """Leave steps that were made to the next iteration, behind those that something happened to: they are older.
+
+        While there are any, two are in the queue at least: what alone is in it has nobody else to run.
+        """
+        while self.made and len(self.queue) < 2:
             self.wake(self.made.popleft())
 
     # --- what happens to steps ------------------------------------------------------------------------------------

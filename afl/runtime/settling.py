@@ -19,13 +19,21 @@ def make_ready(execution: Execution, block: StepRecord, frame: Frame, plan: Bloc
     One that does nothing but bind its attributes is complete with that, the same as if it was made and driven through
     its table: nobody could see the states in between. Its block counts it when it is told of it, after the iteration.
     """
-    ready = _taken(execution, frame)
+    ready, frame.ready = frame.ready, []
+    if len(ready) > 1 and len(ready) != frame.sorted:
+        # In textual order, whatever completed first: a run that is read back numbers its steps alike.
+        ready.sort()
+    if len(ready) > min(execution.room, execution.bounds.max_steps - execution.count):
+        ready = _that_fit(execution, frame, ready)
     statements, may_settle = plan.statements, execution.trace is None
     place, revision, now_ms = frame.place, execution.revision + 1, execution.now_ms
     settled: list[SettledStep] = []
-    made = 0
-    for start in range(0, len(ready), _LOOK_EVERY):
-        for index in ready[start : start + _LOOK_EVERY]:
+    made = len(ready)
+    for start in range(0, made, _LOOK_EVERY):
+        if start and not execution.has_room():
+            frame.ready, made = ready[start:] + frame.ready, start
+            break
+        for index in ready[start : start + _LOOK_EVERY] if made > _LOOK_EVERY else ready:
             statement = statements[index]
             bind = statement.bind
             if bind is None or not may_settle:
@@ -39,37 +47,27 @@ def make_ready(execution: Execution, block: StepRecord, frame: Frame, plan: Bloc
             number = execution.count
             execution.count = number + 1
             settled.append(SettledStep(place, statement, number, revision, params, returns, now_ms))
-        made += _LOOK_EVERY
-        if not execution.has_room():
-            break
-    if made < len(ready):
-        frame.ready = ready[made:] + frame.ready
-    execution.room -= min(made, len(ready))
-    frame.sorted = len(frame.ready)
+    execution.room -= made
     if frame.ready:
+        frame.sorted = len(frame.ready)
         execution.wake(block)
     if settled:
         execution.settled.append((block, frame, settled))
 
 
-def _taken(execution: Execution, frame: Frame) -> list[int]:
-    """The ready statements that there is room for, in textual order, whatever completed first: a run that is read back
-    numbers its steps alike. Raises StepLimitReached when none may be made."""
-    ready, frame.ready = frame.ready, []
-    if len(ready) != frame.sorted:
-        ready.sort()
+def _that_fit(execution: Execution, frame: Frame, ready: list[int]) -> list[int]:
+    """The first of them, as many as the iteration and the run have room for, one at least; the others stay ready.
+    Raises StepLimitReached when no step may be made."""
     left = execution.bounds.max_steps - execution.count
     if left <= 0:
         execution.bounds.check_room(execution)
-    room = min(left, max(execution.room, 1))
-    if len(ready) > room:
-        frame.ready = ready[room:]
-        return ready[:room]
-    return ready
+    room = max(1, min(left, execution.room))
+    frame.ready = ready[room:]
+    return ready[:room]
 
 
 #: Steps that are made before it is looked whether the iteration has room for more.
-_LOOK_EVERY: Final = 16
+_LOOK_EVERY: Final = 32
 
 
 def settle_link(execution: Execution, block: StepRecord) -> bool:
@@ -79,20 +77,18 @@ def settle_link(execution: Execution, block: StepRecord) -> bool:
     complete can be seen at once. False, with nothing done, when there is more to it.
     """
     frame, plan = block.frame, block.plan
-    if frame is None or plan is None or len(frame.ready) != 1 or frame.watchers is not None or execution.made:
+    if frame is None or plan is None or len(frame.ready) != 1 or frame.watchers is not None:
         return False
     if block.state != StepState.BLOCK_EXECUTION_CONTINUE or block.failed is not None:
         return False
     statement = plan.statements[frame.ready[0]]
-    bind = statement.bind
-    if bind is None:
+    bind, number = statement.bind, execution.count
+    if bind is None or number >= execution.bounds.notice_at:
+        # More than a link, or there is something to say about the run's limits.
         return False
     try:
         params, returns = bind(frame)
     except Exception:  # noqa: BLE001 - it is tried again where every step fails
-        return False
-    number = execution.count
-    if number >= execution.bounds.max_steps:
         return False
     execution.count = number + 1
     step = SettledStep(frame.place, statement, number, execution.revision + 1, params, returns, execution.now_ms)

@@ -59,16 +59,20 @@ def run_iteration(execution: Execution) -> int:
     on after that has failed; one that goes over a limit of runs ends in the midst. Raises MemoryError, and what the
     engine has no name for: the execution is of no use then.
     """
-    trace, count = execution.trace, execution.count
+    trace, queue = execution.trace, execution.queue
+    if trace is None and len(queue) == 1 and settle_link(execution, queue[0]):
+        execution.iterations += 1
+        if not execution.queue:
+            execution.fail_if_stuck()
+        return 1
+    count, ran = execution.count, 0
     if trace is not None:
         trace.iteration_began(execution)
     execution.iterations += 1
-    ran = 1
-    if trace is not None or len(execution.queue) != 1 or not settle_link(execution, execution.queue[0]):
-        try:
-            ran = _run_queue(execution)
-        except RunLimitReached as error:
-            execution.exceed(error)
+    try:
+        ran = _run_queue(execution)
+    except RunLimitReached as error:
+        execution.exceed(error)
     if not execution.queue:
         execution.fail_if_stuck()
     if execution.count > execution.bounds.notice_at:

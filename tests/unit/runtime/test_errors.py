@@ -90,9 +90,24 @@ SPOKEN: list[tuple[errors.RuntimeError, str]] = [
         "itself without an end?",
     ),
     (
-        errors.StepLimitReached("shop.Checkout", steps=1_001, limit=1_000),
-        "shop.Checkout has 1001 steps, max_steps allows 1000: does it call itself without an end? Else split it, or "
-        "raise evaluator.max_workflow_steps, or Evaluator(max_steps=...)",
+        errors.StepLimitReached("shop.Checkout", steps=1_000, limit=1_000),
+        "shop.Checkout has 1000 steps and needs more, max_steps allows 1000: does it call itself without an end? Else "
+        "split it, or raise evaluator.max_workflow_steps, or Evaluator(max_steps=...)",
+    ),
+    (
+        errors.StateTooLarge(size_bytes=5_000, limit_bytes=4_000),
+        "the values of all steps take 5000 bytes, max_state_bytes allows 4000: keep large values elsewhere and pass "
+        "references to them, or raise evaluator.max_state_bytes, or Evaluator(max_state_bytes=...)",
+    ),
+    (
+        errors.ValueTooLarge("s.v ++ s.v", size_bytes=5_000, limit_bytes=4_000),
+        "s.v ++ s.v takes 5000 bytes, max_value_bytes allows 4000: keep the large value elsewhere and pass a reference "
+        "to it, or raise evaluator.max_value_bytes, or Evaluator(max_value_bytes=...)",
+    ),
+    (
+        errors.RunGivenUp("wf", "shop.Checkout", error_type="MemoryError", cause=""),
+        "shop.Checkout could not be evaluated: MemoryError; its steps are as its last commit left them, and nothing "
+        "else was hurt. If memory was short, `retry` goes on with it",
     ),
     (
         errors.PayloadTooLarge("the payload of shop.Pay", size_bytes=5_000, limit_bytes=4_000),
@@ -135,7 +150,9 @@ def test_every_error_is_in_the_list_above() -> None:
         value for value in vars(errors).values() if isinstance(value, type) and value.__module__ == errors.__name__
     }
 
-    assert kinds - {errors.RuntimeError, InputError, errors.LimitReached} == {type(error) for error, _ in SPOKEN}
+    assert kinds - {errors.RuntimeError, InputError, errors.LimitReached, errors.RunLimitReached} == {
+        type(error) for error, _ in SPOKEN
+    }
 
 
 @pytest.mark.parametrize(("error", "text"), SPOKEN)
