@@ -24,6 +24,7 @@ from afl_stream.commands.idleness import Idleness
 from afl_stream.commands.invocation import Invocation, ending_well, open_store, open_transport
 from afl_stream.config import StreamConfig
 from afl_stream.exit_codes import ExitCode
+from afl_stream.outage import waited_out
 from afl_stream.registry_agent import RegistryAgent
 from afl_stream.service import EvaluatorService, tune_collector
 from afl_stream.stored_handlers import StoredHandlers
@@ -57,7 +58,10 @@ def _run_evaluator(invocation: Invocation, until_idle: bool) -> ExitCode:
         ),
     ):
         tune_collector()
-        service = EvaluatorService(config, transport, store, new_store=invocation.new_store)
+        service = waited_out(
+            lambda: EvaluatorService(config, transport, store, new_store=invocation.new_store),
+            config.kafka.outage_timeout_s,
+        )
         running.append(service)
         if invocation.new_store:
             presence.running()  # A copy has another id by now.
@@ -65,7 +69,8 @@ def _run_evaluator(invocation: Invocation, until_idle: bool) -> ExitCode:
         idleness = Idleness(config)
 
         def on_idle() -> None:
-            if until_idle and idleness.is_over(() if service.loop.stats().owned else [config.evaluator_group]):
+            without = () if service.loop.stats().owned else [config.evaluator_group]
+            if until_idle and idleness.is_over(without, service.has_read_all):
                 stop.set()
 
         with draining(stop.set, service.remaining, limit_s=_DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE):
@@ -158,7 +163,7 @@ def _run_until_idle(agent: Agent, stop: StopFlag, idleness: Idleness) -> int:
         while not stop.is_set():
             if agent.turn(_READ_TIMEOUT_S) or agent.has_work:
                 idleness.busy()
-            elif idleness.is_over(agent.groups_without_partitions):
+            elif idleness.is_over(agent.groups_without_partitions, agent.has_read_all):
                 break
     except BaseException:
         agent.close()
@@ -203,6 +208,7 @@ def _run_audit(
             protect(file, config.data_dir)
         sink: AuditSink = AuditStream(sys.stdout.buffer) if file is None else AuditFile(file)
         audit = Audit(settings, transport, sink)
+        waited_out(audit.start, config.kafka.outage_timeout_s)
         with draining(audit.stop, limit_s=_DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE):
             terminal.remark(f"{told}; {_until(until_idle)}")
             if until_idle:
@@ -223,8 +229,10 @@ def _read_to_the_end(audit: Audit, idleness: Idleness) -> None:
             before = audit.counts
             if audit.turn(audit.config.poll_timeout_s) or audit.counts.repeated != before.repeated:
                 idleness.busy()
-            elif idleness.is_over(() if audit.has_partitions or audit.group is None else [audit.group]):
-                break
+            else:
+                without = () if audit.has_partitions or audit.group is None else [audit.group]
+                if idleness.is_over(without, audit.has_read_all):
+                    break
     finally:
         audit.close()
 

@@ -48,6 +48,7 @@ class Service:
     #: Makes a record that it has to read.
     send: Callable[[], object]
     has_read: Callable[[], bool]
+    has_read_all: Callable[[], bool]
 
 
 class Running:
@@ -88,6 +89,7 @@ def evaluator(deployment: Deployment, transport: EmbeddedTransport, folder: Path
         health=service.health,
         send=lambda: deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1"),
         has_read=lambda: deployment.store.load_workflow("wf-1") is not None,
+        has_read_all=lambda: service.has_read_all,
     )
 
 
@@ -100,7 +102,14 @@ def agent(deployment: Deployment, transport: EmbeddedTransport, folder: Path) ->
         deployment.producer.produce(deployment.topology.facet(ASK), b"no event", key=b"wf-1:1")
         deployment.producer.flush(10)
 
-    return Service(run=made.run, stop=made.stop, health=made.health, send=send, has_read=lambda: made.counts.read > 0)
+    return Service(
+        run=made.run,
+        stop=made.stop,
+        health=made.health,
+        send=send,
+        has_read=lambda: made.counts.read > 0,
+        has_read_all=lambda: made.has_read_all,
+    )
 
 
 def audit(deployment: Deployment, transport: EmbeddedTransport, folder: Path) -> Service:
@@ -114,6 +123,7 @@ def audit(deployment: Deployment, transport: EmbeddedTransport, folder: Path) ->
         health=made.health,
         send=lambda: deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1"),
         has_read=lambda: made.counts.written > 0,
+        has_read_all=lambda: made.has_read_all,
     )
 
 
@@ -206,3 +216,21 @@ def test_an_idle_topic_is_no_outage(
     assert bench.is_ready()
     running.stop()
     assert told_of(caplog) == []
+
+
+@SERVICES
+def test_one_that_ends_when_it_is_idle_is_not_idle_while_replies_are_swallowed(
+    make: Callable[..., Service], tmp_path: Path
+) -> None:
+    bench = Bench(make, tmp_path, outage_timeout_s=FOR_LONG)
+    running = bench.start()
+    eventually(bench.service.has_read_all, DEADLINE_S)
+    bench.faults.swallow("poll.before_deliver")
+    bench.service.send()
+    eventually(lambda: not bench.service.has_read_all(), DEADLINE_S)
+    had_read = bench.service.has_read()
+    bench.faults.clear()
+    eventually(lambda: bench.service.has_read() and bench.service.has_read_all(), DEADLINE_S)
+
+    running.stop()
+    assert not had_read
