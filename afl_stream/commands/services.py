@@ -21,7 +21,7 @@ from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
 from afl_stream.audit_group import group_of
 from afl_stream.audit_lines import AuditSink
 from afl_stream.commands.idleness import Idleness
-from afl_stream.commands.invocation import Invocation, ending_well, open_store, open_transport
+from afl_stream.commands.invocation import Invocation, open_store, open_transport
 from afl_stream.config import StreamConfig
 from afl_stream.exit_codes import ExitCode
 from afl_stream.outage import waited_out
@@ -38,12 +38,6 @@ _DRAIN_LIMIT_S = 20.0
 
 def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
     """Run an evaluator."""
-    with ending_well(invocation):
-        return _run_evaluator(invocation, until_idle)
-    return ExitCode.OK
-
-
-def _run_evaluator(invocation: Invocation, until_idle: bool) -> ExitCode:
     config, terminal = invocation.settings(), invocation.terminal()
     stop = StopFlag()
     running: list[EvaluatorService] = []
@@ -112,22 +106,8 @@ def run_agent(
     until_idle: bool,
 ) -> ExitCode:
     """Run an agent: of these modules, and with `patterns` (none: of all facets) of what is registered in the store."""
-    settings = AgentConfig(stream=invocation.settings(), group=group, facets=tuple(facets))
-    with ending_well(invocation):
-        return _run_agent(invocation, settings, handlers, patterns, refresh_s, until_idle=until_idle)
-    return ExitCode.OK
-
-
-def _run_agent(
-    invocation: Invocation,
-    settings: AgentConfig,
-    handlers: Sequence[str],
-    patterns: Sequence[str] | None,
-    refresh_s: float,
-    *,
-    until_idle: bool,
-) -> ExitCode:
-    config, terminal = settings.stream, invocation.terminal()
+    config, terminal = invocation.settings(), invocation.terminal()
+    settings = AgentConfig(stream=config, group=group, facets=tuple(facets))
     with ExitStack() as opened:
         transport = opened.enter_context(open_transport(config))
         if patterns is None:
@@ -136,7 +116,7 @@ def _run_agent(
             store = opened.enter_context(open_store(config, create=True))
             registry = StoredHandlers(store)
             agent = RegistryAgent(registry, settings, transport, topics=patterns, refresh_interval_s=refresh_s)
-            server = _server("afl-agent", settings.group or f"{config.prefix}agent", store)
+            server = _server("afl-agent", group or f"{config.prefix}agent", store)
             opened.enter_context(
                 present(server, agent.registered_names, lambda: _handled_counts(agent), lambda: _trouble(agent))
             )
@@ -190,9 +170,7 @@ def run_audit(
     else:
         settings = replace(_audit_config(config), group=group_of(config, file, group), from_beginning=from_beginning)
         told = f"audit of group {settings.group} to {file}"
-    with ending_well(invocation):
-        return _run_audit(invocation, settings, file, told, until_idle=until_idle)
-    return ExitCode.OK
+    return _run_audit(invocation, settings, file, told, until_idle=until_idle)
 
 
 def _audit_config(config: StreamConfig) -> AuditConfig:

@@ -161,6 +161,24 @@ def test_a_command_that_connects_is_interrupted_at_once(number: signal.Signals, 
     assert process.ends_with(number) == 130
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["afl_stream", "agent", "--handlers", "./slow.py"],
+        pytest.param(["afl.runtime.runner", "--store", "s.sqlite3", "--handlers", "./slow.py"], marks=pytest.mark.long),
+    ],
+)
+def test_a_module_of_handlers_that_takes_long_to_load_holds_up_no_end(
+    words: list[str], start: Starter, command_line: CommandLine, tmp_path: Path
+) -> None:
+    command_line("topics", "apply")
+    (tmp_path / "slow.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(600)\n")
+    process = start(words)
+    process.when_it_says("loading")
+
+    assert process.ends_with(signal.SIGTERM) == 0, process.text
+
+
 def may_unshare() -> bool:
     """Whether a process may be made number 1 of a namespace of its own."""
     if shutil.which("unshare") is None:
@@ -168,7 +186,10 @@ def may_unshare() -> bool:
     return subprocess.run(["unshare", "--pid", "--fork", "true"], capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.skipif(not may_unshare(), reason="no process namespaces here")
+NAMESPACES: Final = pytest.mark.skipif(not may_unshare(), reason="no process namespaces here")
+
+
+@NAMESPACES
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_process_1_of_a_container_hears_the_signal_while_it_connects(
     number: signal.Signals, hole: str, start: Starter
@@ -180,7 +201,7 @@ def test_process_1_of_a_container_hears_the_signal_while_it_connects(
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not may_unshare(), reason="no process namespaces here")
+@NAMESPACES
 def test_a_runner_that_is_process_1_hears_the_signal_and_a_second_one(start: Starter, tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     process = start(["afl.runtime.runner", "--store", "store/s.sqlite3", "--port", "0"], as_process_1=True)
@@ -266,15 +287,22 @@ def handle(payload):
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("number", "as_process_1"),
+    [
+        (signal.SIGINT, False),
+        pytest.param(signal.SIGTERM, False, marks=pytest.mark.long),
+        pytest.param(signal.SIGTERM, True, marks=[pytest.mark.long, NAMESPACES]),
+    ],
+)
 def test_a_first_signal_says_what_it_waits_for_and_a_second_one_ends_at_once(
-    number: signal.Signals, start: Starter, command_line: CommandLine, tmp_path: Path
+    number: signal.Signals, as_process_1: bool, start: Starter, command_line: CommandLine, tmp_path: Path
 ) -> None:
     command_line.deployed()
     assert command_line("start", "Watch", "--input", 'hosts=["a", "b"]').code == 0
     assert command_line("evaluator", "--until-idle").code == 0
     (tmp_path / "holds.py").write_text(_HOLDS)
-    process = start(["afl_stream", "agent", "--handlers", "./holds.py"])
+    process = start(["afl_stream", "agent", "--handlers", "./holds.py"], as_process_1=as_process_1)
     eventually(lambda: process.text.count("handling") == 2, DEADLINE_S)
 
     process.send(number)

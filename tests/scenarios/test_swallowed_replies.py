@@ -24,6 +24,7 @@ from tests.scenarios.desk import ASK, DESK, FIRST, REPORT
 from tests.scenarios.loop_harness import Deployment
 
 DEADLINE_S = 60
+LONG = pytest.mark.long
 SILENT_AFTER_S = 1
 FOR_LONG = 1_000_000
 
@@ -128,6 +129,8 @@ def audit(deployment: Deployment, transport: EmbeddedTransport, folder: Path) ->
 
 
 SERVICES = pytest.mark.parametrize("make", [evaluator, agent, audit])
+#: The same of one quick one; of all in the long run.
+EACH_IN_TURN = pytest.mark.parametrize("make", [agent, *(pytest.param(m, marks=LONG) for m in (evaluator, audit))])
 
 
 class Bench:
@@ -171,7 +174,7 @@ def test_swallowed_fetches_are_told_once_make_it_unready_and_end_it(
     assert any("no reply to a fetch" in reason for reason in bench.service.health().reasons)
 
 
-@SERVICES
+@EACH_IN_TURN
 def test_when_replies_come_again_it_goes_on_and_is_ready(
     make: Callable[..., Service], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -190,7 +193,7 @@ def test_when_replies_come_again_it_goes_on_and_is_ready(
     assert len([text for text in told_of(caplog) if "the broker is back" in text]) == 1
 
 
-@SERVICES
+@EACH_IN_TURN
 def test_a_broker_that_answers_nothing_is_an_outage_on_an_idle_topic_too(
     make: Callable[..., Service], tmp_path: Path
 ) -> None:
@@ -204,7 +207,7 @@ def test_a_broker_that_answers_nothing_is_an_outage_on_an_idle_topic_too(
     assert "gave up after 2 s" in said
 
 
-@SERVICES
+@EACH_IN_TURN
 def test_an_idle_topic_is_no_outage(
     make: Callable[..., Service], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -218,7 +221,7 @@ def test_an_idle_topic_is_no_outage(
     assert told_of(caplog) == []
 
 
-@SERVICES
+@EACH_IN_TURN
 def test_one_that_ends_when_it_is_idle_is_not_idle_while_replies_are_swallowed(
     make: Callable[..., Service], tmp_path: Path
 ) -> None:
