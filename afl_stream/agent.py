@@ -11,7 +11,6 @@ from typing import Final, TypeVar
 
 from afl.core.exception_text import exception_line
 from afl.core.signals import draining
-from afl.core.stopping import PROCESS_STOP
 from afl_handlers.calling import Deferred, Handler, HandlerOver
 from afl_handlers.modules import DEFAULT_ENTRYPOINT, HandlerModuleError, ModuleLoader, register_module
 from afl_handlers.stuck import HandlersStuck
@@ -40,7 +39,7 @@ from afl_stream.errors import SchemaUnavailable, StreamError, TopicMissing
 from afl_stream.exit_codes import ExitCode
 from afl_stream.handler_modules import HandlerRegistration, HandlersArgument
 from afl_stream.handler_pool import HandlerPool
-from afl_stream.outage import Outage
+from afl_stream.outage import waited_out
 from afl_stream.topic_log import TopicLog
 from afl_stream.topic_policies import tell_unsafe_policies
 from afl_stream.topics import Topology
@@ -280,18 +279,8 @@ class Agent:
         self._memberships.follow(duties)
 
     def _waited_for(self, step: Callable[[], T]) -> T:
-        """Take a step of the start, again while a broker comes back; raise its error once the agent is to stop."""
-        outage = Outage(self.config.stream.kafka.outage_timeout_s, self._clock_s)
-        while True:
-            try:
-                result = step()
-            except (BrokerUnavailable, SchemaUnavailable) as error:
-                wait_s = outage.failed(error)
-                if self._conduct.is_stopping or PROCESS_STOP.wait(wait_s):
-                    raise
-            else:
-                outage.over()
-                return result
+        timeout_s = self.config.stream.kafka.outage_timeout_s
+        return waited_out(step, timeout_s, self._clock_s, lambda: self._conduct.is_stopping)
 
     def turn(self, timeout_s: float) -> int:
         """Let each membership do what it can do now, waiting for no handler; return the number of records read.
@@ -394,6 +383,11 @@ class Agent:
     def groups_without_partitions(self) -> list[str]:
         """Those of them that have given this agent nothing to read. For the thread that calls `turn`."""
         return [member.duty.group for member in self._members if not member.has_partitions]
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether the broker says that nothing waits to be read. For the thread that calls `turn`."""
+        return all(member.has_read_all for member in self._members)
 
     @property
     def has_work(self) -> bool:

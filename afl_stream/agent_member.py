@@ -118,6 +118,11 @@ class GroupMember:
         return bool(self._in_flight or self._ready)
 
     @property
+    def has_read_all(self) -> bool:
+        """Whether the broker says that nothing waits to be read."""
+        return self._held.has_read_all
+
+    @property
     def has_partitions(self) -> bool:
         """Whether the group has given this member any."""
         return any(True for _ in self._held)

@@ -113,6 +113,11 @@ class HeldPartitions:
             self._shared.probe("agent.polled")
         return len(records)
 
+    @property
+    def has_read_all(self) -> bool:
+        """Whether the broker says that nothing waits to be read."""
+        return self._watchdog.has_read_all(self._consumer)
+
     def backoff_s(self) -> float | None:
         """How long to leave the broker alone, or None when it answers."""
         if not self._is_away:

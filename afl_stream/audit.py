@@ -135,7 +135,9 @@ class Audit:
         self._followed: dict[str, bool] = {}
         self._retry_at_s = 0.0
         self._backoff_s = FIRST_BACKOFF_S
-        self._watchdog = Watchdog(config.stream.kafka, f"group {self.group}", clock_s)
+        self._watchdog = Watchdog(
+            config.stream.kafka, "the audit" if self.group is None else f"group {self.group}", clock_s
+        )
         self._counts = AuditCounts()
         self._counts_lock = Lock()
         self._is_stopping = False
@@ -152,6 +154,11 @@ class Audit:
     def is_stopping(self) -> bool:
         """Whether `stop` was called."""
         return self._is_stopping
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether the broker says that nothing waits to be read. For the thread that calls `turn`."""
+        return self._consumer is not None and self._watchdog.has_read_all(self._consumer)
 
     @property
     def has_partitions(self) -> bool:

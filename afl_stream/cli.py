@@ -21,6 +21,7 @@ from afl_stream.commands.arguments import (
     inputs_document_option,
     inputs_option,
     new_store_option,
+    service,
     timeout_option,
     until_idle_option,
     workflow_id_option,
@@ -83,6 +84,7 @@ def afl_stream() -> None:
 @allow_scripts_option
 @new_store_option
 @common
+@service
 def dev_command(invocation: Invocation, **options: Any) -> ExitCode:
     """Run FILEs in one process: topics, evaluator, agents and audit, and a run of the workflow.
 
@@ -198,6 +200,7 @@ def start_command(invocation: Invocation, workflow: str, handlers: Sequence[str]
 @allow_scripts_option
 @new_store_option
 @common
+@service
 def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
     """Run an evaluator: it applies commands and answers, and publishes events.
 
@@ -237,6 +240,7 @@ def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
 @click.option("--group", metavar="NAME", help="One consumer group for all facets; by default each has its own.")
 @until_idle_option
 @common
+@service
 def agent_command(
     invocation: Invocation, handlers: Sequence[str], registry: bool, topics: Sequence[str], **options: Any
 ) -> ExitCode:
@@ -275,6 +279,7 @@ afl_stream.add_command(handlers_group)
 @click.option("--from-end", is_flag=True, help="Without --file: read only what comes from now on.")
 @click.option("--until-idle/--follow", default=False, help="End when everything is read, or go on (the default).")
 @common
+@service
 def audit_command(
     invocation: Invocation, file: str, group: str | None, from_beginning: bool, from_end: bool, until_idle: bool
 ) -> ExitCode:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
+from afl.core.stopping import PROCESS_STOP
+from afl_stream.errors import SchemaUnavailable
 from afl_stream.transport import BrokerUnavailable
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: Wait before the second attempt and the longest wait; each is twice the one before.
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
@@ -54,3 +59,26 @@ class Outage:
         if self._since_s is not None:
             _log.warning("the broker is back after %.1f s", self._monotonic_s() - self._since_s)
             self._since_s = None
+
+
+def waited_out(
+    step: Callable[[], T],
+    timeout_s: float,
+    monotonic_s: Callable[[], float] = time.monotonic,
+    is_stopping: Callable[[], bool] = lambda: False,
+) -> T:
+    """Take a step of a start, and take it again while a broker comes back, for `timeout_s` at most.
+
+    Raises GaveUp then, and the step's error once the process or its caller is to stop.
+    """
+    outage = Outage(timeout_s, monotonic_s)
+    while True:
+        try:
+            result = step()
+        except (BrokerUnavailable, SchemaUnavailable) as error:
+            wait_s = outage.failed(error)
+            if is_stopping() or PROCESS_STOP.wait(wait_s):
+                raise
+        else:
+            outage.over()
+            return result

@@ -188,6 +188,11 @@ class EvaluatorService:
             elif not handled and on_idle is not None and self.loop.is_idle():
                 on_idle()
 
+    @property
+    def has_read_all(self) -> bool:
+        """Whether the broker says that nothing waits to be read. For the thread that calls `run`."""
+        return self._watchdog.has_read_all(self.loop.consumer)
+
     def health(self) -> Health:
         """Whether the evaluator gets on. Any thread may ask."""
         found = (self._watchdog.problem, self._waiting_for)

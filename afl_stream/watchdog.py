@@ -14,6 +14,8 @@ from afl_stream.transport import BrokerUnavailable, BrokerView, Consumer
 #: How often what the broker says is looked at while all is well, and while it is not.
 LOOK_INTERVAL_S: Final = 5.0
 LOOK_AGAIN_S: Final = 1.0
+#: An answer that takes longer is not counted on by somebody who asks whether all is read.
+_LATE_ANSWER_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,11 @@ class Watchdog:
         if now_s >= self._next_look_s:
             view = consumer.view()
             self._judge(view if is_reading else replace(view, unfetched=0), now_s)
+
+    def has_read_all(self, consumer: Consumer) -> bool:
+        """Whether the broker says that nothing waits: an empty read alone may be for want of replies."""
+        view = consumer.view()
+        return view.is_told and not view.unfetched and view.unanswered_s < _LATE_ANSWER_S and not self._is_doubted
 
     def failed(self, error: BrokerUnavailable) -> float:
         """Note that the broker could not be reached, and return how many seconds to wait before the next attempt.

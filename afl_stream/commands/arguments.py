@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from afl.core.signals import Told
 from afl_stream.commands.invocation import Invocation
 from afl_stream.exit_codes import ExitCode
 
@@ -58,6 +59,21 @@ def common(command: F) -> F:
             return report(error, invocation)
 
     return wrapped  # type: ignore[return-value]  # click's decorators keep what they are given
+
+
+def service(command: F) -> F:
+    """Take a signal that comes while a service starts, its modules' loading included, for a good end."""
+
+    @functools.wraps(command)
+    def wrapped(invocation: Invocation, *args: Any, **options: Any) -> ExitCode:
+        try:
+            code: ExitCode = command(invocation, *args, **options)
+        except Told as told:
+            invocation.terminal().remark(f"{told} before it had begun; nothing was under way")
+            return ExitCode.OK
+        return code
+
+    return wrapped  # type: ignore[return-value]  # it takes what the command takes
 
 
 def files_argument(required: bool) -> Callable[[F], F]:

@@ -11,7 +11,7 @@ from afl.compiled import CompiledProgram
 from afl.core.signals import draining
 from afl.runtime.plan import WorkflowPlan
 from afl_stream.client import NotInTime
-from afl_stream.commands.invocation import Invocation, ending_well
+from afl_stream.commands.invocation import Invocation
 from afl_stream.commands.programs import checked_inputs, compile_program
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
@@ -40,12 +40,6 @@ class DevOptions:
 
 def run_dev(invocation: Invocation, options: DevOptions) -> ExitCode:
     """Run it all."""
-    with ending_well(invocation):
-        return _run_dev(invocation, options)
-    return ExitCode.OK
-
-
-def _run_dev(invocation: Invocation, options: DevOptions) -> ExitCode:
     config, terminal = invocation.settings(), invocation.terminal()
     if options.workflow_id is not None:
         check_workflow_id(options.workflow_id)

@@ -45,9 +45,11 @@ class Idleness:
         """Something was read, or is under way."""
         self._empty = 0
 
-    def is_over(self, without_partitions: Sequence[str] = ()) -> bool:
+    def is_over(self, without_partitions: Sequence[str] = (), has_read_all: bool = True) -> bool:
         """Note a read that brought nothing, and say whether that was enough of them.
 
+        `has_read_all`: whether the broker says that nothing waits; reads that bring nothing while its replies are lost
+        are none of them.
         `without_partitions`: the groups that have given this process none yet. Raises NoPartitions, on Kafka, when
         they do not in time.
         """
@@ -61,6 +63,9 @@ class Idleness:
                 raise NoPartitions(without_partitions, self._join_timeout_s)
             return True
         self._joining_since_s = now_s
+        if not has_read_all:
+            self._empty = 0
+            return False
         if self._empty == 0:
             self._quiet_since_s = now_s
         self._empty += 1

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from afl.core.private_files import make_private_folder
-from afl.core.signals import Told
 from afl_stream.commands.refusals import CommandRefused
 
 if TYPE_CHECKING:
@@ -94,15 +93,6 @@ class Invocation:
     def set_up_logging(self) -> None:
         """Log to stderr: warnings; with -v what happens, with -vv everything."""
         logging.basicConfig(level=_LEVELS[min(self.verbosity, len(_LEVELS) - 1)], format=_LOG_FORMAT, stream=sys.stderr)
-
-
-@contextmanager
-def ending_well(invocation: Invocation) -> Iterator[None]:
-    """Take a signal that comes while a service starts for a good end: nothing is under way."""
-    try:
-        yield
-    except Told as told:
-        invocation.terminal().remark(f"{told} before it had begun; nothing was under way")
 
 
 @contextmanager

@@ -21,9 +21,10 @@ from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
 from afl_stream.audit_group import group_of
 from afl_stream.audit_lines import AuditSink
 from afl_stream.commands.idleness import Idleness
-from afl_stream.commands.invocation import Invocation, ending_well, open_store, open_transport
+from afl_stream.commands.invocation import Invocation, open_store, open_transport
 from afl_stream.config import StreamConfig
 from afl_stream.exit_codes import ExitCode
+from afl_stream.outage import waited_out
 from afl_stream.registry_agent import RegistryAgent
 from afl_stream.service import EvaluatorService, tune_collector
 from afl_stream.stored_handlers import StoredHandlers
@@ -37,12 +38,6 @@ _DRAIN_LIMIT_S = 20.0
 
 def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
     """Run an evaluator."""
-    with ending_well(invocation):
-        return _run_evaluator(invocation, until_idle)
-    return ExitCode.OK
-
-
-def _run_evaluator(invocation: Invocation, until_idle: bool) -> ExitCode:
     config, terminal = invocation.settings(), invocation.terminal()
     stop = StopFlag()
     running: list[EvaluatorService] = []
@@ -57,7 +52,10 @@ def _run_evaluator(invocation: Invocation, until_idle: bool) -> ExitCode:
         ),
     ):
         tune_collector()
-        service = EvaluatorService(config, transport, store, new_store=invocation.new_store)
+        service = waited_out(
+            lambda: EvaluatorService(config, transport, store, new_store=invocation.new_store),
+            config.kafka.outage_timeout_s,
+        )
         running.append(service)
         if invocation.new_store:
             presence.running()  # A copy has another id by now.
@@ -65,7 +63,8 @@ def _run_evaluator(invocation: Invocation, until_idle: bool) -> ExitCode:
         idleness = Idleness(config)
 
         def on_idle() -> None:
-            if until_idle and idleness.is_over(() if service.loop.stats().owned else [config.evaluator_group]):
+            without = () if service.loop.stats().owned else [config.evaluator_group]
+            if until_idle and idleness.is_over(without, service.has_read_all):
                 stop.set()
 
         with draining(stop.set, service.remaining, limit_s=_DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE):
@@ -107,22 +106,8 @@ def run_agent(
     until_idle: bool,
 ) -> ExitCode:
     """Run an agent: of these modules, and with `patterns` (none: of all facets) of what is registered in the store."""
-    settings = AgentConfig(stream=invocation.settings(), group=group, facets=tuple(facets))
-    with ending_well(invocation):
-        return _run_agent(invocation, settings, handlers, patterns, refresh_s, until_idle=until_idle)
-    return ExitCode.OK
-
-
-def _run_agent(
-    invocation: Invocation,
-    settings: AgentConfig,
-    handlers: Sequence[str],
-    patterns: Sequence[str] | None,
-    refresh_s: float,
-    *,
-    until_idle: bool,
-) -> ExitCode:
-    config, terminal = settings.stream, invocation.terminal()
+    config, terminal = invocation.settings(), invocation.terminal()
+    settings = AgentConfig(stream=config, group=group, facets=tuple(facets))
     with ExitStack() as opened:
         transport = opened.enter_context(open_transport(config))
         if patterns is None:
@@ -131,7 +116,7 @@ def _run_agent(
             store = opened.enter_context(open_store(config, create=True))
             registry = StoredHandlers(store)
             agent = RegistryAgent(registry, settings, transport, topics=patterns, refresh_interval_s=refresh_s)
-            server = _server("afl-agent", settings.group or f"{config.prefix}agent", store)
+            server = _server("afl-agent", group or f"{config.prefix}agent", store)
             opened.enter_context(
                 present(server, agent.registered_names, lambda: _handled_counts(agent), lambda: _trouble(agent))
             )
@@ -158,7 +143,7 @@ def _run_until_idle(agent: Agent, stop: StopFlag, idleness: Idleness) -> int:
         while not stop.is_set():
             if agent.turn(_READ_TIMEOUT_S) or agent.has_work:
                 idleness.busy()
-            elif idleness.is_over(agent.groups_without_partitions):
+            elif idleness.is_over(agent.groups_without_partitions, agent.has_read_all):
                 break
     except BaseException:
         agent.close()
@@ -185,9 +170,7 @@ def run_audit(
     else:
         settings = replace(_audit_config(config), group=group_of(config, file, group), from_beginning=from_beginning)
         told = f"audit of group {settings.group} to {file}"
-    with ending_well(invocation):
-        return _run_audit(invocation, settings, file, told, until_idle=until_idle)
-    return ExitCode.OK
+    return _run_audit(invocation, settings, file, told, until_idle=until_idle)
 
 
 def _audit_config(config: StreamConfig) -> AuditConfig:
@@ -203,6 +186,7 @@ def _run_audit(
             protect(file, config.data_dir)
         sink: AuditSink = AuditStream(sys.stdout.buffer) if file is None else AuditFile(file)
         audit = Audit(settings, transport, sink)
+        waited_out(audit.start, config.kafka.outage_timeout_s)
         with draining(audit.stop, limit_s=_DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE):
             terminal.remark(f"{told}; {_until(until_idle)}")
             if until_idle:
@@ -223,8 +207,10 @@ def _read_to_the_end(audit: Audit, idleness: Idleness) -> None:
             before = audit.counts
             if audit.turn(audit.config.poll_timeout_s) or audit.counts.repeated != before.repeated:
                 idleness.busy()
-            elif idleness.is_over(() if audit.has_partitions or audit.group is None else [audit.group]):
-                break
+            else:
+                without = () if audit.has_partitions or audit.group is None else [audit.group]
+                if idleness.is_over(without, audit.has_read_all):
+                    break
     finally:
         audit.close()
 

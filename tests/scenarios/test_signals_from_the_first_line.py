@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Thread
 from typing import Final
@@ -82,17 +82,20 @@ def command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CommandL
     return CommandLine(tmp_path, capsys)
 
 
+#: Starts a process by its words.
+Starter = Callable[..., Process]
+
+
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[type[Process]]:
+def start(tmp_path: Path) -> Iterator[Starter]:
     """Starts processes; what is left of them is killed."""
     made: list[Process] = []
 
-    class Started(Process):
-        def __init__(self, words: Sequence[str], *, as_process_1: bool = False) -> None:
-            super().__init__(tmp_path, words, as_process_1=as_process_1)
-            made.append(self)
+    def started(words: Sequence[str], *, as_process_1: bool = False) -> Process:
+        made.append(Process(tmp_path, words, as_process_1=as_process_1))
+        return made[-1]
 
-    yield Started  # type: ignore[misc]  # it is started in the test's folder
+    yield started
     for each in made:
         each.process.kill()
         each.process.communicate()
@@ -139,7 +142,7 @@ def handlers_in(folder: Path) -> None:
     "service", ["evaluator", *(pytest.param(name, marks=pytest.mark.long) for name in ("agent", "audit"))]
 )
 def test_a_service_that_connects_ends_well_at_once(
-    service: str, number: signal.Signals, hole: str, start: type[Process], tmp_path: Path
+    service: str, number: signal.Signals, hole: str, start: Starter, tmp_path: Path
 ) -> None:
     handlers_in(tmp_path)
     process = start(["afl_stream", *SERVICES[service], "--bootstrap", hole])
@@ -151,13 +154,29 @@ def test_a_service_that_connects_ends_well_at_once(
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_command_that_connects_is_interrupted_at_once(
-    number: signal.Signals, hole: str, start: type[Process]
-) -> None:
+def test_a_command_that_connects_is_interrupted_at_once(number: signal.Signals, hole: str, start: Starter) -> None:
     process = start(["afl_stream", "start", "Watch", "--wait", "--bootstrap", hole])
     process.when_it_says("no broker answers")
 
     assert process.ends_with(number) == 130
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["afl_stream", "agent", "--handlers", "./slow.py"],
+        pytest.param(["afl.runtime.runner", "--store", "s.sqlite3", "--handlers", "./slow.py"], marks=pytest.mark.long),
+    ],
+)
+def test_a_module_of_handlers_that_takes_long_to_load_holds_up_no_end(
+    words: list[str], start: Starter, command_line: CommandLine, tmp_path: Path
+) -> None:
+    command_line("topics", "apply")
+    (tmp_path / "slow.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(600)\n")
+    process = start(words)
+    process.when_it_says("loading")
+
+    assert process.ends_with(signal.SIGTERM) == 0, process.text
 
 
 def may_unshare() -> bool:
@@ -167,10 +186,13 @@ def may_unshare() -> bool:
     return subprocess.run(["unshare", "--pid", "--fork", "true"], capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.skipif(not may_unshare(), reason="no process namespaces here")
+NAMESPACES: Final = pytest.mark.skipif(not may_unshare(), reason="no process namespaces here")
+
+
+@NAMESPACES
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_process_1_of_a_container_hears_the_signal_while_it_connects(
-    number: signal.Signals, hole: str, start: type[Process]
+    number: signal.Signals, hole: str, start: Starter
 ) -> None:
     process = start(["afl_stream", "evaluator", "--bootstrap", hole], as_process_1=True)
     process.when_it_says("no broker answers")
@@ -179,8 +201,8 @@ def test_process_1_of_a_container_hears_the_signal_while_it_connects(
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not may_unshare(), reason="no process namespaces here")
-def test_a_runner_that_is_process_1_hears_the_signal_and_a_second_one(start: type[Process], tmp_path: Path) -> None:
+@NAMESPACES
+def test_a_runner_that_is_process_1_hears_the_signal_and_a_second_one(start: Starter, tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     process = start(["afl.runtime.runner", "--store", "store/s.sqlite3", "--port", "0"], as_process_1=True)
     process.when_it_says("works on")
@@ -203,7 +225,7 @@ def test_a_runner_that_is_process_1_hears_the_signal_and_a_second_one(start: typ
     ],
 )
 def test_a_locked_store_is_told_with_file_and_holder_and_the_wait_is_ended_by_a_signal(
-    words: list[str], code: int, locked: Path, start: type[Process]
+    words: list[str], code: int, locked: Path, start: Starter
 ) -> None:
     process = start(words)
 
@@ -219,7 +241,7 @@ def test_a_locked_store_is_told_with_file_and_holder_and_the_wait_is_ended_by_a_
 @pytest.mark.long
 @pytest.mark.parametrize(("words", "code"), [(["evaluator"], 0), (["status"], 130), (["store", "check"], 130)])
 def test_a_mongodb_that_does_not_answer_is_told_and_the_wait_is_ended_by_a_signal(
-    words: list[str], code: int, hole: str, start: type[Process], tmp_path: Path, command_line: CommandLine
+    words: list[str], code: int, hole: str, start: Starter, tmp_path: Path, command_line: CommandLine
 ) -> None:
     command_line("topics", "apply")
     (tmp_path / "afl-stream.toml").write_text(f'store = "mongodb://{hole}/afl"\n')
@@ -233,7 +255,7 @@ def test_a_mongodb_that_does_not_answer_is_told_and_the_wait_is_ended_by_a_signa
 
 @pytest.mark.long
 def test_a_store_that_is_locked_while_an_evaluator_runs_does_not_keep_it_from_ending(
-    start: type[Process], command_line: CommandLine, tmp_path: Path
+    start: Starter, command_line: CommandLine, tmp_path: Path
 ) -> None:
     command_line.deployed()
     assert command_line("start", "Watch", "--input", 'hosts=["a"]').code == 0
@@ -265,15 +287,22 @@ def handle(payload):
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("number", "as_process_1"),
+    [
+        (signal.SIGINT, False),
+        pytest.param(signal.SIGTERM, False, marks=pytest.mark.long),
+        pytest.param(signal.SIGTERM, True, marks=[pytest.mark.long, NAMESPACES]),
+    ],
+)
 def test_a_first_signal_says_what_it_waits_for_and_a_second_one_ends_at_once(
-    number: signal.Signals, start: type[Process], command_line: CommandLine, tmp_path: Path
+    number: signal.Signals, as_process_1: bool, start: Starter, command_line: CommandLine, tmp_path: Path
 ) -> None:
     command_line.deployed()
     assert command_line("start", "Watch", "--input", 'hosts=["a", "b"]').code == 0
     assert command_line("evaluator", "--until-idle").code == 0
     (tmp_path / "holds.py").write_text(_HOLDS)
-    process = start(["afl_stream", "agent", "--handlers", "./holds.py"])
+    process = start(["afl_stream", "agent", "--handlers", "./holds.py"], as_process_1=as_process_1)
     eventually(lambda: process.text.count("handling") == 2, DEADLINE_S)
 
     process.send(number)

@@ -24,6 +24,7 @@ from tests.scenarios.desk import ASK, DESK, FIRST, REPORT
 from tests.scenarios.loop_harness import Deployment
 
 DEADLINE_S = 60
+LONG = pytest.mark.long
 SILENT_AFTER_S = 1
 FOR_LONG = 1_000_000
 
@@ -48,6 +49,7 @@ class Service:
     #: Makes a record that it has to read.
     send: Callable[[], object]
     has_read: Callable[[], bool]
+    has_read_all: Callable[[], bool]
 
 
 class Running:
@@ -88,6 +90,7 @@ def evaluator(deployment: Deployment, transport: EmbeddedTransport, folder: Path
         health=service.health,
         send=lambda: deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1"),
         has_read=lambda: deployment.store.load_workflow("wf-1") is not None,
+        has_read_all=lambda: service.has_read_all,
     )
 
 
@@ -100,7 +103,14 @@ def agent(deployment: Deployment, transport: EmbeddedTransport, folder: Path) ->
         deployment.producer.produce(deployment.topology.facet(ASK), b"no event", key=b"wf-1:1")
         deployment.producer.flush(10)
 
-    return Service(run=made.run, stop=made.stop, health=made.health, send=send, has_read=lambda: made.counts.read > 0)
+    return Service(
+        run=made.run,
+        stop=made.stop,
+        health=made.health,
+        send=send,
+        has_read=lambda: made.counts.read > 0,
+        has_read_all=lambda: made.has_read_all,
+    )
 
 
 def audit(deployment: Deployment, transport: EmbeddedTransport, folder: Path) -> Service:
@@ -114,10 +124,13 @@ def audit(deployment: Deployment, transport: EmbeddedTransport, folder: Path) ->
         health=made.health,
         send=lambda: deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1"),
         has_read=lambda: made.counts.written > 0,
+        has_read_all=lambda: made.has_read_all,
     )
 
 
 SERVICES = pytest.mark.parametrize("make", [evaluator, agent, audit])
+#: The same of one quick one; of all in the long run.
+EACH_IN_TURN = pytest.mark.parametrize("make", [agent, *(pytest.param(m, marks=LONG) for m in (evaluator, audit))])
 
 
 class Bench:
@@ -161,7 +174,7 @@ def test_swallowed_fetches_are_told_once_make_it_unready_and_end_it(
     assert any("no reply to a fetch" in reason for reason in bench.service.health().reasons)
 
 
-@SERVICES
+@EACH_IN_TURN
 def test_when_replies_come_again_it_goes_on_and_is_ready(
     make: Callable[..., Service], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -180,7 +193,7 @@ def test_when_replies_come_again_it_goes_on_and_is_ready(
     assert len([text for text in told_of(caplog) if "the broker is back" in text]) == 1
 
 
-@SERVICES
+@EACH_IN_TURN
 def test_a_broker_that_answers_nothing_is_an_outage_on_an_idle_topic_too(
     make: Callable[..., Service], tmp_path: Path
 ) -> None:
@@ -194,7 +207,7 @@ def test_a_broker_that_answers_nothing_is_an_outage_on_an_idle_topic_too(
     assert "gave up after 2 s" in said
 
 
-@SERVICES
+@EACH_IN_TURN
 def test_an_idle_topic_is_no_outage(
     make: Callable[..., Service], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -206,3 +219,21 @@ def test_an_idle_topic_is_no_outage(
     assert bench.is_ready()
     running.stop()
     assert told_of(caplog) == []
+
+
+@EACH_IN_TURN
+def test_one_that_ends_when_it_is_idle_is_not_idle_while_replies_are_swallowed(
+    make: Callable[..., Service], tmp_path: Path
+) -> None:
+    bench = Bench(make, tmp_path, outage_timeout_s=FOR_LONG)
+    running = bench.start()
+    eventually(bench.service.has_read_all, DEADLINE_S)
+    bench.faults.swallow("poll.before_deliver")
+    bench.service.send()
+    eventually(lambda: not bench.service.has_read_all(), DEADLINE_S)
+    had_read = bench.service.has_read()
+    bench.faults.clear()
+    eventually(lambda: bench.service.has_read() and bench.service.has_read_all(), DEADLINE_S)
+
+    running.stop()
+    assert not had_read

@@ -17,8 +17,10 @@ from typing import Final
 from afl.core.exception_text import exception_line, exception_text, exception_traceback
 from afl.core.private_files import make_private_file, protect
 from afl.core.signals import Told, signals_handled
+from afl.core.stopping import PROCESS_STOP
 from afl.errors import AFLError
 from afl.runtime.dispatch import TaskDispatch
+from afl.runtime.errors import StoreUnavailable
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.runner.deployment import NoStoreNamed, PublishedFlows, mongodb_config, open_store
 from afl.runtime.runner.service import RunnerService
@@ -80,7 +82,13 @@ def _run(options: argparse.Namespace) -> int:
         )
         _load_handlers(service, options.handlers)
         work = service.run_until_idle if options.until_idle else service.start
-        run_until_signalled(work, service.stop, lambda: _remaining(service, config))
+        try:
+            run_until_signalled(work, service.stop, lambda: _remaining(service, config))
+        except StoreUnavailable as error:
+            if not PROCESS_STOP.is_set() or service.tasks_at_work():
+                raise
+            # Told to end while it waited for the store, with nothing under way.
+            _log.warning("it could not sign off: %s", error)
     if service.given_back:
         _say(f"{service.given_back} tasks took longer than the shutdown timeout and were given back")
         return FAILED

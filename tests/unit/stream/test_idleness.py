@@ -69,3 +69,10 @@ def test_a_group_that_gives_no_partitions_in_a_minute_is_named() -> None:
 
     with pytest.raises(NoPartitions, match=r"afl\.evaluator gave this process no partitions within 60 s"):
         idleness.is_over(["afl.evaluator"])
+
+
+def test_reads_that_bring_nothing_while_records_wait_are_no_idleness() -> None:
+    idleness = Idleness(StreamConfig())
+
+    assert [idleness.is_over((), has_read_all=False) for _ in range(5)] == [False] * 5
+    assert [idleness.is_over((), has_read_all=True) for _ in range(3)] == [False, False, True]
