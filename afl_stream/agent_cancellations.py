@@ -79,14 +79,18 @@ class Cancellations:
         """
         if -_WAITED_MS < self._now_ms() - event.created_at < _WAITED_MS or not self.has_cancelled(event, now_s):
             return False
+        self.tell_skipped(event.workflow_id)
+        return True
+
+    def tell_skipped(self, workflow_id: str) -> None:
+        """Say once that events of a run are skipped."""
         with self._lock:
-            is_first = event.workflow_id not in self._skipped
-            self._skipped[event.workflow_id] = None
+            is_first = workflow_id not in self._skipped
+            self._skipped[workflow_id] = None
             if len(self._skipped) > _REMEMBERED:
                 self._skipped.popitem(last=False)
         if is_first:
-            log.info("run %s was cancelled or reset: its events of before that are skipped", event.workflow_id)
-        return True
+            log.info("run %s was cancelled or reset: its events of before that are skipped", workflow_id)
 
     def has_cancelled(self, event: Event, now_s: float) -> bool:
         """Whether the event's workflow was cancelled or reset after this was asked. `now_s` is monotonic."""

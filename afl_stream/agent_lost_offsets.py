@@ -127,11 +127,19 @@ class ReadAgain:
     def skips(self, where: TopicPartition, event: Event) -> bool:
         """Whether an event of such a range is of a run that has ended, and not to be handled. Raises OffsetsLost."""
         if not self._shared.ended_runs.has_ended(event):
-            return False
+            return self._is_withdrawn(event)
         if where in self._untold:
             self._tell_lost(dict(self._untold))
             self._untold.clear()
         self._shared.counters.add("ended")
+        return True
+
+    def _is_withdrawn(self, event: Event) -> bool:
+        """Whether the event's run was cancelled or reset, which the agent's own look at the topic may be too short for."""
+        if not (self._shared.config.stream.agent.skip_cancelled and self._shared.ended_runs.was_withdrawn(event)):
+            return False
+        self._shared.cancellations.tell_skipped(event.workflow_id)
+        self._shared.counters.add("cancelled")
         return True
 
     def _tell_lost(self, ranges: Mapping[TopicPartition, Watermarks]) -> None:

@@ -84,7 +84,7 @@ def _first_group(stream: StreamConfig, file: Path) -> str:
 
 
 def _write(path: Path, group: str) -> None:
-    with path.open("xb") as file:
+    with path.open("wb") as file:
         file.write(f"{group}\n".encode())
         file.flush()
         os.fsync(file.fileno())

@@ -16,12 +16,14 @@ from afl_stream.transport import Record, TopicPartition, Transport, TransportErr
 
 log = logging.getLogger(__name__)
 
-#: After these nobody waits for an answer to what was asked before.
-_ENDINGS: Final = frozenset({"workflow.completed", "workflow.error", "workflow.cancelled", "workflow.reset"})
+#: After these nobody waits for an answer to what was asked before: it was answered, or its run has failed,
+_ENDINGS: Final = frozenset({"workflow.completed", "workflow.error"})
+#: or it was taken back. That says nothing of whether a handler has had it.
+_WITHDRAWALS: Final = frozenset({"workflow.cancelled", "workflow.reset"})
 #: After these a run that has ended goes on, and may wait for what it had asked before.
 _OPENINGS: Final = frozenset({"workflow.retried", "workflow.rerun"})
 #: What records of these have in their header `ce_type`: others need not be decoded.
-_TYPES: Final = frozenset(f"afl.{kind}" for kind in _ENDINGS | _OPENINGS)
+_TYPES: Final = frozenset(f"afl.{kind}" for kind in _ENDINGS | _WITHDRAWALS | _OPENINGS)
 #: Runs that are remembered, the latest; and how long reading may take. What is not known is handled.
 _REMEMBERED: Final = 500_000
 _READ_S: Final = 30.0
@@ -40,8 +42,9 @@ class EndedRuns:
         self._codec = codec
         self._topic = topic
         self._lock = Lock()
-        #: Workflow id to the time of its last ending, ms since the epoch.
+        #: Workflow id to the time of its last ending, or withdrawal, ms since the epoch.
         self._ended: OrderedDict[str, int] = OrderedDict()
+        self._withdrawn: OrderedDict[str, int] = OrderedDict()
         self._positions: dict[TopicPartition, int] = {}
 
     def read(self) -> str | None:
@@ -56,11 +59,15 @@ class EndedRuns:
     @property
     def are_known(self) -> bool:
         """Whether there are any."""
-        return bool(self._ended)
+        return bool(self._ended or self._withdrawn)
 
     def has_ended(self, event: Event) -> bool:
         """Whether the event is of a run that has ended since it was made."""
         return self._ended.get(event.workflow_id, -1) >= event.created_at
+
+    def was_withdrawn(self, event: Event) -> bool:
+        """Whether the event's run was cancelled or reset since it was made."""
+        return self._withdrawn.get(event.workflow_id, -1) >= event.created_at
 
     def _read(self) -> None:
         found = self._transport.admin().topics([self._topic]).get(self._topic)
@@ -95,7 +102,13 @@ class EndedRuns:
         if milestone.kind in _OPENINGS:
             self._ended.pop(milestone.workflow_id, None)
         elif milestone.kind in _ENDINGS:
-            self._ended[milestone.workflow_id] = max(milestone.at, self._ended.get(milestone.workflow_id, -1))
-            self._ended.move_to_end(milestone.workflow_id)
-            if len(self._ended) > _REMEMBERED:
-                self._ended.popitem(last=False)
+            _remember(self._ended, milestone)
+        elif milestone.kind in _WITHDRAWALS:
+            _remember(self._withdrawn, milestone)
+
+
+def _remember(times: OrderedDict[str, int], milestone: Lifecycle) -> None:
+    times[milestone.workflow_id] = max(milestone.at, times.get(milestone.workflow_id, -1))
+    times.move_to_end(milestone.workflow_id)
+    if len(times) > _REMEMBERED:
+        times.popitem(last=False)
