@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import pytest
+
+from afl.core.clock import epoch_ms
 from afl.runtime.generations import current_steps
 from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, StepDocument
 from afl_stream.agent import Agent, AgentConfig, HandlerContext
@@ -96,3 +99,37 @@ def test_a_handler_that_asks_learns_of_a_cancellation(deployments: Deployments) 
         thread.join(DEADLINE_S)
         transport.close()
     comes_to(deployment, "w1", CANCELLED)
+
+
+@pytest.mark.long
+def test_events_of_a_cancelled_run_are_skipped_and_handed_out_again_after_a_retry(deployments: Deployments) -> None:
+    deployment = deployments(CHECKOUT)
+    deployment.evaluator()
+    transport = KafkaTransport(deployment.config)
+    agent = Agent(AgentConfig(stream=deployment.config, group=deployment.agent_group), transport)
+    handled: list[tuple[str, int]] = []
+
+    def charge(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
+        handled.append((context.workflow_id, context.attempt))
+        return {"receipt": f"r-{payload['order']}"}
+
+    agent.register("shop.Charge", charge)
+    # It is a member before there is an event, and takes no turn while the runs are started and one is cancelled.
+    eventually(lambda: agent.turn(0.1) or not agent.groups_without_partitions, DEADLINE_S)
+    for number in (1, 2):
+        deployment.client.start("shop.Checkout", {"order": str(number)}, workflow_id=f"w{number}")
+        comes_to(deployment, f"w{number}", PAUSED, attempt=1)
+    deployment.client.cancel("w1")
+    comes_to(deployment, "w1", CANCELLED)
+    asked_ms = epoch_ms()
+    eventually(lambda: epoch_ms() > asked_ms + 1_000, DEADLINE_S)
+
+    eventually(lambda: agent.run_once(0.1) or agent.counts.cancelled == len(handled) == 1, DEADLINE_S)
+    assert handled == [("w2", 1)]
+    deployment.client.retry("w1")
+    eventually(lambda: agent.run_once(0.1) or len(handled) == 2, DEADLINE_S)
+    comes_to(deployment, "w1", COMPLETED)
+
+    assert (handled[1], agent.counts.cancelled) == (("w1", 2), 1)
+    agent.close()
+    transport.close()

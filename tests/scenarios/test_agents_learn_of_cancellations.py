@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from threading import Event
 from typing import Any
 
@@ -14,7 +15,7 @@ from afl_stream.config import AgentSettings
 from afl_stream.embedded import EmbeddedTransport
 from tests.eventually import eventually
 from tests.scenarios.desk import ASK, DESK, SECOND, Desk
-from tests.scenarios.loop_harness import Deployment
+from tests.scenarios.loop_harness import Deployment, Worker
 
 
 class Asking:
@@ -30,6 +31,19 @@ class Asking:
 
 def desk_with_evaluator(**agent: Any) -> Desk:
     return Desk(Deployment(None, DESK, agent=AgentSettings(max_concurrent=4, max_crashes=50, **agent)))
+
+
+def joined(desk: Desk, handlers: Mapping[str, Any]) -> Worker:
+    """An agent that has joined before there was an event, and takes no turn until it is among the workers again."""
+    worker = desk.deployment.worker(handlers)
+    desk.deployment.settle()
+    desk.deployment.workers.remove(worker)
+    return worker
+
+
+def works(desk: Desk, worker: Worker) -> None:
+    desk.deployment.workers.append(worker)
+    desk.deployment.settle()
 
 
 def test_a_handler_learns_that_its_workflow_was_cancelled_while_it_ran() -> None:
@@ -59,25 +73,26 @@ def test_a_handler_learns_that_its_workflow_was_cancelled_while_it_ran() -> None
 
 def test_what_was_cancelled_before_the_agent_began_is_known_too_and_other_workflows_are_not_affected() -> None:
     desk = desk_with_evaluator(skip_cancelled=False)
-    desk.start("wf-1")
-    desk.start("wf-2")
-    desk.deployment.client.cancel("wf-1")
-    desk.deployment.settle()
     seen: dict[str, bool] = {}
 
     def handle(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
         seen[context.workflow_id] = context.is_cancelled
         return {"answer": payload["question"]}
 
-    desk.deployment.worker({ASK: handle})
+    worker = joined(desk, {ASK: handle})
+    desk.start("wf-1")
+    desk.start("wf-2")
+    desk.deployment.client.cancel("wf-1")
     desk.deployment.settle()
+    works(desk, worker)
 
     assert seen == {"wf-1": True, "wf-2": False}
 
 
 @pytest.mark.parametrize("clock", [1_000, 0, -3_600_000])
 def test_the_events_of_before_a_reset_are_cancelled_and_those_after_it_are_not(clock: int) -> None:
-    desk = desk_with_evaluator(skip_cancelled=False)
+    desk, handler = desk_with_evaluator(skip_cancelled=False), Asking()
+    worker = joined(desk, {ASK: handler})
     desk.start()
     if clock < 0:
         desk.deployment.clock.set_back(-clock)
@@ -86,10 +101,8 @@ def test_the_events_of_before_a_reset_are_cancelled_and_those_after_it_are_not(c
     desk.deployment.client.reset("wf-1")
     desk.deployment.settle()
     assert desk.deployment.workflow("wf-1").status == PAUSED
-    handler = Asking()
 
-    desk.deployment.worker({ASK: handler})
-    desk.deployment.settle()
+    works(desk, worker)
 
     second = {attempt: is_cancelled for question, attempt, is_cancelled in handler.seen if question == SECOND}
     assert second == {1: True, 2: False}
@@ -120,24 +133,18 @@ def test_an_agent_that_cannot_read_the_lifecycle_topic_works_without_it(caplog: 
     assert caplog.text.count("whether runs were cancelled cannot be learned now; all events are handled") == 1
 
 
-@pytest.mark.parametrize("waits", [True, False])
 def test_the_events_of_a_cancelled_run_are_skipped_and_counted_and_that_is_told_once(
-    waits: bool, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     desk, handler = desk_with_evaluator(), Asking()
-    worker = desk.deployment.worker({ASK: handler})
-    if waits:
-        # It has joined before, and its position is committed.
-        desk.deployment.settle()
-    desk.deployment.workers.clear()
+    worker = joined(desk, {ASK: handler})
     desk.start("wf-1")
     desk.start("wf-2")
     desk.deployment.client.cancel("wf-1")
     desk.deployment.settle()
-    desk.deployment.workers.append(worker)
 
     with caplog.at_level("INFO", "afl_stream.agent_cancellations"):
-        desk.deployment.settle()
+        works(desk, worker)
 
     counts = worker.agent.counts
     assert (counts.cancelled, counts.handled, len(handler.seen)) == (2, 3, 3)
@@ -154,6 +161,7 @@ def test_the_events_of_a_cancelled_run_are_skipped_and_counted_and_that_is_told_
 @pytest.mark.parametrize("how", ["reset", "retry"])
 def test_a_cancelled_run_that_runs_again_hands_out_its_events_again(how: str, set_back_ms: int) -> None:
     desk, handler = desk_with_evaluator(), Asking()
+    worker = joined(desk, {ASK: handler})
     desk.start("wf-1")
     desk.deployment.client.cancel("wf-1")
     desk.deployment.settle()
@@ -164,8 +172,7 @@ def test_a_cancelled_run_that_runs_again_hands_out_its_events_again(how: str, se
     else:
         desk.deployment.client.retry("wf-1")
     desk.deployment.settle()
-    worker = desk.deployment.worker({ASK: handler})
-    desk.deployment.settle()
+    works(desk, worker)
 
     assert worker.agent.counts.cancelled == 2
     assert [attempt for _, attempt, _ in handler.seen] == [2, 2, 1]

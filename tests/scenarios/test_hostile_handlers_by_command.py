@@ -84,3 +84,28 @@ def test_a_module_that_raises_while_it_is_loaded_is_a_message_and_an_exit_code(
 
     assert called.code == 2
     assert said in called.err
+
+
+#: Handlers that hang for as long as the test takes, and whose time is up soon.
+HANGING = """
+import threading
+def register_handlers(runner):
+    runner.register("net.Ping", lambda payload: threading.Event().wait(60), timeout_ms=50)
+    runner.register("net.Note", lambda payload: {"ok": True})
+"""
+
+
+@pytest.mark.parametrize("ways", [["--until-idle"], []])
+def test_an_agent_with_too_many_stuck_handlers_says_of_which_facet_and_ends_with_1(
+    shell: CommandLine, ways: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AFL_AGENT_MAX_STUCK_HANDLERS", "2")
+    handlers = shell.file("hanging.py", HANGING)
+    shell.deployed()
+    shell("start", "Watch", "--input", 'hosts=["a", "b", "c", "d", "e"]', "--id", "w1")
+    shell("evaluator", "--until-idle")
+
+    agent = shell("agent", "--handlers", handlers, *ways)
+
+    assert agent.code == 1
+    assert "3 handlers still run after their time was up, and max_stuck_handlers is 2: net.Ping (3)" in agent.err

@@ -30,8 +30,6 @@ class RunnerConfig:
     max_concurrent: int = 5
     #: How long the work under way may take after `stop`; then its tasks are given back.
     shutdown_timeout_ms: int = 30000
-    #: Handlers that may still run after their time was up; with one more it ends, by HandlersStuck.
-    max_stuck_handlers: int = limits.MAX_STUCK_HANDLERS
     #: The first port that is tried; 0: any that is free.
     http_port: int = 8080
     http_max_port_attempts: int = 20
@@ -40,6 +38,8 @@ class RunnerConfig:
     http_host: str = "127.0.0.1"
     #: How long after its last sign of life a dead runner's tasks are taken over; `lock_duration_ms` when that is less.
     lease_ms: int = limits.TASK_LEASE_MS
+    #: Handlers that may still run after their time was up; with one more it ends, by HandlersStuck.
+    max_stuck_handlers: int = limits.MAX_STUCK_HANDLERS
 
     def __post_init__(self) -> None:
         self.server_name = self.server_name or socket.gethostname()

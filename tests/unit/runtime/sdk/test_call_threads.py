@@ -41,7 +41,7 @@ def test_a_call_that_was_given_up_before_it_began_is_not_made(threads: CallThrea
     # With no time at all some begin and others do not; none of them may end its thread with an error.
     for _ in range(200):
         with pytest.raises(HandlerTimeout):
-            threads.call(lambda payload: threading.Event().wait(0.01), {}, context(), 0.0)
+            threads.call(lambda payload: threading.Event().wait(0.2), {}, context(), 0.0)
 
     assert threads.call(lambda payload: payload, {"a": 1}, context(), 5.0) == {"a": 1}
 
