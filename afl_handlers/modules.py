@@ -19,7 +19,8 @@ import importlib.abc
 import importlib.util
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -123,11 +124,13 @@ class ModuleLoader:
         # An RLock: a module may load others while it is loaded.
         with self._lock:
             module = self._modules.get(key)
-            if module is None:
+            if module is not None:
+                return module
+            with _guarded(module_uri):
                 known = any(uri == module_uri for uri, _ in self._modules)
                 path = path_of(module_uri)
                 module = _import_file(module_uri, path, checksum) if path else _import_dotted(module_uri, known)
-                self._modules[key] = module
+            self._modules[key] = module
             return module
 
     def function(self, module_uri: str, entrypoint: str = DEFAULT_ENTRYPOINT, checksum: str = "") -> Handler:
@@ -136,12 +139,16 @@ class ModuleLoader:
         Raises ModuleNotLoaded, FunctionMissing and NotAFunction, naming the module, what was found, and near names.
         """
         module = self.load(module_uri, checksum)
-        if not hasattr(module, entrypoint):
+        # Not by `_guarded`, which costs a microsecond: an agent looks its handler up for each event.
+        try:
+            has_it, function = hasattr(module, entrypoint), getattr(module, entrypoint, None)
+        except _ITS_OWN as error:
+            raise _raised(module_uri, error) from error
+        if not has_it:
             functions = sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("__"))
             near = difflib.get_close_matches(entrypoint, functions, 3)
             there = f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(functions) or 'no functions'}"
             raise FunctionMissing(module_uri, f"it has no {entrypoint!r}", f"a function of that name ({there})")
-        function = getattr(module, entrypoint)
         if not callable(function):
             found = f"{entrypoint!r} is a {class_name(type(function))}, not callable"
             raise NotAFunction(module_uri, found, "a function")
@@ -164,12 +171,15 @@ def register_module(
     not. Raises HandlerModuleError.
     """
     module = loader.load(module_uri)
-    if not facets and entrypoint is None and hasattr(module, REGISTER_FUNCTION):
+    with _guarded(module_uri):
+        registers_itself = not facets and entrypoint is None and hasattr(module, REGISTER_FUNCTION)
+    if registers_itself:
         _call_register_handlers(module_uri, registrar, loader)
         return
     name = entrypoint or DEFAULT_ENTRYPOINT
     loader.function(module_uri, name)
-    found = tuple(facets) or _facets_of(module_uri, module) or tuple(otherwise)
+    with _guarded(module_uri):
+        found = tuple(facets) or _facets_of(module_uri, module) or tuple(otherwise)
     if not found:
         raise FacetsUnknown(
             module_uri,
@@ -257,7 +267,7 @@ def _facets_of(module_uri: str, module: ModuleType) -> tuple[str, ...]:
             continue
         names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (Mapping, Sequence)) else ()
         if not names or not all(isinstance(name, str) and FACET_NAME.match(name) for name in names):
-            raise FacetsUnknown(module_uri, f"{attribute} is {value!r}", "facet names such as 'billing.Pay'")
+            raise FacetsUnknown(module_uri, f"{attribute} is {value!r:.200}", "facet names such as 'billing.Pay'")
         return names
     return ()
 
@@ -316,6 +326,17 @@ def _run(module_uri: str, spec: ModuleSpec, source: str | bytes) -> ModuleType:
             raise _raised(module_uri, error) from error
         raise
     return module
+
+
+@contextmanager
+def _guarded(module_uri: str) -> Iterator[None]:
+    """Turn what a module raises when it is read or asked, or its file when it is opened, into ModuleNotLoaded."""
+    try:
+        yield
+    except HandlerModuleError:
+        raise
+    except _ITS_OWN as error:
+        raise _raised(module_uri, error) from error
 
 
 def _raised(module_uri: str, error: BaseException) -> ModuleNotLoaded:

@@ -266,6 +266,29 @@ def test_a_module_that_is_loaded_anew_stands_beside_the_one_before(package: Path
     assert loader.function("counting_calls", "handle", "a")({}) == {"one": 3}
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def __getattr__(name): raise SystemExit(3)", "it raised SystemExit: 3"),
+        ("def __getattr__(name): raise ZeroDivisionError('x')", "it raised ZeroDivisionError: x"),
+        ("class Bad(dict):\n    def __iter__(self): raise SystemExit(3)\nFACETS = Bad()\n"
+         "def handle(payload): ...", "it raised SystemExit: 3"),
+        ("class Bad:\n    def __repr__(self): raise GeneratorExit\nFACET = Bad()\n"
+         "def handle(payload): ...", "it raised GeneratorExit"),
+    ],
+)  # fmt: skip
+def test_a_module_that_raises_when_it_is_asked_is_refused(package: Path, text: str, said: str) -> None:
+    (package / "asked.py").write_text(text)
+
+    assert said in refused("asked")
+
+
+def test_a_module_whose_file_cannot_be_read_is_refused(package: Path) -> None:
+    name = "n" * 300
+
+    assert "File name too long" in refused(f"{package / name}.py=a.B")
+
+
 def test_a_module_that_ends_the_process_is_refused(package: Path) -> None:
     (package / "quitting.py").write_text("raise SystemExit(3)\n")
 
