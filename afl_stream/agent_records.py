@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from afl.core.clock import epoch_ms
+from afl.core.stopping import PROCESS_STOP
 from afl_stream.agent_work import Outgoing
 from afl_stream.codec import Codec
 from afl_stream.errors import IdRefused, Reason, SchemaUnavailable, StreamError, Unreadable
@@ -73,6 +74,8 @@ class AgentRecords:
         try:
             self._codec.keep_announced()
         except SchemaUnavailable as error:
+            if PROCESS_STOP.is_set():
+                return
             _log.warning("whether the schemas are still announced is not known: %s", error)
 
     def open(self, record: Record) -> Event:

@@ -187,6 +187,10 @@ class Audit:
         try:
             while not self._is_stopping:
                 self.turn(self.config.poll_timeout_s)
+        except BrokerUnavailable:
+            # What was waited for when the word to stop came: nothing depends on it any more.
+            if not self._is_stopping:
+                raise
         finally:
             self.close()
         return 0

@@ -22,6 +22,9 @@ _log = logging.getLogger(__name__)
 #: Programs kept in memory, read again from the topic when they are asked for after that.
 _PROGRAMS_KEPT = 256
 
+#: Records whose schema is looked for again. Each is a look at the schemas topic; more of them are junk.
+_MOST_WITHOUT_SCHEMA = 100
+
 SOURCE = "/afl-stream/deploy"
 
 
@@ -102,9 +105,9 @@ class Definitions:
         if self._still_there is not None:
             self._still_there.update(key for key, value in news if value is not None)
         self._undecoded.extend((key, value) for key, value in news if value is not None)
-        if news and self._without_schema:
+        if news:
+            # Before the news of their keys. Their schemas may have come with whatever else has.
             self._undecoded.extendleft(self._without_schema.items())
-            self._without_schema.clear()
         while self._undecoded:
             key, value = self._undecoded[0]
             self._take(key, value)
@@ -137,12 +140,15 @@ class Definitions:
 
     def _take(self, key: bytes | None, value: bytes) -> None:
         name = (key or b"").decode("utf-8", "replace")
+        waiting = self._without_schema.pop(key, None)
         try:
             message: Message = self._codec.decode(value)
             self._define(name, message)
         except Unreadable as error:
-            if error.reason is Reason.UNKNOWN_SCHEMA:
+            if error.reason is Reason.UNKNOWN_SCHEMA and len(self._without_schema) < _MOST_WITHOUT_SCHEMA:
                 self._without_schema[key] = value
+                if waiting == value:
+                    return  # That was said when it was read.
             _log.warning("%s: the record under %s defines nothing: %s", self.topic, _shown(name), _shown(str(error)))
         except NewerFormat as error:
             # It defines something, only not for this release.

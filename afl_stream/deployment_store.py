@@ -10,6 +10,7 @@ from typing import Final
 
 from afl.compiled import CompiledProgram, ProgramError
 from afl.core.printable import printable
+from afl.core.stopping import PROCESS_STOP
 from afl.runtime.clock import Clock
 from afl.runtime.errors import StoreCorrupt, VersionMismatchError
 from afl.runtime.persistence import EngineStore
@@ -147,6 +148,8 @@ class DeploymentStore:
             self.look()
             self._keep_announced()
         except SchemaUnavailable as error:
+            if PROCESS_STOP.is_set():
+                return
             _log.warning("whether the deployment still has this store is not known: %s", error)
 
     def _stored_programs(self) -> Iterator[tuple[str, CompiledProgram]]:

@@ -200,6 +200,7 @@ def test_topics_have_the_records_keys_and_headers_of_the_page(ended_sale: KafkaD
         "workflow id": {"sale"},
         "fingerprint": {fingerprint_of_program},
         "`name:<workflow>`": {"name:shop.Sale", "name:shop.Checkout"},
+        "`store`": {"store"},
     }
     seen = set()
     for name, topic, key in _ROW.findall(page):
@@ -210,10 +211,18 @@ def test_topics_have_the_records_keys_and_headers_of_the_page(ended_sale: KafkaD
                 if type(message).__name__ == name:
                     seen.add(name)
                     assert (record.key or b"").decode() in keys[key]
-                    expected = _HEADERS if name.startswith("Program") else _HEADERS_OF_RUNS
+                    expected = _HEADERS if key in ("fingerprint", "`name:<workflow>`", "`store`") else _HEADERS_OF_RUNS
                     assert expected <= dict(record.headers).keys()
 
-    assert seen == {"Event", "StepContinue", "StartWorkflow", "Lifecycle", "ProgramDefinition", "ProgramPointer"}
+    assert seen == {
+        "Event",
+        "StepContinue",
+        "StartWorkflow",
+        "Lifecycle",
+        "ProgramDefinition",
+        "ProgramPointer",
+        "StoreClaim",
+    }
 
 
 @pytest.fixture

@@ -245,6 +245,29 @@ def test_a_definition_that_cannot_be_read_is_a_log_line_and_keeps_no_other_from_
     assert any("ab" * 32 in line for line in lines)
 
 
+def test_a_definition_counts_once_its_schema_is_there_and_is_told_of_once_before(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    deployment = Deployment(None, DESK)
+    pointer = ProgramPointer(workflow="shop.Later", fingerprint=deployment.programs[0].fingerprint)
+    topic = deployment.topology.definitions()
+    value = written_by_another(deployment.codec, pointer)
+    deployment.put(topic, value, key=name_key("shop.Later").encode())
+    definitions = Definitions(deployment.transport, deployment.codec, topic)
+    for number in range(3):
+        definitions.publish(
+            name_key(f"shop.Other{number}"), ProgramPointer(workflow=f"shop.Other{number}", fingerprint="f")
+        )
+        assert "shop.Later" not in definitions.workflows()
+    assert caplog.text.count("name:shop.Later defines nothing") == 1
+
+    key, schema = announcement_of(schema_of_another_writer(pointer))
+    deployment.put(deployment.topology.schemas(), schema, key=key)
+    definitions.publish(name_key("shop.Last"), ProgramPointer(workflow="shop.Last", fingerprint="f"))
+
+    assert definitions.workflows()["shop.Later"] == pointer.fingerprint
+
+
 def test_a_program_under_the_fingerprint_of_another_is_refused_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     deployment = Deployment(None, DESK)
     wanted, other = deployment.programs[0], program_of(PAY)
