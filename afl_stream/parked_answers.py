@@ -147,9 +147,9 @@ class ParkedAnswers:
             return
         for batch in _by_bytes([head for head in heads if head.id not in self._newer and self._owns(head.workflow_id)]):
             self._give_up(batch)
+            self._d.parking.forget_all()
             if self._monotonic_s() > until_s:
                 break
-        self._d.parking.forget_all()
 
     def _give_up(self, heads: Sequence[ParkedHead]) -> None:
         store = self._d.store
