@@ -16,7 +16,7 @@ from afl_stream.kafka_error_codes import Decision, decision_of
 from afl_stream.kafka_errors import ClientLog, Connection, error_of, settings_error, transport_error
 from afl_stream.kafka_offsets import REQUEST_TIMEOUT_S, GroupOffsets
 from afl_stream.kafka_partitions import Partitions
-from afl_stream.kafka_records import record_of
+from afl_stream.kafka_records import records_of
 from afl_stream.kafka_topic_ids import AskIds, TopicIds, TopicNews
 from afl_stream.kafka_view import AskBounds, KafkaView
 from afl_stream.kafka_waits import LONGEST_CALL_S
@@ -235,13 +235,7 @@ class KafkaConsumer:
         return [first, *rest]
 
     def _sort(self, messages: Iterable[Message[Any, Any]]) -> list[Record]:
-        records: list[Record] = []
-        for message in messages:
-            error = message.error()
-            if error is not None:
-                self._take_error(error, message)
-                continue
-            records.append(record_of(message))
+        records = records_of(messages, self._take_error)
         if self._unwelcome and records:
             silent = set(self._unwelcome)
             records = [record for record in records if record.topic_partition not in silent]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from confluent_kafka import Message
+from confluent_kafka import KafkaError, Message
 
 from afl_stream.transport import Headers, Record, UnreadableHeaders
 
@@ -14,23 +15,32 @@ from afl_stream.transport import Headers, Record, UnreadableHeaders
 _call_headers: Final = operator.methodcaller("headers")
 
 
-def record_of(message: Message[Any, Any]) -> Record:
-    """Return the record of a message that is no error."""
-    return Record(
-        message.topic(),  # type: ignore[arg-type]
-        message.partition(),  # type: ignore[arg-type]
-        message.offset(),  # type: ignore[arg-type]
-        message.key(),
-        message.value(),
-        _headers_of(message),
-        message.timestamp()[1],
-    )
-
-
-def _headers_of(message: Message[Any, Any]) -> Headers:
-    # Asked for once: a second call returns what the first has left half made.
-    try:
-        headers = _call_headers(message)
-    except (SystemError, UnicodeDecodeError):
-        return UnreadableHeaders()
-    return tuple(headers) if headers else ()
+def records_of(
+    messages: Iterable[Message[Any, Any]], take_error: Callable[[KafkaError, Message[Any, Any]], None]
+) -> list[Record]:
+    """Return the records among these messages; what is no record goes to `take_error`."""
+    records: list[Record] = []
+    for message in messages:
+        error = message.error()
+        if error is not None:
+            take_error(error, message)
+            continue
+        try:
+            # Once: a second call returns what the first has left half made.
+            found = _call_headers(message)
+        except (SystemError, UnicodeDecodeError):
+            headers: Headers = UnreadableHeaders()
+        else:
+            headers = tuple(found) if found else ()
+        records.append(
+            Record(
+                message.topic(),  # type: ignore[arg-type]
+                message.partition(),  # type: ignore[arg-type]
+                message.offset(),  # type: ignore[arg-type]
+                message.key(),
+                message.value(),
+                headers,
+                message.timestamp()[1],
+            )
+        )
+    return records

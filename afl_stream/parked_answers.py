@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
 
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl.runtime.errors import WorkflowConflict
 from afl.runtime.persistence import ParkedHead, ParkedRecord, ParkedWorkflow
 from afl_stream.deployment import Deployment
-from afl_stream.errors import NotEvaluable, NotStorable
+from afl_stream.errors import AnswerExpired, NewerFormat, NotEvaluable, NotStorable, Unreadable
 from afl_stream.partitioner import partition_for
 from afl_stream.side_effects import record_of
 from afl_stream.unit_of_work import UnitOfWork
@@ -147,9 +147,9 @@ class ParkedAnswers:
             return
         for batch in _by_bytes([head for head in heads if head.id not in self._newer and self._owns(head.workflow_id)]):
             self._give_up(batch)
+            self._d.parking.forget_all()
             if self._monotonic_s() > until_s:
                 break
-        self._d.parking.forget_all()
 
     def _give_up(self, heads: Sequence[ParkedHead]) -> None:
         store = self._d.store
@@ -159,7 +159,7 @@ class ParkedAnswers:
         rows = store.parked(ids=[head.id for head in heads], limit=len(heads))
         unit = UnitOfWork(self._d)
         try:
-            unit.expire_parked([row for row in rows if row.id not in found], revisions)
+            self._expire_in(unit, [row for row in rows if row.id not in found], revisions)
             unit.apply_parked([row for row in rows if row.id in found])
             self._commit(unit)
         except (WorkflowConflict, NotStorable, NotEvaluable) as error:
@@ -167,6 +167,22 @@ class ParkedAnswers:
             self._judge_each(rows)
             return
         self._newer.update({row.id for row in rows}.difference(unit.batch.unparked))
+
+    def _expire_in(self, unit: UnitOfWork, rows: Iterable[ParkedRecord], revisions: Mapping[str, int]) -> None:
+        """Give up answers whose steps were not in the store when their workflows were at these revisions."""
+        for row in rows:
+            record = record_of(row)
+            error: Exception = AnswerExpired(row.step_id, (unit.now_ms - row.parked_at_ms) // 1000)
+            try:
+                self._d.codec.decode(record.value, record.headers, json_allowed=True)
+            except NewerFormat as newer:
+                _log.error("a parked answer to step %s waits for an upgrade: %s", row.step_id, newer)
+                continue
+            except Unreadable as unreadable:
+                error = unreadable
+            unit.effects.dead_letter(record, error)
+            unit.batch.confirms[row.workflow_id] = revisions.get(row.workflow_id, 0)
+            unit.batch.unparked.append(row.id)
 
     def _owns(self, workflow_id: str) -> bool:
         number = partition_for(workflow_id.encode(), self._d.config.topics.control_partitions)

@@ -11,7 +11,7 @@ from afl_stream.errors import TooManyParked
 from afl_stream.limits import MAX_PARKED_BYTES_PER_WORKFLOW
 
 #: How long a count of everything that is parked holds. It reads an entry of each parked record.
-_COUNT_HOLDS_S = 10.0
+_COUNT_HOLDS_S = 30.0
 
 
 class ParkingRoom:

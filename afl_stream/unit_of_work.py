@@ -393,23 +393,6 @@ class UnitOfWork:
                 self.outcomes[outcome] += 1
             self.batch.unparked.append(row.id)
 
-    def expire_parked(self, rows: Iterable[ParkedRecord], revisions: Mapping[str, int]) -> None:
-        """Give up parked records whose time is over and whose steps were not in the store when their workflows were at
-        these revisions."""
-        for row in rows:
-            record = record_of(row)
-            error: Exception = AnswerExpired(row.step_id, (self.now_ms - row.parked_at_ms) // 1000)
-            try:
-                self._d.codec.decode(record.value, record.headers, json_allowed=True)
-            except NewerFormat as newer:
-                _log.error("a parked answer to step %s waits for an upgrade: %s", row.step_id, newer)
-                continue
-            except Unreadable as unreadable:
-                error = unreadable
-            self.effects.dead_letter(record, error)
-            self.batch.confirms[row.workflow_id] = revisions.get(row.workflow_id, 0)
-            self.batch.unparked.append(row.id)
-
     def finish(self) -> Batch:
         """The batch to commit."""
         batch = self.batch
