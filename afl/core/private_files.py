@@ -31,7 +31,12 @@ def make_private_folder(path: Path) -> None:
         return
     path.mkdir(parents=True, exist_ok=True)
     if path.resolve().name == OWN_FOLDER:
-        _tighten(path, PRIVATE_FOLDER)
+        tighten_folder(path)
+
+
+def tighten_folder(path: Path) -> None:
+    """Take a folder that is the runtime's own from all but its owner; warn where that cannot be done."""
+    _tighten(path, PRIVATE_FOLDER)
 
 
 def make_private_file(path: Path) -> None:
