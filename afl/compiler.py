@@ -86,8 +86,11 @@ def check_input(sources: CompilerInput, *, config: AFLConfig | None = None, vali
                     program, registry, sources = resolver.resolve(program, registry, sources)
             except ParseError as error:
                 findings = [error.finding()]
+        texts = [(entry.text, entry.source_id) for entry in sources.all_sources]
         if validate and not findings:
-            findings = _validate(program, [entry.source_id for entry in sources.all_sources])
+            findings = _validate(program, texts)
+        elif findings:
+            findings = _in_order([*findings, *_of_characters(texts)], texts)
     libraries = {entry.source_id for entry in sources.library_sources}
     told = [item for item in findings if item.is_error or item.source_id not in libraries]
     return CheckedInput(program=program, diagnostics=tuple(told), sources=sources, registry=registry)
@@ -96,7 +99,9 @@ def check_input(sources: CompilerInput, *, config: AFLConfig | None = None, vali
 def _check(texts: Sequence[tuple[str, str | None]], validate: bool) -> Checked:
     program, findings = _parse(texts)
     if validate and not findings:
-        findings = _validate(program, [source_id for _, source_id in texts])
+        findings = _validate(program, texts)
+    elif findings:
+        findings = _in_order([*findings, *_of_characters(texts)], texts)
     return Checked(program=program, diagnostics=tuple(findings))
 
 
@@ -113,11 +118,24 @@ def _parse(texts: Sequence[tuple[str, str | None]]) -> tuple[Program, list[Diagn
     return programs[0] if len(programs) == 1 else Program.merge(programs), findings
 
 
-def _validate(program: Program, source_ids: Sequence[str | None]) -> list[Diagnostic]:
+def _validate(program: Program, texts: Sequence[tuple[str, str | None]]) -> list[Diagnostic]:
     from afl.validation import validate_program
 
-    order = {source_id: number for number, source_id in enumerate(source_ids)}
-    return sorted(validate_program(program), key=lambda item: order.get(item.source_id, -1))
+    return _in_order([*validate_program(program), *_of_characters(texts)], texts)
+
+
+def _of_characters(texts: Sequence[tuple[str, str | None]]) -> list[Diagnostic]:
+    """What is doubtful about the characters of texts, those that cannot be parsed among them."""
+    if all(text.isascii() for text, _ in texts):
+        return []
+    from afl.validation.characters import check_characters
+
+    return [item for text, source_id in texts for item in check_characters(text, source_id)]
+
+
+def _in_order(findings: list[Diagnostic], texts: Sequence[tuple[str, str | None]]) -> list[Diagnostic]:
+    order = {source_id: number for number, (_, source_id) in enumerate(texts)}
+    return sorted(findings, key=lambda item: (order.get(item.source_id, -1), *item.sort_key()))
 
 
 @contextmanager

@@ -73,3 +73,11 @@ class SourceUnreadable(AFLError):
         super().__init__(f"{reason}: {path}")
         self.path = path
         self.reason = reason
+
+
+class SourceTooLarge(SourceUnreadable):
+    """A source that takes more bytes than are compiled; it is not read any further."""
+
+    def __init__(self, path: str, limit: int) -> None:
+        super().__init__(path, f"Larger than the {limit:,} bytes that a source may have; split it")
+        self.limit = limit

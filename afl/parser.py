@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from afl.ast import Program
-from afl.errors import ParseError, SourceUnreadable
+from afl.errors import ParseError, SourceTooLarge, SourceUnreadable
 from afl.grammar.lexer import Lexer, Token
 from afl.grammar.moves import Moves
 from afl.grammar.table import ParseTable, load_table
-from afl.source import CompilerInput, FileOrigin, SourceRegistry
+from afl.source import MAX_SOURCE_BYTES, CompilerInput, FileOrigin, SourceRegistry
 from afl.transformer import TreeBuilder
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class AFLParser:
         file, if there is one.
         """
         known_as = source_id if source_id is not None or filename == "<string>" else filename
+        if len(source) > MAX_SOURCE_BYTES:
+            raise _too_large(known_as)
         comments: dict[int, Token] = {}
         tokens = self._lexer.tokens(source, known_as, comments)
         before = {(tokens[number].line, tokens[number].column): comment for number, comment in comments.items()}
@@ -121,6 +123,22 @@ class AFLParser:
         return program
 
 
+def _too_large(source_id: str | None) -> ParseError:
+    from afl.diagnostics import Diagnostic, Severity
+
+    message = f"The text is larger than the {MAX_SOURCE_BYTES:,} bytes that a source may have"
+    finding = Diagnostic(
+        code="SOURCE_TOO_LARGE",
+        severity=Severity.ERROR,
+        message=message,
+        line=1,
+        column=1,
+        source_id=source_id,
+        hint="split it",
+    )
+    return ParseError(message, 1, 1, source_id, diagnostic=finding)
+
+
 def parse(source: str) -> Program:
     """Return the tree of one text; raises ParseError."""
     return AFLParser().parse(source)
@@ -129,7 +147,9 @@ def parse(source: str) -> Program:
 def read_source(path: str | Path) -> str:
     """Return the text of a UTF-8 file; raises SourceUnreadable, which says why."""
     try:
-        content = Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            # No more than that: a device or a pipe has no size and may have no end.
+            content = file.read(MAX_SOURCE_BYTES + 1)
     except FileNotFoundError:
         raise SourceUnreadable(str(path), "File not found") from None
     except IsADirectoryError:
@@ -140,7 +160,12 @@ def read_source(path: str | Path) -> str:
 
 
 def decode_source(content: bytes, path: str) -> str:
-    """Return UTF-8 bytes as text; raises SourceUnreadable with the offset of the first wrong byte."""
+    """Return UTF-8 bytes as text.
+
+    Raises SourceTooLarge, and SourceUnreadable with the offset of the first wrong byte.
+    """
+    if len(content) > MAX_SOURCE_BYTES:
+        raise SourceTooLarge(path, MAX_SOURCE_BYTES)
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

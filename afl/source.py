@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+#: The largest text that is compiled. A text written by hand has a thousandth of it; a generated one is better split.
+MAX_SOURCE_BYTES: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from afl.errors import AFLError, SourceUnreadable
-from afl.source import CompilerInput, FileOrigin, SourceEntry
+from afl.source import MAX_SOURCE_BYTES, CompilerInput, FileOrigin, SourceEntry
 
 if TYPE_CHECKING:
     from afl.compiler import CheckedInput
@@ -198,4 +198,7 @@ def _log_to(level: str, file: str | None) -> Iterator[None]:
 def _standard_input() -> bytes:
     """All of the standard input, which may be a stream of text where `main` is called by a program."""
     binary = getattr(sys.stdin, "buffer", None)
-    return binary.read() if binary is not None else sys.stdin.read().encode()
+    if binary is None:
+        return sys.stdin.read(MAX_SOURCE_BYTES + 1).encode()
+    content: bytes = binary.read(MAX_SOURCE_BYTES + 1)
+    return content

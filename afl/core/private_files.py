@@ -31,7 +31,12 @@ def make_private_folder(path: Path) -> None:
         return
     path.mkdir(parents=True, exist_ok=True)
     if path.resolve().name == OWN_FOLDER:
-        _tighten(path, PRIVATE_FOLDER)
+        tighten_folder(path)
+
+
+def tighten_folder(path: Path) -> None:
+    """Take a folder that is the runtime's own from all but its owner; warn where that cannot be done."""
+    _tighten(path, PRIVATE_FOLDER)
 
 
 def make_private_file(path: Path) -> None:
@@ -49,6 +54,8 @@ def tighten_file(path: Path) -> None:
 def protect(path: Path, data_dir: Path | None = None) -> None:
     """Tighten a file that stands in the data folder, or in the runtime's own one; elsewhere its owner decides."""
     whole = path.resolve()
+    if whole.parent.name == OWN_FOLDER:
+        tighten_folder(whole.parent)
     if OWN_FOLDER in whole.parts[:-1] or (data_dir is not None and whole.is_relative_to(data_dir.resolve())):
         tighten_file(path)
 

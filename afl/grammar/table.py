@@ -206,12 +206,15 @@ def _read_document(path: Path, key: str) -> TableDocument | None:
 
 
 def _write_document(path: Path, document: TableDocument) -> None:
-    # Only who builds a table pays for importing this.
+    # Only who builds a table pays for importing these.
     import tempfile
+
+    from afl.core.private_files import PRIVATE_FOLDER, tighten_folder
 
     # Written aside and renamed, so that a reader never sees half a table.
     with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        tighten_folder(path.parent)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:

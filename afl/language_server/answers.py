@@ -23,6 +23,7 @@ from afl.language_server.outline import outline
 from afl.language_server.project import Project
 from afl.language_server.targets import Occurrence, Target, TargetKind
 from afl.language_server.texts import Text, Units
+from afl.validation.characters import check_characters
 
 #: Where the rules are told of.
 SOURCE_NAME = "afl"
@@ -57,11 +58,12 @@ class Answers:
     # -- findings -----------------------------------------------------------------------------------------------------
 
     def findings(self, document: Document) -> list[lsp.Diagnostic]:
-        """Return all errors and warnings of a document; one that has no tree has its syntax error alone."""
+        """Return all errors and warnings of a document; one that has no tree has its syntax error, and its text."""
         if document.syntax_error is not None:
             found = [document.syntax_error]
         else:
             found = self._analysis(document, document.parsed).findings(document.source_id)
+        found = [*found, *check_characters(document.text.content, document.source_id)]
         return [_finding(item, document.text) for item in found]
 
     # -- names --------------------------------------------------------------------------------------------------------

@@ -66,7 +66,13 @@ class MongoParked:
             groups = list(parked.aggregate([{"$group": {"_id": "$workflow_id", "records": {"$sum": 1}}}]))
         counts = {group["_id"]: group["records"] for group in groups}
         revisions = {document["_id"]: document["revision"] for document in self._of(WORKFLOWS, counts, {"revision": 1})}
-        known = (ParkedWorkflow(text_of(key), revisions[key], counts[key]) for key in revisions)
+        known = taken(
+            self._mongo.name,
+            "workflow",
+            revisions,
+            lambda key: ParkedWorkflow(text_of(key), revisions[key], counts[key]),
+            lambda key: key,
+        )
         return sorted(known, key=attrgetter("workflow_id"))
 
     def parked_due(self, workflow_ids: Collection[str]) -> list[ParkedHead]:
@@ -82,11 +88,14 @@ class MongoParked:
         ended = {d["_id"] for d in self._of(WORKFLOWS, keys, {"status": 1}) if d["status"] in ENDED_STATUSES}
         steps = {head["step_id"]: None for head in heads}
         revisions = {document["_id"]: document["revision"] for document in self._of(STEPS, steps, {"revision": 1})}
-        return [
-            _head(head, 0 if head["workflow_id"] in ended else revisions[head["step_id"]])
-            for head in heads
-            if head["step_id"] in revisions or head["workflow_id"] in ended
-        ]
+        due = [head for head in heads if head["step_id"] in revisions or head["workflow_id"] in ended]
+        return taken(
+            self._mongo.name,
+            "parked",
+            due,
+            lambda head: _head(head, 0 if head["workflow_id"] in ended else revisions[head["step_id"]]),
+            itemgetter("_id"),
+        )
 
     def parked_usage(self, workflow_id: str | None = None) -> ParkedUsage:
         """Return how much is parked for a workflow, or in all."""

@@ -72,7 +72,9 @@ class SqliteParked:
 
     def parked_workflows(self) -> list[ParkedWorkflow]:
         """Return the workflows that are in the store and have parked records."""
-        return [ParkedWorkflow(text_of(row[0]), row[1], row[2]) for row in self._file.rows(_SELECT_WORKFLOWS)]
+        return self._file.read(
+            "workflow", _SELECT_WORKFLOWS, (), lambda row: ParkedWorkflow(text_of(row[0]), row[1], row[2])
+        )
 
     def parked_due(self, workflow_ids: Collection[str]) -> list[ParkedHead]:
         """Return the parked records that may have found what they speak of; see `ParkedStore`."""

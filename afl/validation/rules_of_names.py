@@ -98,6 +98,14 @@ NAME_RULES: dict[str, Rule] = {
         "namespace a { schema S { } } namespace b { schema S { } }\nnamespace c { facet F(x: «S») }",
         "namespace a { schema S { } } namespace b { schema S { } }\nnamespace c { use b facet F(x: S) }",
     ),
+    "BIDI_CONTROL": warning(
+        "BIDI_CONTROL",
+        "A text has no bidirectional controls: with them, an editor shows it in another order than it is read.",
+        "The text has the character {code} ({name}) here: it may be shown in another order than it is read",
+        "namespace a { facet F() }\n// «\u202e» }",
+        "namespace a { facet F() }\n// \u05d0\u05d1 \u3042",
+        "take it out; a string can have it as an escape",
+    ),
     "EVENT_NAME_TOO_LONG": warning(
         "EVENT_NAME_TOO_LONG",
         "The full name of an event facet is part of the name of a topic, which Kafka limits.",

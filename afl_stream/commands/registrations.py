@@ -87,7 +87,8 @@ def _warn_of_refusals(invocation: Invocation, allowed_handlers: str, registered:
         except HandlerNotAllowed:
             shown = path_of(module_uri) or module_uri
             terminal.warn(
-                f"warning: agents with these settings do not load {shown}: agent.allowed_handlers is {allowed_handlers}"
+                f"warning: agents with these settings do not load {shown}: agent.allowed_handlers is "
+                f"{allowed_handlers or 'empty'}; name the module there, or a folder around it"
             )
 
 

@@ -76,6 +76,20 @@ def test_files_of_an_older_release_are_tightened_when_they_are_opened(command_li
     assert loose(folder) == {}
 
 
+def test_a_command_that_only_reads_tightens_what_it_opens(command_line: CommandLine) -> None:
+    command_line("dev", command_line.program, "--handlers", command_line.handlers, "--input", 'hosts=["a"]',
+                 "--id", "w1", data_dir=False)  # fmt: skip
+    folder = command_line.folder / ".afl"
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+    assert command_line("status", "w1", data_dir=False).code == 0
+    assert {name: mode for name, mode in modes(folder).items() if name in (".", "store.sqlite3")} == {
+        ".": "0o700",
+        "store.sqlite3": "0o600",
+    }
+
+
 def test_what_sqlite_keeps_beside_an_open_store_is_private_too(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "shop.db")
     store.acquire_lock("k", 1_000)

@@ -65,6 +65,16 @@ def test_another_grammar_python_or_lark_reads_no_table_of_before(
     assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
+def test_a_cache_belongs_to_its_user_alone(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    cache.chmod(0o755)
+    load_table(cache)
+    (cached,) = cache.iterdir()
+
+    assert (cache.stat().st_mode & 0o777, cached.stat().st_mode & 0o777) == (0o700, 0o600)
+
+
 def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("not a directory")

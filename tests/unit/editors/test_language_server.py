@@ -44,6 +44,15 @@ def test_a_mistake_in_the_syntax_is_shown_and_goes_when_it_is_mended(editor: Edi
     assert editor.findings(cursor) == []
 
 
+def test_a_character_that_turns_the_order_of_a_text_is_warned_of(editor: Editor) -> None:
+    cursor = editor.open("turned.afl", "namespace turned {\n    facet Ping() // \u202e } {\n}‸\n")
+
+    (warning,) = editor.findings(cursor)
+
+    assert (warning.code, warning.severity) == ("BIDI_CONTROL", lsp.DiagnosticSeverity.Warning)
+    assert warning.range == lsp.Range(lsp.Position(1, 20), lsp.Position(1, 21))
+
+
 def test_an_edit_behind_characters_of_two_units_is_made_at_its_place(editor: Editor) -> None:
     cursor = editor.open("units.afl", 'facet Smile(a: String = "😀😀", b: ‸Sting)\n')
     (unknown,) = editor.findings(cursor)

@@ -13,6 +13,7 @@ from afl.scripts.errors import TIMEOUT, ScriptFailed
 from afl.scripts.limits import ScriptLimits
 from afl.scripts.pool import ScriptPool
 from tests.eventually import eventually
+from tests.unit.afl.scripts.test_script_memory import memory_of
 
 _ENDLESS = "while True: pass"
 
@@ -27,7 +28,12 @@ def _failure(pool: ScriptPool, code: str) -> tuple[ScriptFailed, float]:
 @contextmanager
 def _after(delay_s: float, pool: ScriptPool, number: int) -> Iterator[None]:
     """Send a signal to the pool's zygotes in a while."""
-    timer = threading.Timer(delay_s, lambda: [os.kill(worker.pid, number) for worker in list(pool._all)])
+
+    def send() -> None:
+        for worker in list(pool._all):
+            os.kill(worker.pid, number)
+
+    timer = threading.Timer(delay_s, send)
     timer.start()
     yield
     timer.join()
@@ -143,7 +149,9 @@ def test_a_zygote_is_a_program_of_its_own_and_no_copy_of_a_process_with_threads(
             with open(f"/proc/{worker.pid}/cmdline") as command:
                 assert "afl.scripts.zygote" in command.read()
             assert len(os.listdir(f"/proc/{worker.pid}/task")) == 1
+            assert secret.encode() not in memory_of(worker.pid)
             assert pool.run("result['n'] = 1", {"secret": secret}).result == {"n": 1}
+            assert secret.encode() not in memory_of(worker.pid)
     finally:
         stop.set()
         for thread in threads:
