@@ -80,11 +80,11 @@ RETURN_DEFAULTS = f"""
         yield W(r = s1.r)
     }}
 """
-YIELDS = f"""
+YIELDS = """
     facet L(k: Long) => (r: [Long])
-        andThen when {{ case $.k > 0 => {{ a = L(k = $.k - 1) yield L(r = a.r) }} case _ => {{ yield L(r = [1]) }} }}
-        andThen when {{ case $.k > 0 => {{ a = L(k = $.k - 1) yield L(r = a.r) }} case _ => {{ yield L(r = [1]) }} }}
-    workflow W() => (r: [Long]) andThen {{ d = L(k = 8) yield W(r = d.r) }}
+        andThen when { case $.k > 0 => { a = L(k = $.k - 1) yield L(r = a.r) } case _ => { yield L(r = [1]) } }
+        andThen when { case $.k > 0 => { a = L(k = $.k - 1) yield L(r = a.r) } case _ => { yield L(r = [1]) } }
+    workflow W() => (r: [Long]) andThen { d = L(k = 8) yield W(r = d.r) }
 """
 FOREACH = """
     facet V(v: Json)
