@@ -2,7 +2,8 @@
 
 A text counts a byte a character, or three where it is not all ASCII; a number, a Boolean or null in a list or map
 eight; a list or map what is inside of it and two bytes for each entry, and a map its keys and two more. That is near to
-what a value takes as JSON, and costs no writing of it. Numbers that are a whole attribute are not counted: their size is bounded by itself.
+what a value takes as JSON, and costs no writing of it. Numbers that are a whole attribute are not counted: their size
+is bounded by itself.
 
 What was counted of a large list or map is remembered by the object, for the thread that works on it: values are never
 changed in place. So a value that holds another costs only its own entries, and `[x, x]` of `[x, x]` of ..., which takes
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Any, Final
 
 from afl.runtime import limits
 
@@ -99,7 +100,7 @@ def _counted(container: object, room: int) -> tuple[int, int]:
         return known[1], known[2]
     if not room:
         raise TooDeep
-    parts: Collection[object]
+    parts: Collection[Any]
     if isinstance(container, dict):
         parts = container.values()
         total = 2 + 2 * _ENTRY_BYTES * len(parts) + sum(len(str(key)) for key in container)
