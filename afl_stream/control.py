@@ -65,12 +65,12 @@ class ControlLoop:
     the stored position, where reading starts; the outbox is published by whoever owns its lane next, before it reads;
     Kafka's committed offset only follows, for lag and for people.
 
-    A workflow that cannot be evaluated or stored (its value has no form, memory ran out, the engine has a defect) splits
-    the batch like a conflict. If it fails alone too, it ends as ERROR from what is stored of it, and its record is a dead
-    letter: the next owner does not meet it again.
+    A workflow that cannot be evaluated or stored (a value has no form, memory ran out, the engine has a defect) splits
+    the batch like a conflict. If it fails alone too, it ends as ERROR from what is stored of it, and its record is a
+    dead letter: the next owner does not meet it again.
 
-    A cancellation takes effect before its workflow goes on: those of a batch are known before it is worked on, and after
-    partitions were taken over no runnable workflow goes on before the commands that lay there are read.
+    A cancellation takes effect before its workflow goes on: those of a batch are known before it is worked on, and
+    after partitions were taken over no runnable workflow goes on before the commands that lay there are read.
 
     A batch may also have turns: workflows that are runnable, and scripts that have ended (script_turns.py has their
     steps). Scripts run elsewhere: no record and no workflow waits for one.
@@ -196,7 +196,8 @@ class ControlLoop:
             records = self._read(self._scripts.patience_s(timeout_s) if waits else 0.0)
             # Now that a broker has answered, and before anything is done with what was read.
             self._d.store_claim.look_when_due()
-            if may_go_on:
+            # Asked again: partitions may have been taken over meanwhile.
+            if self._backlog.is_read(self._positions.next_offset, self._paused):
                 turns = [Turn(self._runnable.popleft()) for _ in range(min(len(self._runnable), _MOST_TURNS))]
             if records or turns or ended:
                 started_s, self._turns_s = time.monotonic(), 0.0
@@ -286,7 +287,7 @@ class ControlLoop:
             except WorkflowConflict:
                 self._conflicts += 1
             except (NotStorable, NotEvaluable) as error:
-                _log.exception("a workflow is given up for what came of one record or turn")
+                _log.exception("what came of one record or turn ends its workflow")
                 self._give_up(records, turns, error)
                 return
 

@@ -350,6 +350,7 @@ class UnitOfWork:
         if execution is not None and not execution.is_ended:
             if isinstance(error, NotEvaluable):
                 error = RunGivenUp(execution.id, execution.plan.name, error.error_type, error.text)
+            _log.error("workflow %s (%s) ends: %s", execution.id, execution.plan.name, error)
             self.touch(execution)
             execution.abort(exception_class(error), exception_text(error))
 

@@ -51,7 +51,7 @@ def binder_of(plan: StatementPlan) -> Binder:
     callee = plan.callee
     return_defaults = callee.return_defaults if callee is not None else ()
     bind = _fastest_binder(plan, return_defaults)
-    given = (value for values in (plan.args, plan.fills, return_defaults) for _, value in values)  # type: ignore[attr-defined]
+    given = (value for values in (plan.args, plan.fills, return_defaults) for _, value in values)
     if all(map(gives_number, given)):
         return bind
 

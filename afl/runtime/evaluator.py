@@ -380,7 +380,7 @@ class Evaluator:
         return result
 
     def _give_up(self, execution: Execution, error: Exception, iterations: int) -> ExecutionResult:
-        """End a run that cannot be evaluated or stored, from what its last commit holds: nothing else is known of it."""
+        """End a run that cannot be evaluated or stored, from what its last commit holds: nothing else is sure."""
         value_sizes.forget()
         given_up = RunGivenUp(execution.id, execution.plan.name, exception_class(error), exception_text(error))
         _log.error("workflow %s ends: %s", execution.id, given_up, exc_info=error)

@@ -1,8 +1,9 @@
 """How large values are: counted once each, however often they are passed on or stand in others.
 
-A text counts a byte a character, or three where it is not all ASCII; a number, a Boolean or null in a list or map eight;
-a list or map what is inside of it and two bytes for each entry. That is near to what a value takes as JSON, and costs no
-writing of it. Numbers that are a whole attribute are not counted: their size is bounded by itself.
+A text counts a byte a character, or three where it is not all ASCII; a number, a Boolean or null in a list or map
+eight; a list or map what is inside of it and two bytes for each entry, and a map its keys and two more. That is near to
+what a value takes as JSON, and costs no writing of it. Numbers that are a whole attribute are not counted: their size
+is bounded by itself.
 
 What was counted of a large list or map is remembered by the object, for the thread that works on it: values are never
 changed in place. So a value that holds another costs only its own entries, and `[x, x]` of `[x, x]` of ..., which takes
@@ -12,8 +13,8 @@ no room in memory and all of it as JSON, is told by its size without being walke
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
 from afl.runtime import limits
 
@@ -99,15 +100,17 @@ def _counted(container: object, room: int) -> tuple[int, int]:
         return known[1], known[2]
     if not room:
         raise TooDeep
-    is_map = type(container) is dict
-    parts = container.values() if is_map else container  # type: ignore[attr-defined]  # a dict, as was asked
-    count = len(container)  # type: ignore[arg-type]  # a list or a dict
-    total, height = 2 + _ENTRY_BYTES * count, 0
-    if is_map:
-        total += sum(map(len, map(str, container))) + _ENTRY_BYTES * count  # type: ignore[call-overload]  # a dict
+    parts: Collection[Any]
+    if isinstance(container, dict):
+        parts = container.values()
+        total = 2 + 2 * _ENTRY_BYTES * len(parts) + sum(len(str(key)) for key in container)
+    else:
+        parts = container  # type: ignore[assignment]  # a list
+        total = 2 + _ENTRY_BYTES * len(parts)
+    height = 0
     kinds = set(map(type, parts))
     if kinds <= _PLAIN:
-        total += _NUMBER_BYTES * count
+        total += _NUMBER_BYTES * len(parts)
     else:
         for part in parts:
             kind = type(part)

@@ -202,8 +202,9 @@ class Workflows:
                 self._steps -= self._weight(oldest)
 
     def _weight(self, execution: Execution) -> int:
-        """How many steps a workflow counts as, large values counted in: half of the bound at most, or a large one would be read back for each
-        batch of its answers, and thrown out by the first small one beside it. Working on it takes its memory anyway."""
+        """How many steps a workflow counts as, large values counted in: half of the bound at most, or a large one would
+        be read back for each batch of its answers, and thrown out by the first small one beside it. Working on it takes
+        its memory anyway."""
         weight = max(execution.count, execution.bounds.state_bytes // _BYTES_A_STEP)
         return min(weight, self._most_weight)
 

@@ -37,7 +37,14 @@ def test_the_page_has_every_limit_of_both_sides_with_its_value() -> None:
 def test_a_limit_of_both_sides_has_one_value() -> None:
     shared = constants(engine).keys() & constants(stream).keys()
 
-    assert shared == {"MAX_VALUE_DEPTH", "MAX_WORKFLOW_STEPS", "MAX_PAYLOAD_BYTES", "MAX_STUCK_HANDLERS"}
+    assert shared == {
+        "MAX_VALUE_DEPTH",
+        "MAX_WORKFLOW_STEPS",
+        "MAX_PAYLOAD_BYTES",
+        "MAX_VALUE_BYTES",
+        "MAX_STATE_BYTES",
+        "MAX_STUCK_HANDLERS",
+    }
     assert {name: constants(engine)[name] for name in shared} == {name: constants(stream)[name] for name in shared}
 
 
@@ -46,6 +53,8 @@ def test_settings_have_the_limits_for_defaults() -> None:
 
     assert settings.max_workflow_steps == engine.MAX_WORKFLOW_STEPS
     assert settings.max_payload_bytes == engine.MAX_PAYLOAD_BYTES
+    assert settings.max_value_bytes == engine.MAX_VALUE_BYTES
+    assert settings.max_state_bytes == engine.MAX_STATE_BYTES
     assert settings.hot_steps == engine.HOT_WORKFLOW_STEPS
     assert StreamConfig().max_event_bytes == stream.MAX_EVENT_BYTES
 

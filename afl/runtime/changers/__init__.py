@@ -52,8 +52,8 @@ create_state_changer = get_state_changer
 def run_iteration(execution: Execution) -> int:
     """Run one iteration: every queued step, then every step made meanwhile, until none is left; how many ran.
 
-    It moves so much and no more (`limits.ITERATION_STEPS`, by the work and the bytes of it, never by the clock): what is
-    left runs in the next. So a run is cut at the same places whoever drives it, hot or read back from its rows.
+    It moves so much and no more (`limits.ITERATION_STEPS`, by the work and the bytes of it, never by the clock): what
+    is left runs in the next. So a run is cut at the same places whoever drives it, hot or read back from its rows.
 
     What ended is told when all have run, so that nobody sees it before the next iteration. A run that nothing can move
     on after that has failed; one that goes over a limit of runs ends in the midst. Raises MemoryError, and what the
