@@ -37,7 +37,8 @@ def _lockers(paths: Sequence[Path]) -> list[int]:
         if len(words) < 6 or words[1] == "->":
             continue
         kind, pid, place = words[3], words[4], words[5]
-        if pid.isdigit() and place.rpartition(":")[2] in map(str, inodes) and int(pid) != os.getpid():
+        # 0 or less: a process of another container, whose number is not told.
+        if pid.isdigit() and int(pid) > 0 and place.rpartition(":")[2] in map(str, inodes) and int(pid) != os.getpid():
             (writers if kind == "WRITE" else others)[int(pid)] = None
     return list(writers or others)
 

@@ -30,9 +30,10 @@ class Told(KeyboardInterrupt):
 class _Drain:
     """What to do at the first signal, and how long that may take."""
 
-    def __init__(self, stop: Callable[[], object], remaining: Remaining) -> None:
+    def __init__(self, stop: Callable[[], object], remaining: Remaining, limit_s: float | None) -> None:
         self.stop = stop
         self.remaining = remaining
+        self.at_most = "" if limit_s is None else f" ({limit_s:g} s at most)"
         #: Set by the signal, or by the end that came without one.
         self.is_told_or_over = StopFlag()
         self.is_over = StopFlag()
@@ -66,7 +67,7 @@ class _Handler:
             raise Told(number)
         drain.stop()
         drain.is_told_or_over.set()
-        _say(f"{name}: ends when this is done: {_waits(drain)}. A second one ends it at once")
+        _say(f"{name}: ends when this is done: {_waits(drain)}{drain.at_most}. A second one ends it at once")
 
 
 _handlers: list[_Handler] = []
@@ -113,7 +114,7 @@ def draining(
         if not _handlers or threading.current_thread() is not threading.main_thread():
             yield
             return
-        handler, drain = _handlers[0], _Drain(stop, remaining)
+        handler, drain = _handlers[0], _Drain(stop, remaining, limit_s)
         if limit_s is not None:
             threading.Thread(target=drain.end_at, args=(limit_s, limit_code), name="afl-drain", daemon=True).start()
         before, handler.drain = handler.drain, drain

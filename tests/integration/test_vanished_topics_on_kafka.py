@@ -1,0 +1,62 @@
+"""A facet's topic deleted under an agent of two facets: the other is handled, and the topic again when it is back."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from afl_stream.exit_codes import ExitCode
+from tests.eventually import eventually
+from tests.integration.kafka_deployment import Deployments, KafkaDeployment
+from tests.integration.processes import DEADLINE_S
+
+pytestmark = pytest.mark.long
+
+TWO = """
+namespace two {
+  event facet One(n: Long) => (n: Long)
+  event facet Other(n: Long) => (n: Long)
+  workflow Both(n: Long) andThen {
+    a = One(n = $.n)
+    b = Other(n = $.n)
+  }
+}
+"""
+HANDLERS = """
+def register_handlers(runner):
+    runner.register("two.One", lambda payload: {"n": payload["n"]})
+    runner.register("two.Other", lambda payload: {"n": payload["n"]})
+"""
+
+
+def is_read(deployment: KafkaDeployment, facet: str) -> None:
+    """Show that the agent reads the facet: a garbage record becomes a dead letter."""
+    topic = deployment.topology.facet(facet)
+    before = len(deployment.dead_letters(topic))
+    deployment.put(topic, b"no event", key=b"wf:1")
+    deployment.flush()
+    eventually(lambda: len(deployment.dead_letters(topic)) == before + 1, DEADLINE_S)
+
+
+@pytest.mark.parametrize("words", [[], ["--group", "workers"]], ids=["a group each", "one group"])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_an_agent_goes_on_without_a_vanished_topic_and_takes_it_up_again(
+    words: list[str], protocol: str, deployments: Deployments
+) -> None:
+    deployment = deployments(TWO, protocol=protocol)
+    (deployment.store_path.parent.parent / "both.py").write_text(HANDLERS)
+    agent = deployment.command("agent", "--handlers", "./both.py", *words)
+    is_read(deployment, "two.One")
+    is_read(deployment, "two.Other")
+
+    topic = deployment.topology.facet("two.One")
+    deployment.transport.admin().delete_topic(topic)
+    agent.when_it_says("goes on with its other facets until it is back")
+    is_read(deployment, "two.Other")
+    deployment.client.apply_topics(deployment.programs)
+    agent.when_it_says(f"back, and read again: {topic}")
+    is_read(deployment, "two.One")
+
+    agent.send(signal.SIGTERM)
+    assert agent.exit_code() == ExitCode.OK, agent.log
