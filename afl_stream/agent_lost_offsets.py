@@ -22,6 +22,15 @@ log = logging.getLogger(__name__)
 #: Of each partition, the oldest records that are looked at before any is handled; and how long that may take.
 _LOOKED_AT: Final = 200
 _LOOK_S: Final = 10.0
+#: Why offsets are taken for lost.
+_LOST: Final = (
+    "events of runs that have ended stand there: brokers drop the offsets of a group without members after "
+    "offsets.retention.minutes (7 days unless set)"
+)
+_UNKNOWN: Final = (
+    "whether brokers have dropped them (offsets.retention.minutes) or the group is new, and which runs have ended, "
+    "cannot be learned"
+)
 #: Partitions that a message names; of more it gives the numbers.
 _NAMED: Final = 12
 
@@ -29,15 +38,15 @@ _NAMED: Final = 12
 class OffsetsLost(StreamError):
     """A group has no committed offsets, and events that somebody has handled stand on its topics."""
 
-    def __init__(self, group: str, ranges: Mapping[TopicPartition, Watermarks]) -> None:
+    def __init__(self, group: str, ranges: Mapping[TopicPartition, Watermarks], why: str) -> None:
+        """`why` they are taken for lost."""
         topics = sorted({where.topic for where in ranges})
         options = " ".join(f"--topic {topic}" for topic in topics)
         super().__init__(
-            f"group {group} has no committed offsets for {told(ranges)}, and events of runs that have ended stand "
-            "there: brokers drop the offsets of a group without members after offsets.retention.minutes (7 days unless "
-            'set). Nothing was handled. agent.lost_offsets = "continue" (AFL_AGENT_LOST_OFFSETS=continue) reads all of '
-            "it again, and skips the events of ended runs; to begin elsewhere, set the offsets: kafka-consumer-groups.sh "
-            f"--group {group} {options} --reset-offsets --to-datetime 2026-01-31T00:00:00.000 --execute"
+            f"group {group} has no committed offsets for {told(ranges)}, and {why}. It reads nothing, as "
+            'agent.lost_offsets says. "continue" (AFL_AGENT_LOST_OFFSETS=continue) has it read all of that again, but '
+            "for the events of ended runs; to begin elsewhere, set its offsets: kafka-consumer-groups.sh --group "
+            f"{group} {options} --reset-offsets --to-datetime 2026-01-31T00:00:00.000 --execute"
         )
         self.group, self.ranges = group, dict(ranges)
 
@@ -94,11 +103,10 @@ class ReadAgain:
         """Tell of partitions without an offset what they are taken for."""
         if why_unknown is not None:
             if self._refuses:
-                raise OffsetsLost(self._group, bare)
+                raise OffsetsLost(self._group, bare, f"{_UNKNOWN}: {why_unknown}")
             log.warning(
-                "group %s has no committed offsets for %s. All of it is handled; whether events of ended runs are among "
-                "it, as when brokers have dropped the group's offsets, cannot be learned: %s",
-                self._group, told(bare), why_unknown,
+                "group %s has no committed offsets for %s, and all of it is handled: %s: %s",
+                self._group, told(bare), _UNKNOWN, why_unknown,
             )  # fmt: skip
         elif self._stand_ended_among(bare):
             self._tell_lost(bare)
@@ -144,10 +152,9 @@ class ReadAgain:
 
     def _tell_lost(self, ranges: Mapping[TopicPartition, Watermarks]) -> None:
         if self._refuses:
-            raise OffsetsLost(self._group, ranges)
+            raise OffsetsLost(self._group, ranges, _LOST)
         log.warning(
-            "group %s has no committed offsets for %s, and events of runs that have ended stand there: brokers drop the "
-            "offsets of a group without members after offsets.retention.minutes (7 days unless set). All of it is read "
-            "again; events of ended runs are skipped, the others are handled, some maybe once more (agent.lost_offsets)",
-            self._group, told(ranges),
+            "group %s has no committed offsets for %s, and %s. All of it is read again: events of ended runs are "
+            "skipped, the others are handled, some maybe once more (agent.lost_offsets)",
+            self._group, told(ranges), _LOST,
         )  # fmt: skip

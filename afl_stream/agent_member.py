@@ -292,8 +292,9 @@ class GroupMember:
             crashes = work.crashes
             if self._ends_unstarted(work, crashes) or (lots and not crashes and lots[-1].take(work)):
                 continue
-            if self._suspects.reserve(work) if crashes else self._shared.pool.reserve():
-                lots.append(WorkLot(work, is_alone=crashes > 0))
+            is_secluded = crashes > 0 and self._suspects.has_last_chance(crashes)
+            if self._suspects.reserve(work) if is_secluded else self._shared.pool.reserve():
+                lots.append(WorkLot(work, is_secluded=is_secluded))
             else:
                 waiting.append(work)
                 if not crashes:
@@ -378,7 +379,7 @@ class GroupMember:
                 self._ready.appendleft(work)
         for lot in lots:
             self._shared.pool.release()
-            if lot.is_alone:
+            if lot.is_secluded:
                 self._suspects.not_started()
         return False
 
