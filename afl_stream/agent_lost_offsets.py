@@ -13,7 +13,7 @@ from typing import Final
 
 from afl_stream.agent_runtime import Shared
 from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError
-from afl_stream.log_ranges import read_ranges
+from afl_stream.log_ranges import in_words, read_ranges
 from afl_stream.messages import Event
 from afl_stream.transport import CommittedOffset, Consumer, TopicPartition, Watermarks
 
@@ -31,8 +31,6 @@ _UNKNOWN: Final = (
     "whether brokers have dropped them (offsets.retention.minutes) or the group is new, and which runs have ended, "
     "cannot be learned"
 )
-#: Partitions that a message names; of more it gives the numbers.
-_NAMED: Final = 12
 
 
 class OffsetsLost(StreamError):
@@ -43,23 +41,12 @@ class OffsetsLost(StreamError):
         topics = sorted({where.topic for where in ranges})
         options = " ".join(f"--topic {topic}" for topic in topics)
         super().__init__(
-            f"group {group} has no committed offsets for {told(ranges)}, and {why}. It reads nothing, as "
+            f"group {group} has no committed offsets for {in_words(ranges)}, and {why}. It reads nothing, as "
             'agent.lost_offsets says. "continue" (AFL_AGENT_LOST_OFFSETS=continue) has it read all of that again, but '
             "for the events of ended runs; to begin elsewhere, set its offsets: kafka-consumer-groups.sh --group "
             f"{group} {options} --reset-offsets --to-datetime 2026-01-31T00:00:00.000 --execute"
         )
         self.group, self.ranges = group, dict(ranges)
-
-
-def told(ranges: Mapping[TopicPartition, Watermarks]) -> str:
-    """The ranges in words: topic, partition, first and last offset, and how many records that are."""
-    count = sum(bounds.high - bounds.low for bounds in ranges.values())
-    named = [
-        f"{where.topic}[{where.partition}] {bounds.low} to {bounds.high - 1}"
-        for where, bounds in sorted(ranges.items())[:_NAMED]
-    ]
-    more = f" and {len(ranges) - _NAMED} more partitions" if len(ranges) > _NAMED else ""
-    return f"{', '.join(named)}{more}: {count:,} records"
 
 
 class ReadAgain:
@@ -106,13 +93,13 @@ class ReadAgain:
                 raise OffsetsLost(self._group, bare, f"{_UNKNOWN}: {why_unknown}")
             log.warning(
                 "group %s has no committed offsets for %s, and all of it is handled: %s: %s",
-                self._group, told(bare), _UNKNOWN, why_unknown,
+                self._group, in_words(bare), _UNKNOWN, why_unknown,
             )  # fmt: skip
         elif self._stand_ended_among(bare):
             self._tell_lost(bare)
         else:
             self._untold.update(bare)
-            log.info("group %s is new to %s, and begins at the beginning", self._group, told(bare))
+            log.info("group %s is new to %s, and begins at the beginning", self._group, in_words(bare))
 
     def _stand_ended_among(self, bare: Mapping[TopicPartition, Watermarks]) -> bool:
         """Whether an event of an ended run is among the oldest records."""
@@ -156,5 +143,5 @@ class ReadAgain:
         log.warning(
             "group %s has no committed offsets for %s, and %s. All of it is read again: events of ended runs are "
             "skipped, the others are handled, some maybe once more (agent.lost_offsets)",
-            self._group, told(ranges), _LOST,
+            self._group, in_words(ranges), _LOST,
         )  # fmt: skip
