@@ -2,7 +2,7 @@
 
 Brokers drop the offsets of a group that has had no members for `offsets.retention.minutes`, 7 days unless set. The
 broker's answer is the same then as for a group that never was. What tells them apart is the records: where events stand
-that were made before their runs ended, somebody has handled them, and so the group's offsets are taken for lost.
+of runs that have completed since, somebody has handled them, and so the group's offsets are taken for lost.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from afl_stream.agent_runtime import Shared
-from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError
+from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, Unreadable
 from afl_stream.log_ranges import in_words, read_ranges
 from afl_stream.messages import Event
 from afl_stream.transport import CommittedOffset, Consumer, TopicPartition, Watermarks
@@ -24,7 +24,7 @@ _LOOKED_AT: Final = 200
 _LOOK_S: Final = 10.0
 #: Why offsets are taken for lost.
 _LOST: Final = (
-    "events of runs that have ended stand there: brokers drop the offsets of a group without members after "
+    "events of runs that have completed stand there: brokers drop the offsets of a group without members after "
     "offsets.retention.minutes (7 days unless set)"
 )
 _UNKNOWN: Final = (
@@ -95,14 +95,14 @@ class ReadAgain:
                 "group %s has no committed offsets for %s, and all of it is handled: %s: %s",
                 self._group, in_words(bare), _UNKNOWN, why_unknown,
             )  # fmt: skip
-        elif self._stand_ended_among(bare):
+        elif self._stand_answered_among(bare):
             self._tell_lost(bare)
         else:
             self._untold.update(bare)
             log.info("group %s is new to %s, and begins at the beginning", self._group, in_words(bare))
 
-    def _stand_ended_among(self, bare: Mapping[TopicPartition, Watermarks]) -> bool:
-        """Whether an event of an ended run is among the oldest records."""
+    def _stand_answered_among(self, bare: Mapping[TopicPartition, Watermarks]) -> bool:
+        """Whether an event of a completed run is among the oldest records."""
         if not self._shared.ended_runs.are_known:
             return False
         oldest = {
@@ -115,22 +115,24 @@ class ReadAgain:
                     event = self._shared.records.open(record)
                 except (StreamError, SchemaUnavailable, NewerFormat):
                     continue  # Whoever handles it says what is wrong with it.
-                if self._shared.ended_runs.has_ended(event):
+                if self._shared.ended_runs.has_completed(event):
                     return True
         return False
 
-    def skips(self, where: TopicPartition, event: Event) -> bool:
-        """Whether an event of such a range is of a run that has ended, and not to be handled. Raises OffsetsLost."""
+    def skips(self, where: TopicPartition, event: Event | Unreadable) -> bool:
+        """Whether a record of such a range is of a run that has ended, and not to be handled. Raises OffsetsLost."""
+        if isinstance(event, Unreadable):
+            return False
         if not self._shared.ended_runs.has_ended(event):
             return self._is_withdrawn(event)
-        if where in self._untold:
+        if where in self._untold and self._shared.ended_runs.has_completed(event):
             self._tell_lost(dict(self._untold))
             self._untold.clear()
         self._shared.counters.add("ended")
         return True
 
     def _is_withdrawn(self, event: Event) -> bool:
-        """Whether the event's run was cancelled or reset, which the agent's own look at the topic may be too short for."""
+        """Whether the event's run was cancelled or reset, which the agent's look at the topic's end may have missed."""
         if not (self._shared.config.stream.agent.skip_cancelled and self._shared.ended_runs.was_withdrawn(event)):
             return False
         self._shared.cancellations.tell_skipped(event.workflow_id)

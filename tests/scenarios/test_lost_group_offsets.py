@@ -212,6 +212,20 @@ def test_an_event_is_of_an_ended_run_when_it_was_made_before_its_end_and_the_run
     assert handled_of(deployment) == {5, 6, 7, 8}
 
 
+def test_a_new_group_is_not_taken_for_another_because_runs_have_failed_for_want_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    deployment = agent_bench.Deployment()
+    deployment.publish(*(event(step=n) for n in range(1, 4)))
+    for number in (1, 2):
+        tell(deployment, "workflow.error", number, event().created_at + 5)
+
+    with caplog.at_level(logging.WARNING):
+        assert handled_of(deployment) == {3}
+
+    assert "no committed offsets" not in caplog.text
+
+
 def test_offsets_that_are_seen_to_be_lost_only_later_are_told_of_then(caplog: pytest.LogCaptureFixture) -> None:
     deployment, count = agent_bench.Deployment(), 250
     deployment.publish(*(event(step=n) for n in range(1, count + 1)))
