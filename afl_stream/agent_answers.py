@@ -87,7 +87,7 @@ class Answering:
 
     def lot(self, lot: WorkLot) -> Lot:
         """The calls that run the handlers of these works."""
-        return Lot(*(self._call(work) for work in lot.works), alone=lot.is_alone)
+        return Lot(*(self._call(work) for work in lot.works), secluded=lot.is_secluded)
 
     def _call(self, work: Work) -> Call:
         """The call that runs this work's handler, or that says why it cannot be run."""

@@ -2,7 +2,7 @@
 
 Brokers drop the offsets of a group that has had no members for `offsets.retention.minutes`, 7 days unless set. The
 broker's answer is the same then as for a group that never was. What tells them apart is the records: where events stand
-that were made before their runs ended, somebody has handled them, and so the group's offsets are taken for lost.
+of runs that have completed since, somebody has handled them, and so the group's offsets are taken for lost.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from afl_stream.agent_runtime import Shared
-from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError
-from afl_stream.log_ranges import read_ranges
+from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, Unreadable
+from afl_stream.log_ranges import in_words, read_ranges
 from afl_stream.messages import Event
 from afl_stream.transport import CommittedOffset, Consumer, TopicPartition, Watermarks
 
@@ -22,35 +22,31 @@ log = logging.getLogger(__name__)
 #: Of each partition, the oldest records that are looked at before any is handled; and how long that may take.
 _LOOKED_AT: Final = 200
 _LOOK_S: Final = 10.0
-#: Partitions that a message names; of more it gives the numbers.
-_NAMED: Final = 12
+#: Why offsets are taken for lost.
+_LOST: Final = (
+    "events of runs that have completed stand there: brokers drop the offsets of a group without members after "
+    "offsets.retention.minutes (7 days unless set)"
+)
+_UNKNOWN: Final = (
+    "whether brokers have dropped them (offsets.retention.minutes) or the group is new, and which runs have ended, "
+    "cannot be learned"
+)
 
 
 class OffsetsLost(StreamError):
     """A group has no committed offsets, and events that somebody has handled stand on its topics."""
 
-    def __init__(self, group: str, ranges: Mapping[TopicPartition, Watermarks]) -> None:
+    def __init__(self, group: str, ranges: Mapping[TopicPartition, Watermarks], why: str) -> None:
+        """`why` they are taken for lost."""
         topics = sorted({where.topic for where in ranges})
         options = " ".join(f"--topic {topic}" for topic in topics)
         super().__init__(
-            f"group {group} has no committed offsets for {told(ranges)}, and events of runs that have ended stand "
-            "there: brokers drop the offsets of a group without members after offsets.retention.minutes (7 days unless "
-            'set). Nothing was handled. agent.lost_offsets = "continue" (AFL_AGENT_LOST_OFFSETS=continue) reads all of '
-            "it again, and skips the events of ended runs; to begin elsewhere, set the offsets: kafka-consumer-groups.sh "
-            f"--group {group} {options} --reset-offsets --to-datetime 2026-01-31T00:00:00.000 --execute"
+            f"group {group} has no committed offsets for {in_words(ranges)}, and {why}. It reads nothing, as "
+            'agent.lost_offsets says. "continue" (AFL_AGENT_LOST_OFFSETS=continue) has it read all of that again, but '
+            "for the events of ended runs; to begin elsewhere, set its offsets: kafka-consumer-groups.sh --group "
+            f"{group} {options} --reset-offsets --to-datetime 2026-01-31T00:00:00.000 --execute"
         )
         self.group, self.ranges = group, dict(ranges)
-
-
-def told(ranges: Mapping[TopicPartition, Watermarks]) -> str:
-    """The ranges in words: topic, partition, first and last offset, and how many records that are."""
-    count = sum(bounds.high - bounds.low for bounds in ranges.values())
-    named = [
-        f"{where.topic}[{where.partition}] {bounds.low} to {bounds.high - 1}"
-        for where, bounds in sorted(ranges.items())[:_NAMED]
-    ]
-    more = f" and {len(ranges) - _NAMED} more partitions" if len(ranges) > _NAMED else ""
-    return f"{', '.join(named)}{more}: {count:,} records"
 
 
 class ReadAgain:
@@ -94,20 +90,19 @@ class ReadAgain:
         """Tell of partitions without an offset what they are taken for."""
         if why_unknown is not None:
             if self._refuses:
-                raise OffsetsLost(self._group, bare)
+                raise OffsetsLost(self._group, bare, f"{_UNKNOWN}: {why_unknown}")
             log.warning(
-                "group %s has no committed offsets for %s. All of it is handled; whether events of ended runs are among "
-                "it, as when brokers have dropped the group's offsets, cannot be learned: %s",
-                self._group, told(bare), why_unknown,
+                "group %s has no committed offsets for %s, and all of it is handled: %s: %s",
+                self._group, in_words(bare), _UNKNOWN, why_unknown,
             )  # fmt: skip
-        elif self._stand_ended_among(bare):
+        elif self._stand_answered_among(bare):
             self._tell_lost(bare)
         else:
             self._untold.update(bare)
-            log.info("group %s is new to %s, and begins at the beginning", self._group, told(bare))
+            log.info("group %s is new to %s, and begins at the beginning", self._group, in_words(bare))
 
-    def _stand_ended_among(self, bare: Mapping[TopicPartition, Watermarks]) -> bool:
-        """Whether an event of an ended run is among the oldest records."""
+    def _stand_answered_among(self, bare: Mapping[TopicPartition, Watermarks]) -> bool:
+        """Whether an event of a completed run is among the oldest records."""
         if not self._shared.ended_runs.are_known:
             return False
         oldest = {
@@ -120,22 +115,24 @@ class ReadAgain:
                     event = self._shared.records.open(record)
                 except (StreamError, SchemaUnavailable, NewerFormat):
                     continue  # Whoever handles it says what is wrong with it.
-                if self._shared.ended_runs.has_ended(event):
+                if self._shared.ended_runs.has_completed(event):
                     return True
         return False
 
-    def skips(self, where: TopicPartition, event: Event) -> bool:
-        """Whether an event of such a range is of a run that has ended, and not to be handled. Raises OffsetsLost."""
+    def skips(self, where: TopicPartition, event: Event | Unreadable) -> bool:
+        """Whether a record of such a range is of a run that has ended, and not to be handled. Raises OffsetsLost."""
+        if isinstance(event, Unreadable):
+            return False
         if not self._shared.ended_runs.has_ended(event):
             return self._is_withdrawn(event)
-        if where in self._untold:
+        if where in self._untold and self._shared.ended_runs.has_completed(event):
             self._tell_lost(dict(self._untold))
             self._untold.clear()
         self._shared.counters.add("ended")
         return True
 
     def _is_withdrawn(self, event: Event) -> bool:
-        """Whether the event's run was cancelled or reset, which the agent's own look at the topic may be too short for."""
+        """Whether the event's run was cancelled or reset, which the agent's look at the topic's end may have missed."""
         if not (self._shared.config.stream.agent.skip_cancelled and self._shared.ended_runs.was_withdrawn(event)):
             return False
         self._shared.cancellations.tell_skipped(event.workflow_id)
@@ -144,10 +141,9 @@ class ReadAgain:
 
     def _tell_lost(self, ranges: Mapping[TopicPartition, Watermarks]) -> None:
         if self._refuses:
-            raise OffsetsLost(self._group, ranges)
+            raise OffsetsLost(self._group, ranges, _LOST)
         log.warning(
-            "group %s has no committed offsets for %s, and events of runs that have ended stand there: brokers drop the "
-            "offsets of a group without members after offsets.retention.minutes (7 days unless set). All of it is read "
-            "again; events of ended runs are skipped, the others are handled, some maybe once more (agent.lost_offsets)",
-            self._group, told(ranges),
+            "group %s has no committed offsets for %s, and %s. All of it is read again: events of ended runs are "
+            "skipped, the others are handled, some maybe once more (agent.lost_offsets)",
+            self._group, in_words(ranges), _LOST,
         )  # fmt: skip

@@ -89,7 +89,7 @@ class GroupMember:
     def turn(self, timeout_s: float, *, reading: bool = True, starting: bool = True) -> int:
         """Do all that can be done now; wait for news up to `timeout_s`. Returns how many records were read.
 
-        Raises OffsetOutOfRange, UnknownTopic, and what the agent died of.
+        Raises OffsetOutOfRange, UnknownTopic, OffsetsLost, and what the agent died of.
         """
         shared = self._shared
         shared.conduct.check()
@@ -248,16 +248,12 @@ class GroupMember:
             partition.waits = 0
             partition.dirty = True
             if progress.take(record.offset):
-                if record.offset < progress.read_again_until and self._is_over(partition, opened):
+                if record.offset < progress.read_again_until and self._held.read_again.skips(partition.where, opened):
                     progress.finish(record.offset)
                 else:
                     self._take_in_hand(partition, record, opened)
             else:
                 self._shared.counters.add("skipped")
-
-    def _is_over(self, partition: PartitionWork, opened: Event | Unreadable) -> bool:
-        """Whether a record that may have been handled before is of a run that has ended. Raises OffsetsLost."""
-        return isinstance(opened, Event) and self._held.read_again.skips(partition.where, opened)
 
     def _take_in_hand(self, partition: PartitionWork, record: Record, opened: Event | Unreadable) -> None:
         if isinstance(opened, Unreadable):
@@ -292,11 +288,12 @@ class GroupMember:
             crashes = work.crashes
             if self._ends_unstarted(work, crashes) or (lots and not crashes and lots[-1].take(work)):
                 continue
-            if self._suspects.reserve(work) if crashes else self._shared.pool.reserve():
-                lots.append(WorkLot(work, is_alone=crashes > 0))
+            is_secluded = crashes > 0 and self._suspects.has_last_chance(crashes)
+            if self._suspects.reserve(work) if is_secluded else self._shared.pool.reserve():
+                lots.append(WorkLot(work, is_secluded=is_secluded))
             else:
                 waiting.append(work)
-                if not crashes:
+                if not is_secluded:
                     break
         self._ready.extendleft(reversed(waiting))
         if lots and self._note_starts(lots):
@@ -378,7 +375,7 @@ class GroupMember:
                 self._ready.appendleft(work)
         for lot in lots:
             self._shared.pool.release()
-            if lot.is_alone:
+            if lot.is_secluded:
                 self._suspects.not_started()
         return False
 

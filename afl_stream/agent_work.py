@@ -87,18 +87,18 @@ class Work:
 class WorkLot:
     """Works that start together, in one slot: one alone, or several whose handlers are known to be quick."""
 
-    __slots__ = ("_expected_s", "is_alone", "works")
+    __slots__ = ("_expected_s", "is_secluded", "works")
 
-    def __init__(self, first: Work, *, is_alone: bool) -> None:
-        """`is_alone`: the work may have killed a process, and such run one at a time."""
+    def __init__(self, first: Work, *, is_secluded: bool) -> None:
+        """`is_secluded`: the work may have killed processes, and nothing runs beside it."""
         self.works = [first]
-        self.is_alone = is_alone
+        self.is_secluded = is_secluded
         self._expected_s = first.expected_s
 
     def take(self, work: Work) -> bool:
         """Take in another work, which is under no suspicion, if there is a place for it."""
         expected_s = work.expected_s
-        if self.is_alone or expected_s > _QUICK_S or self._expected_s + expected_s > _LOT_S:
+        if self.is_secluded or expected_s > _QUICK_S or self._expected_s + expected_s > _LOT_S:
             return False
         if len(self.works) >= _LOT_WORKS:
             return False

@@ -22,6 +22,7 @@ from afl_stream.audit_lines import (
     lost_line,
     unreadable_line,
 )
+from afl_stream.audit_lost_offsets import written_before_offsets_were_lost
 from afl_stream.codec import Codec, single_object_codec
 from afl_stream.config import StreamConfig
 from afl_stream.errors import NewerFormat, SchemaUnavailable, TopicMissing, Unreadable
@@ -409,7 +410,14 @@ class Audit:
     # Called inside the consumer's own calls
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
-        if not self.config.from_beginning or self._consumer is None:
+        if self._consumer is None:
+            return None
+        if not self.config.from_beginning:
+            if self._own is None:
+                # Without an offset the log is read from its beginning; the file knows what of it is written.
+                self._written.update(
+                    written_before_offsets_were_lost(self._consumer, self.group, partitions, self._sink)
+                )
             return None
         fresh = [where for where in partitions if where not in self._begun]
         self._begun.update(fresh)

@@ -197,8 +197,8 @@ class AuditSink(Protocol):
     def sync(self) -> None:
         """Return when all that was written is kept."""
 
-    def written(self) -> dict[TopicPartition, LastWritten]:
-        """What is known to be written, by partition."""
+    def written(self, *, whole: bool = False) -> dict[TopicPartition, LastWritten]:
+        """What is known to be written, by partition: as the end of the sink tells, or the `whole` of it."""
 
     def close(self) -> None: ...
 
@@ -215,7 +215,7 @@ class AuditStream:
     def sync(self) -> None:
         self._stream.flush()
 
-    def written(self) -> dict[TopicPartition, LastWritten]:
+    def written(self, *, whole: bool = False) -> dict[TopicPartition, LastWritten]:
         return {}
 
     def close(self) -> None:
@@ -239,8 +239,14 @@ class AuditFile:
     def sync(self) -> None:
         os.fsync(self._file.fileno())
 
-    def written(self) -> dict[TopicPartition, LastWritten]:
-        return dict(self._written)
+    def written(self, *, whole: bool = False) -> dict[TopicPartition, LastWritten]:
+        if not whole:
+            return dict(self._written)
+        self._file.seek(0)
+        written: dict[TopicPartition, LastWritten] = {}
+        for line in self._file:
+            _note_line(written, line)
+        return written
 
     def close(self) -> None:
         self._file.close()
@@ -255,13 +261,17 @@ class AuditFile:
         lines = tail.split(b"\n")[0 if start == 0 else 1 : -1]
         written: dict[TopicPartition, LastWritten] = {}
         for line in lines:
-            try:
-                entry = json.loads(line)
-                where = TopicPartition(str(entry["topic"]), int(entry["partition"]))
-                before = written.get(where, LastWritten(-1, -1))
-                offset, time_ms = int(entry["offset"]), int(entry["time_ms"])
-                # The last offset, not the highest: a topic that was made anew counts from 0 again.
-                written[where] = LastWritten(offset, max(time_ms, before.time_ms))
-            except (ValueError, KeyError, TypeError):
-                continue  # a line of someone else
+            _note_line(written, line)
         return written
+
+
+def _note_line(written: dict[TopicPartition, LastWritten], line: bytes) -> None:
+    try:
+        entry = json.loads(line)
+        where = TopicPartition(str(entry["topic"]), int(entry["partition"]))
+        before = written.get(where, LastWritten(-1, -1))
+        offset, time_ms = int(entry["offset"]), int(entry["time_ms"])
+        # The last offset, not the highest: a topic that was made anew counts from 0 again.
+        written[where] = LastWritten(offset, max(time_ms, before.time_ms))
+    except (ValueError, KeyError, TypeError):
+        return  # A line of someone else.

@@ -10,14 +10,13 @@ from afl_stream.embedded_broker import EmbeddedBroker
 from afl_stream.embedded_faults import Probe, Swallowed
 from afl_stream.embedded_group import Member
 from afl_stream.embedded_log import PartitionLog
-from afl_stream.embedded_position import NotAssigned, Position
+from afl_stream.embedded_position import NotAssigned, Position, take_in_turn
 from afl_stream.offset_owner import MADE_ANEW
 from afl_stream.transport import (
     Assignor,
     BrokerView,
     CommittedOffset,
     Fenced,
-    OffsetOutOfRange,
     RebalanceListener,
     Record,
     Start,
@@ -158,7 +157,7 @@ class EmbeddedConsumer:
                 if self._group_moved:
                     continue
                 self._report_missing_topics()
-                records = self._take(max_records)
+                records = take_in_turn(self._ready, self._positions, max_records, self._follow_topic, self._broker.log)
                 if not records:
                     remaining_s = deadline_s - time.monotonic()
                     queued = self._broker.queue.has_queued()
@@ -178,39 +177,9 @@ class EmbeddedConsumer:
             wrote_late = remaining_s <= 0
             self._broker.queue.write(max(0.0, remaining_s))
 
-    def _take(self, limit: int) -> list[Record]:
-        """Take records: of each partition its share of `limit` first, so that none waits for a longer one, and then
-        what more there is."""
-        taken: list[Record] = []
-        for share in (-(-limit // max(1, len(self._ready))), limit):
-            for _ in range(len(self._ready)):
-                where = next(iter(self._ready))
-                position = self._positions.get(where)
-                if position is None or position.paused:
-                    del self._ready[where]
-                    continue
-                if position.log.deleted:
-                    self._follow_topic(where, position)
-                if position.is_lost() and taken:
-                    return taken
-                # The next one in turn comes first the next time, also when this one raises.
-                del self._ready[where]
-                self._ready[where] = None
-                if position.is_lost():
-                    bounds = self._broker.log(where).bounds
-                    raise OffsetOutOfRange(where, position.offset or 0, bounds)
-                records = position.take(min(share, limit - len(taken)))
-                if not records:
-                    del self._ready[where]
-                    continue
-                taken.extend(records)
-                if len(taken) >= limit:
-                    return taken
-        return taken
-
-    def _follow_topic(self, where: TopicPartition, position: Position) -> None:
+    def _follow_topic(self, where: TopicPartition) -> None:
         """A topic was created again: go on in it where nothing of either log is skipped. Raises UnknownTopic."""
-        log = self._broker.log(where)
+        position, log = self._positions[where], self._broker.log(where)
         if position.offset == position.log.high == log.low:
             self._enter(position, log, log.low)
 
@@ -289,27 +258,21 @@ class EmbeddedConsumer:
 
     def _tell_gone(self, partitions: Sequence[TopicPartition], *, is_lost: bool = False) -> None:
         """Tell the listener. What is of a topic that is gone, or another one by now, is lost whatever comes first."""
-        if self._listener is None:
-            return
         with self._broker.lock:
             lost = [where for where in partitions if is_lost or self._is_of_another_topic(where)]
-        if lost:
-            self._listener.on_lost(lost)
         revoked = [where for where in partitions if where not in set(lost)]
-        if revoked:
+        if lost and self._listener is not None:
+            self._listener.on_lost(lost)
+        if revoked and self._listener is not None:
             self._listener.on_revoked(revoked)
 
     def _lose_made_anew(self) -> None:
         """Topics that a member reads were deleted and made again: nothing of the earlier ones goes on."""
         with self._broker.lock:
-            lost = sorted(
-                where
-                for where, position in self._positions.items()
-                if position.log.deleted and self._broker.has_topic(where.topic)
-            )
-            member = self.member
-            if not lost or member is None:
-                return
+            known, member = self._broker.has_topic, self.member
+            lost = sorted(w for w in self._positions if self._is_of_another_topic(w) and known(w.topic))
+        if not lost or member is None:
+            return
         for topic in sorted({where.topic for where in lost}):
             _log.warning(MADE_ANEW, self.group, topic)
         self._tell_gone(lost)

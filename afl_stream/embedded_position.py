@@ -1,9 +1,9 @@
 """Where an embedded consumer stands in one partition, and what it fetched ahead."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from afl_stream.embedded_log import PartitionLog
-from afl_stream.transport import Record, TopicPartition, TransportError
+from afl_stream.transport import OffsetOutOfRange, Record, TopicPartition, TransportError
 
 #: Records fetched from the file at once for a reader that is far behind.
 FETCH_RECORDS = 500
@@ -53,3 +53,39 @@ class Position:
                 # Those alone are no reason to stop.
                 return [r for r in records if r.offset not in self.log.markers] or self.take(limit)
         return records
+
+
+def take_in_turn(
+    ready: dict[TopicPartition, None],
+    positions: Mapping[TopicPartition, Position],
+    limit: int,
+    follow_topic: Callable[[TopicPartition], None],
+    log_of: Callable[[TopicPartition], PartitionLog],
+) -> list[Record]:
+    """Take records of what is ready: of each partition its share of `limit` first, so that none waits for a longer one,
+    and then what more there is. `follow_topic` hears of a topic that is gone. Raises OffsetOutOfRange."""
+    taken: list[Record] = []
+    for share in (-(-limit // max(1, len(ready))), limit):
+        for _ in range(len(ready)):
+            where = next(iter(ready))
+            position = positions.get(where)
+            if position is None or position.paused:
+                del ready[where]
+                continue
+            if position.log.deleted:
+                follow_topic(where)
+            if position.is_lost() and taken:
+                return taken
+            # The next one in turn comes first the next time, also when this one raises.
+            del ready[where]
+            ready[where] = None
+            if position.is_lost():
+                raise OffsetOutOfRange(where, position.offset or 0, log_of(where).bounds)
+            records = position.take(min(share, limit - len(taken)))
+            if not records:
+                del ready[where]
+                continue
+            taken.extend(records)
+            if len(taken) >= limit:
+                return taken
+    return taken

@@ -16,14 +16,15 @@ from afl_stream.transport import Record, TopicPartition, Transport, TransportErr
 
 log = logging.getLogger(__name__)
 
-#: After these nobody waits for an answer to what was asked before: it was answered, or its run has failed,
-_ENDINGS: Final = frozenset({"workflow.completed", "workflow.error"})
-#: or it was taken back. That says nothing of whether a handler has had it.
+#: After these nobody waits for an answer to what was asked before: it was answered,
+_COMPLETED: Final = "workflow.completed"
+#: or its run has failed, or was taken back. That says nothing of whether a handler has had it.
+_FAILED: Final = "workflow.error"
 _WITHDRAWALS: Final = frozenset({"workflow.cancelled", "workflow.reset"})
 #: After these a run that has ended goes on, and may wait for what it had asked before.
 _OPENINGS: Final = frozenset({"workflow.retried", "workflow.rerun"})
 #: What records of these have in their header `ce_type`: others need not be decoded.
-_TYPES: Final = frozenset(f"afl.{kind}" for kind in _ENDINGS | _WITHDRAWALS | _OPENINGS)
+_TYPES: Final = frozenset(f"afl.{kind}" for kind in {_COMPLETED, _FAILED} | _WITHDRAWALS | _OPENINGS)
 #: Runs that are remembered, the latest; and how long reading may take. What is not known is handled.
 _REMEMBERED: Final = 500_000
 _READ_S: Final = 30.0
@@ -43,7 +44,8 @@ class EndedRuns:
         self._topic = topic
         self._lock = Lock()
         #: Workflow id to the time of its last ending, or withdrawal, ms since the epoch.
-        self._ended: OrderedDict[str, int] = OrderedDict()
+        self._completed: OrderedDict[str, int] = OrderedDict()
+        self._failed: OrderedDict[str, int] = OrderedDict()
         self._withdrawn: OrderedDict[str, int] = OrderedDict()
         self._positions: dict[TopicPartition, int] = {}
 
@@ -59,11 +61,15 @@ class EndedRuns:
     @property
     def are_known(self) -> bool:
         """Whether there are any."""
-        return bool(self._ended or self._withdrawn)
+        return bool(self._completed or self._failed or self._withdrawn)
 
     def has_ended(self, event: Event) -> bool:
         """Whether the event is of a run that has ended since it was made."""
-        return self._ended.get(event.workflow_id, -1) >= event.created_at
+        return self._failed.get(event.workflow_id, -1) >= event.created_at or self.has_completed(event)
+
+    def has_completed(self, event: Event) -> bool:
+        """Whether its run has completed since the event was made: somebody has answered it."""
+        return self._completed.get(event.workflow_id, -1) >= event.created_at
 
     def was_withdrawn(self, event: Event) -> bool:
         """Whether the event's run was cancelled or reset since it was made."""
@@ -100,9 +106,12 @@ class EndedRuns:
         if not isinstance(milestone, Lifecycle):
             return
         if milestone.kind in _OPENINGS:
-            self._ended.pop(milestone.workflow_id, None)
-        elif milestone.kind in _ENDINGS:
-            _remember(self._ended, milestone)
+            self._completed.pop(milestone.workflow_id, None)
+            self._failed.pop(milestone.workflow_id, None)
+        elif milestone.kind == _COMPLETED:
+            _remember(self._completed, milestone)
+        elif milestone.kind == _FAILED:
+            _remember(self._failed, milestone)
         elif milestone.kind in _WITHDRAWALS:
             _remember(self._withdrawn, milestone)
 

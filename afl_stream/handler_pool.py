@@ -72,11 +72,11 @@ class Call:
 class Lot:
     """Calls that run one after the other in one slot: handing each quick one to a thread costs more than it does."""
 
-    __slots__ = ("alone", "began_s", "calls", "is_forsaken")
+    __slots__ = ("began_s", "calls", "is_forsaken", "secluded")
 
-    def __init__(self, *calls: Call, alone: bool = False) -> None:
+    def __init__(self, *calls: Call, secluded: bool = False) -> None:
         self.calls = deque(calls)
-        self.alone = alone
+        self.secluded = secluded
         self.began_s = float("inf")
         #: Its thread was replaced: what is left of the calls is another lot's.
         self.is_forsaken = False
@@ -92,8 +92,8 @@ class Lot:
 class HandlerPool:
     """Slots for handlers, and what runs them. Any thread may use it.
 
-    One lot at a time may run `alone`, by leave of `reserve_alone`: others that ask for that wait. Its leave lasts until
-    `end_alone`, and from its end to there nothing starts: whoever has the leave makes durable first that it is over.
+    One lot at a time may run `secluded`, with nothing beside it. From its end to `end_seclusion` nothing starts either:
+    whoever had it run makes durable first that it is over.
 
     A slot is taken by `reserve` and is free again when all calls of the lot that was run in it have their outcome, also
     when that is that a time was up: the thread of a handler that does not come back is replaced, and ends when the
@@ -118,11 +118,11 @@ class HandlerPool:
         self._clock_s = clock_s
         self._lock = Lock()
         self._reserved = 0
-        #: Who has leave to run a lot alone; whether that lot has ended; who has it run secluded, or wants to.
-        self._alone: object | None = None
-        self._alone_is_over = False
+        #: Who runs a lot secluded, or waits to; whether it runs, or has run; and until when nothing starts beside it.
         self._secluded: object | None = None
-        self._secluded_until_s = 0.0
+        self._is_granted = False
+        self._seclusion_is_over = False
+        self._shut_until_s = 0.0
         #: Calls that run and may run out of time.
         self._timed: set[Call] = set()
         #: Lots of several calls that are not through.
@@ -157,51 +157,38 @@ class HandlerPool:
     def reserve(self) -> bool:
         """Take a slot if one is free."""
         with self._lock:
-            if self._reserved >= self._max_concurrent or self._alone_is_over:
-                return False
-            if self._secluded is not None and self._clock_s() < self._secluded_until_s:
+            if self._reserved >= self._max_concurrent or (self._secluded is not None and self._is_shut()):
                 return False
             self._reserved += 1
             return True
 
-    def reserve_alone(self, whose: object, *, secluded: bool = False) -> bool:
-        """Take a slot, and leave to run a lot `alone` in it, if one is free and nobody has that leave.
+    def _is_shut(self) -> bool:
+        return self._seclusion_is_over or self._clock_s() < self._shut_until_s
 
-        `secluded`: nothing is to run beside it. From the first time that this is asked for nothing else is started,
-        until it is granted and the lot has ended, or `withdraw`; but for SECLUSION_S at most, and again as long while
-        it runs: calls that take hours must not keep all others.
+    def reserve_secluded(self, whose: object) -> bool:
+        """Take a slot in which a lot runs `secluded`, if nothing else runs.
+
+        From the first time that this is asked for nothing else is started, until `end_seclusion`; but for SECLUSION_S
+        at most, and again as long while it runs: calls that take hours must not keep all others.
         """
         with self._lock:
-            if self._alone is not None:
+            if self._secluded is None:
+                self._secluded, self._shut_until_s = whose, self._clock_s() + SECLUSION_S
+            if self._secluded is not whose or self._is_granted or self._reserved >= self._max_concurrent:
                 return False
-            if secluded and self._secluded is None:
-                self._secluded, self._secluded_until_s = whose, self._clock_s() + SECLUSION_S
-            if self._secluded not in (None, whose) or self._reserved >= self._max_concurrent:
+            if self._reserved and self._is_shut():
                 return False
-            if secluded:
-                if self._reserved and self._clock_s() < self._secluded_until_s:
-                    return False
-                self._secluded_until_s = self._clock_s() + SECLUSION_S
+            self._shut_until_s = self._clock_s() + SECLUSION_S
             self._reserved += 1
-            self._alone, self._alone_is_over = whose, False
+            self._is_granted = True
             return True
 
-    def withdraw(self, whose: object) -> None:
-        """Hear that whoever waits to run a lot secluded does not want to any more."""
+    def end_seclusion(self, whose: object) -> None:
+        """Let others start: the lot that ran secluded is through, or is not to run any more."""
         with self._lock:
-            if self._secluded is not whose or self._alone is whose:
+            if self._secluded is not whose:
                 return
-            self._secluded = None
-        self._tell_free()
-
-    def end_alone(self, whose: object) -> None:
-        """Give back the leave to run a lot alone: others may start, and may have it."""
-        with self._lock:
-            if self._alone is not whose:
-                return
-            self._alone, self._alone_is_over = None, False
-            if self._secluded is whose:
-                self._secluded = None
+            self._secluded, self._is_granted, self._seclusion_is_over = None, False, False
         self._tell_free()
 
     def release(self) -> None:
@@ -314,7 +301,7 @@ class HandlerPool:
             call.cancel()
         self._settle(call, TimedOut(call.timeout_s or 0.0))
         lot.is_forsaken = True
-        rest = Lot(alone=lot.alone)
+        rest = Lot(secluded=lot.secluded)
         while (left := lot.next()) is not None:
             if left is call:
                 # It had not begun.
@@ -386,10 +373,10 @@ class HandlerPool:
         self._end(call.lot)
 
     def _settle(self, call: Call, outcome: Outcome) -> None:
-        if call.lot is not None and call.lot.alone:
-            # Before anybody can hear of it and end the leave.
+        if call.lot is not None and call.lot.secluded:
+            # Before anybody can hear of it and end the seclusion.
             with self._lock:
-                self._alone_is_over = True
+                self._seclusion_is_over = True
         self._tell(call, outcome)
         if call.timeout_s is not None:
             with self._lock:

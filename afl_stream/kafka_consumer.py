@@ -8,16 +8,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message
 from confluent_kafka import Consumer as Client
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
 from afl_stream.kafka_error_codes import Decision, decision_of
 from afl_stream.kafka_errors import ClientLog, Connection, error_of, settings_error, transport_error
-from afl_stream.kafka_offsets import REQUEST_TIMEOUT_S, GroupOffsets
-from afl_stream.kafka_partitions import Partitions
+from afl_stream.kafka_offsets import GroupOffsets
+from afl_stream.kafka_partitions import LOGICAL, Partitions, offsets_of
 from afl_stream.kafka_records import records_of
-from afl_stream.kafka_topic_ids import AskIds, TopicIds, TopicNews
+from afl_stream.kafka_topic_ids import AskIds, TopicIds
 from afl_stream.kafka_view import AskBounds, KafkaView
 from afl_stream.kafka_waits import LONGEST_CALL_S
 from afl_stream.offset_owner import MADE_ANEW
@@ -38,12 +38,6 @@ _log = logging.getLogger(__name__)
 
 #: How long a look at brokers that were all down may take, and how often one is taken.
 _LOOK_S: Final = 1.0
-
-_LOGICAL: Final = {Start.EARLIEST: OFFSET_BEGINNING, Start.LATEST: OFFSET_END}
-
-
-def _offsets(positions: Mapping[TopicPartition, int | Start]) -> dict[TopicPartition, int]:
-    return {where: _LOGICAL[at] if isinstance(at, Start) else at for where, at in positions.items()}
 
 
 class KafkaConsumer:
@@ -92,7 +86,7 @@ class KafkaConsumer:
         self._next_look_s = 0.0
         self._closed = False
         self._topic_ids = TopicIds(ask_ids)
-        self._offsets = GroupOffsets(group, connection)
+        self._offsets = GroupOffsets(group, connection, self._topic_ids)
         callbacks = {"error_cb": connection.on_error, "on_commit": self._offsets.on_commit}
         try:
             self._client = Client({**settings, **callbacks}, logger=ClientLog(connection))
@@ -145,14 +139,14 @@ class KafkaConsumer:
         self._check_outside_groups()
         self._outside.clear()
         self._ends.clear()
-        self._partitions.begin_all(_offsets(positions))
+        self._partitions.begin_all(offsets_of(positions))
         self._assigned = set(positions)
 
     def assign_more(self, positions: Mapping[TopicPartition, int | Start]) -> None:
         """Raises TransportError for a member of a group."""
         self._check_outside_groups()
         self.unassign([where for where in positions if where in self._assigned])
-        starts = _offsets(positions)
+        starts = offsets_of(positions)
         self._partitions.begin_more(starts)
         self._accept(starts)
 
@@ -192,17 +186,15 @@ class KafkaConsumer:
         if self._due:
             raise self._due.popleft()
         if self._outside:
-            self._lose(self._others_now(self._outside).made_anew)
+            self._lose(self._offsets.others(self._outside).made_anew)
         if self._outside and not self._outside.keys() <= self._partitions.paused:
             # Stay in the group, but go on with nothing else before somebody has decided.
             self._stay_in_group()
             self._tell_outside()
         records = self._sort(self._gather(max_records, timeout_s))
-        if self._failure is not None and not records:
-            failure, self._failure = self._failure, None
-            raise failure
         if records:
             return records
+        self._raise_failure()
         if self._due:
             raise self._due.popleft()
         if self._outside:
@@ -277,6 +269,9 @@ class KafkaConsumer:
         listener raised."""
         for record in self._sort(self._gather(1, 0.0)):
             self._move(record.topic_partition, record.offset)
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -317,7 +312,7 @@ class KafkaConsumer:
 
     def _starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Where each begins: as the listener says, as committed, or as a group without a commit does."""
-        self._offsets.begin(self._ids_of(partitions))
+        self._offsets.begin(partitions)
         given = None
         if self._listener is not None and partitions:
             given = self._listener.on_assigned(partitions)
@@ -326,26 +321,9 @@ class KafkaConsumer:
         rest = [where for where in partitions if where not in starts]
         if rest:
             committed = self.committed(rest)
-            begin = _LOGICAL[self._start]
+            begin = LOGICAL[self._start]
             starts.update({where: committed[where].offset if where in committed else begin for where in rest})
         return starts
-
-    def _ids_of(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str]:
-        """The ids of the topics that these are read of from now on. Raises BrokerUnavailable."""
-        if self.group is None or not partitions:
-            return {}
-        try:
-            ids = self._topic_ids.now({where.topic for where in partitions}, REQUEST_TIMEOUT_S)
-        except TimeoutError as error:
-            raise self._connection.unavailable("the ids of topics are not told") from error
-        except KafkaException as error:
-            raise self._error(error_of(error)) from error
-        return {where: ids.get(where.topic) or "" for where in partitions}
-
-    def _others_now(self, partitions: Iterable[TopicPartition]) -> TopicNews:
-        """What has become of the topics that these are read of, as far as is told soon."""
-        ids = {where.topic: known for where in partitions if (known := self._offsets.topic_id(where))}
-        return self._topic_ids.others({} if self._connection.is_down else ids, _LOOK_S)
 
     def _welcome_again(self) -> None:
         """Offer the listener once more what it could not take. Raises what it raises."""
@@ -372,14 +350,12 @@ class KafkaConsumer:
 
     def _on_revoke(self, client: Client, places: list[Place]) -> None:
         # Of a topic that is another one by now nothing may be committed any more.
-        found = self._others_now(TopicPartition(place.topic, place.partition) for place in places)
+        found = self._offsets.others(TopicPartition(place.topic, place.partition) for place in places)
         others = found.made_anew | found.gone
         if others:
             self._on_lost(client, [place for place in places if place.topic in others])
-        self._leave(
-            [place for place in places if place.topic not in others],
-            None if self._listener is None else self._listener.on_revoked,
-        )
+        kept = [place for place in places if place.topic not in others]
+        self._leave(kept, None if self._listener is None else self._listener.on_revoked)
 
     def _on_lost(self, client: Client, places: list[Place]) -> None:
         self._leave(places, None if self._listener is None else self._listener.on_lost)
@@ -474,6 +450,4 @@ class KafkaConsumer:
             _log.warning("leaving group %s: %s", self.group, error)
         finally:
             self._on_close(self)
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
+        self._raise_failure()

@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition as Place
 from afl.core.stopping import PROCESS_STOP
 from afl.core.waits import WAITS
 from afl_stream.kafka_errors import FENCED, Connection, error_of, transport_error
+from afl_stream.kafka_topic_ids import TopicIds, TopicNews
 from afl_stream.kafka_waits import LONGEST_CALL_S, Stopping
 from afl_stream.offset_owner import with_topic, without_topic
 from afl_stream.transport import BrokerUnavailable, CommittedOffset, Fenced, TopicPartition, TransportError
@@ -24,14 +25,23 @@ _log = logging.getLogger(__name__)
 REQUEST_TIMEOUT_S: Final = 10.0
 #: Wait before a commit that was refused is tried again.
 _AGAIN_S: Final = 1.0
+#: How long a look at what has become of topics may take.
+_LOOK_S: Final = 1.0
 
 
 class GroupOffsets:
     """The committed offsets of one member's group. Belongs to the thread of its consumer."""
 
-    def __init__(self, group: str | None, connection: Connection, monotonic_s: Callable[[], float] = time.monotonic):
+    def __init__(
+        self,
+        group: str | None,
+        connection: Connection,
+        ids: TopicIds,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._group = group
         self._connection = connection
+        self._ids = ids
         self._monotonic_s = monotonic_s
         self._client: Client
         #: What was handed over last for each partition held, and what of it was refused.
@@ -39,7 +49,7 @@ class GroupOffsets:
         self._refused: dict[TopicPartition, CommittedOffset] = {}
         self._again_at_s = 0.0
         #: The id of the topic that each partition held is read of; "" where the broker tells none.
-        self._topic_ids: dict[TopicPartition, str] = {}
+        self._id_of: dict[TopicPartition, str] = {}
         #: Of topics that were made anew: what stands there for them was committed for the topic before.
         self._of_another_topic: set[TopicPartition] = set()
 
@@ -70,19 +80,28 @@ class GroupOffsets:
                 self._again_at_s = self._monotonic_s() + _AGAIN_S
                 _log.debug("group %s: not committed yet: %s", self._group, error)
 
-    def begin(self, topic_ids: Mapping[TopicPartition, str]) -> None:
-        """These partitions are held, and read of the topics of these ids: what is committed for them says so, and what
-        was committed for another topic of that name does not count."""
-        self._topic_ids.update(topic_ids)
+    def begin(self, partitions: Sequence[TopicPartition]) -> None:
+        """These partitions are held, and read of the topics that there are now: what is committed for them says so, and
+        what was committed for another topic of that name does not count. Raises BrokerUnavailable."""
+        if self._group is None or not partitions:
+            return
+        try:
+            ids = self._ids.now({where.topic for where in partitions}, REQUEST_TIMEOUT_S)
+        except TimeoutError as error:
+            raise self._connection.unavailable("the ids of topics are not told") from error
+        except KafkaException as error:
+            raise self._reading_error(error_of(error)) from error
+        self._id_of.update({where: ids.get(where.topic) or "" for where in partitions})
 
-    def topic_id(self, partition: TopicPartition) -> str:
-        """The id of the topic that a partition held is read of; "": not known."""
-        return self._topic_ids.get(partition, "")
+    def others(self, partitions: Iterable[TopicPartition]) -> TopicNews:
+        """What has become of the topics that these are read of, as far as is told soon."""
+        ids = {where.topic: known for where in partitions if (known := self._id_of.get(where))}
+        return self._ids.others({} if self._connection.is_down else ids, _LOOK_S)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """They are no longer held."""
         for where in partitions:
-            self._topic_ids.pop(where, None)
+            self._id_of.pop(where, None)
             self._last.pop(where, None)
             self._refused.pop(where, None)
 
@@ -95,7 +114,7 @@ class GroupOffsets:
         if self._group is None:
             raise TransportError("a consumer without a group cannot commit")
         places = [
-            Place(w.topic, w.partition, at.offset, metadata=with_topic(self.topic_id(w), at.metadata))
+            Place(w.topic, w.partition, at.offset, metadata=with_topic(self._id_of.get(w, ""), at.metadata))
             for w, at in offsets.items()
         ]
         done: list[Place] | None = None
@@ -157,7 +176,7 @@ class GroupOffsets:
 
     def _is_of(self, where: TopicPartition, topic_id: str, offset: int) -> bool:
         """Whether what was committed for a topic of this id is of the topic that is there now."""
-        found = self.topic_id(where)
+        found = self._id_of.get(where, "")
         if not topic_id or not found or topic_id == found:
             return True
         _log.warning(

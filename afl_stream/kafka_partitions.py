@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
 from confluent_kafka import Consumer as Client
 from confluent_kafka import TopicPartition as Place
 
 from afl_stream.kafka_errors import error_of
-from afl_stream.transport import TopicPartition
+from afl_stream.transport import Start, TopicPartition
+
+#: The log's beginning and its end, in Kafka's words.
+LOGICAL: Final = {Start.EARLIEST: OFFSET_BEGINNING, Start.LATEST: OFFSET_END}
+
+
+def offsets_of(positions: Mapping[TopicPartition, int | Start]) -> dict[TopicPartition, int]:
+    """Where to begin, in Kafka's words."""
+    return {where: LOGICAL[at] if isinstance(at, Start) else at for where, at in positions.items()}
 
 
 def places_of(partitions: Iterable[TopicPartition]) -> list[Place]:

@@ -10,6 +10,19 @@ from afl_stream.transport import OffsetOutOfRange, Record, TopicPartition, Trans
 
 _BATCH_RECORDS: Final = 1_000
 _POLL_S: Final = 0.1
+#: Partitions that a message names; of more it gives the numbers.
+_NAMED: Final = 12
+
+
+def in_words(ranges: Mapping[TopicPartition, Watermarks]) -> str:
+    """The ranges in words: topic, partition, first and last offset, and how many records that are."""
+    count = sum(bounds.high - bounds.low for bounds in ranges.values())
+    named = [
+        f"{where.topic}[{where.partition}] {bounds.low} to {bounds.high - 1}"
+        for where, bounds in sorted(ranges.items())[:_NAMED]
+    ]
+    more = f" and {len(ranges) - _NAMED} more partitions" if len(ranges) > _NAMED else ""
+    return f"{', '.join(named)}{more}: {count:,} records"
 
 
 def read_ranges(

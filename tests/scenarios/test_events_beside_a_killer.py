@@ -1,11 +1,14 @@
 """Only the event whose handler was running when a process died is given up; those beside it are answered."""
 
 from collections import Counter
+from threading import Barrier
 from threading import Event as Flag
 
 import pytest
 
 from afl_stream.embedded import Crash
+from afl_stream.offset_tracker import PartitionProgress
+from tests.eventually import eventually
 from tests.unit.stream.agent_bench import PAY, Deployment, TestAgent, event
 
 EVENTS = 8
@@ -92,3 +95,40 @@ def test_an_event_that_runs_beside_one_killer_after_another_is_answered(
     lives_until_done(deployment, Neighbourhood(killers, slow=set(range(1, EVENTS + 1)) - killers))
 
     assert_only_killers_are_given_up(deployment, killers)
+
+
+def test_what_ran_when_a_machine_was_switched_off_runs_side_by_side_again_at_once() -> None:
+    """All that it had in hand is under suspicion then, and none of it has done anything."""
+    together = 6
+    deployment = Deployment(max_concurrent=together, max_crashes=3)
+    deployment.publish(*(event(step=n) for n in range(1, together + 1)))
+    began, off = Barrier(together), Flag()
+
+    def work_until_switched_off(payload: dict[str, object]) -> dict[str, object]:
+        off.wait(30)
+        return {}
+
+    first = deployment.agent()
+    first.register(PAY, work_until_switched_off)
+    eventually(lambda: first.turn(0.01) is not None and first.health().in_flight == together, 30)
+    eventually(lambda: first.turn(0.01) is not None and marks_of(deployment) == together, 30)
+    first.kill()
+    off.set()
+
+    def all_at_once(payload: dict[str, object]) -> dict[str, object]:
+        began.wait(30)
+        return {"n": payload["n"]}
+
+    second = deployment.agent()
+    second.register(PAY, all_at_once)
+    while second.counts.answered < together:
+        second.run_once(0.01)
+
+    assert second.counts.crashes_seen == together
+    assert second.counts.handled == together
+
+
+def marks_of(deployment: Deployment) -> int:
+    """How many records the group has noted as running."""
+    committed = deployment.committed()
+    return 0 if committed is None else sum(PartitionProgress(committed, 100).crashes(n) for n in range(EVENTS))

@@ -1,8 +1,9 @@
-"""A group's committed offsets are gone, as after a week without members: it is told, and ended runs' events are skipped."""
+"""A group's committed offsets are gone, as after a week without members: that is told, and ended runs are skipped."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,11 @@ def stop(worker: Worker) -> None:
     worker.transport.close()
 
 
+def turns(turn: Callable[[], object]) -> None:
+    for _ in range(5):
+        turn()
+
+
 def ranges_of(deployment: Deployment) -> list[str]:
     topic = deployment.topology.facet(ASK)
     counts = [sum(record.partition == number for record in deployment.records(topic)) for number in range(2)]
@@ -103,8 +109,7 @@ def test_an_agent_that_refuses_says_what_is_lost_and_what_to_do_and_handles_noth
     worker = desk.deployment.worker({ASK: answering})
 
     with pytest.raises(OffsetsLost) as caught:
-        for _ in range(5):
-            worker.turn()
+        turns(worker.turn)
     stop(worker)
 
     assert exit_code_of(caught.value) is ExitCode.UNAVAILABLE
@@ -158,8 +163,7 @@ def test_where_it_cannot_be_learned_an_agent_that_refuses_refuses() -> None:
     worker = desk.deployment.worker({ASK: Answering()})
 
     with pytest.raises(OffsetsLost):
-        for _ in range(5):
-            worker.turn()
+        turns(worker.turn)
     stop(worker)
 
 
@@ -208,6 +212,20 @@ def test_an_event_is_of_an_ended_run_when_it_was_made_before_its_end_and_the_run
     assert handled_of(deployment) == {5, 6, 7, 8}
 
 
+def test_a_new_group_is_not_taken_for_another_because_runs_have_failed_for_want_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    deployment = agent_bench.Deployment()
+    deployment.publish(*(event(step=n) for n in range(1, 4)))
+    for number in (1, 2):
+        tell(deployment, "workflow.error", number, event().created_at + 5)
+
+    with caplog.at_level(logging.WARNING):
+        assert handled_of(deployment) == {3}
+
+    assert "no committed offsets" not in caplog.text
+
+
 def test_offsets_that_are_seen_to_be_lost_only_later_are_told_of_then(caplog: pytest.LogCaptureFixture) -> None:
     deployment, count = agent_bench.Deployment(), 250
     deployment.publish(*(event(step=n) for n in range(1, count + 1)))
@@ -232,8 +250,7 @@ def test_an_agent_that_follows_one_that_died_half_way_through_skips_the_rest() -
     dying = deployment.agent()
     dying.register(PAY, die)
     with pytest.raises(Crash):
-        for _ in range(5):
-            dying.run_once(0.01)
+        turns(lambda: dying.run_once(0.01))
     dying.kill()
     committed = deployment.committed()
 

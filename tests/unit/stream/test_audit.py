@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import logging
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from afl_stream.agent import LostRecords
 from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
 from afl_stream.audit_group import GroupNameUnreadable, group_of
-from afl_stream.audit_lines import encode_line
+from afl_stream.audit_lines import TAIL_BYTES, encode_line
 from afl_stream.config import StreamConfig
 from afl_stream.embedded import Crash, EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport, Faults
 from afl_stream.errors import NewerFormat, SchemaUnavailable, TopicMissing
@@ -305,6 +306,29 @@ def test_a_shorter_topic_that_was_made_anew_is_followed_through_a_restart_whatev
     deployment.publish(event(step=5))
 
     assert [line["step"] for line in audited(deployment, path)] == [f"wf-{n}:{n}" for n in range(1, 6)]
+
+
+def test_a_file_whose_group_has_lost_its_offsets_gets_no_line_twice_and_that_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment, path = Deployment(), tmp_path / "audit.jsonl"
+    deployment.publish(*(event(step=n) for n in range(1, 4)))
+    audited(deployment, path)
+    # More than is looked at of a file's end, as when other partitions have had much to tell since.
+    with path.open("ab") as file:
+        file.write(b" " * (TAIL_BYTES + 1) + b"\n")
+    deployment.broker.forget_offsets("afl.audit")
+    deployment.publish(event(step=4))
+
+    with caplog.at_level(logging.WARNING):
+        bench = AuditBench(deployment, path)
+        bench.catch_up()
+    bench.audit.close()
+
+    steps = [json.loads(line)["step"] for line in path.read_text().splitlines() if line.strip()]
+    assert steps == ["wf-1:1", "wf-2:2", "wf-3:3", "wf-4:4"]
+    assert bench.audit.counts.repeated == 3
+    assert f"group afl.audit has no committed offsets for {TOPIC}[0] 0 to 3: 4 records" in caplog.text
 
 
 def test_a_schema_that_cannot_be_looked_up_now_is_waited_for(tmp_path: Path) -> None:

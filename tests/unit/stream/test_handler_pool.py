@@ -266,58 +266,49 @@ def test_the_pace_of_a_handler_is_known_after_its_first_run_and_follows_the_late
     assert pace.mean_s == pytest.approx(0.009)
 
 
-def test_of_those_that_must_run_alone_one_runs_at_a_time(bench: Bench) -> None:
-    assert bench.pool.reserve_alone("one")
-    assert not bench.pool.reserve_alone("other")
-    assert bench.pool.reserve()
-
-    bench.pool.release()
-    bench.pool.end_alone("one")
-    assert bench.pool.reserve_alone("other")
-
-
 @pytest.mark.parametrize("handler", [lambda payload: None, _answer], ids=["function", "coroutine"])
-def test_nothing_starts_between_the_end_of_one_that_ran_alone_and_the_word_that_it_may(
+def test_nothing_starts_between_the_end_of_one_that_ran_secluded_and_the_word_that_it_may(
     bench: Bench, handler: Handler
 ) -> None:
-    assert bench.pool.reserve_alone("one")
+    assert bench.pool.reserve_secluded("one")
     call = Call(handler, ({},), is_async=is_async(handler), timeout_s=None, on_outcome=bench.outcomes.put)
-    bench.pool.run(Lot(call, alone=True))
+    bench.pool.run(Lot(call, secluded=True))
     bench.outcome()
     eventually(lambda: bench.pool.in_use == 0, 10)
 
     assert not bench.pool.reserve()
-    assert not bench.pool.reserve_alone("other")
+    assert not bench.pool.reserve_secluded("one")
+    assert not bench.pool.reserve_secluded("other")
 
-    bench.pool.end_alone("one")
+    bench.pool.end_seclusion("one")
     assert bench.pool.reserve()
 
 
 def test_one_that_runs_secluded_waits_until_nothing_runs_and_keeps_others_from_starting(bench: Bench) -> None:
     assert bench.pool.reserve()
-    assert not bench.pool.reserve_alone("one", secluded=True)
+    assert not bench.pool.reserve_secluded("one")
     assert not bench.pool.reserve()
-    assert not bench.pool.reserve_alone("other")
+    assert not bench.pool.reserve_secluded("other")
 
     bench.pool.release()
-    assert bench.pool.reserve_alone("one", secluded=True)
+    assert bench.pool.reserve_secluded("one")
     assert not bench.pool.reserve()
 
 
 def test_one_that_no_longer_wants_to_run_secluded_lets_others_start(bench: Bench) -> None:
     assert bench.pool.reserve()
-    assert not bench.pool.reserve_alone("one", secluded=True)
+    assert not bench.pool.reserve_secluded("one")
 
-    bench.pool.withdraw("one")
+    bench.pool.end_seclusion("one")
     assert bench.pool.reserve()
 
 
 def test_others_start_beside_one_that_has_run_secluded_for_long() -> None:
     bench = Bench(slots=3)
     assert bench.pool.reserve()
-    assert not bench.pool.reserve_alone("one", secluded=True)
+    assert not bench.pool.reserve_secluded("one")
     bench.now_s += SECLUSION_S
-    assert bench.pool.reserve_alone("one", secluded=True), "what runs has run for long enough"
+    assert bench.pool.reserve_secluded("one"), "what runs has run for long enough"
 
     assert not bench.pool.reserve()
     bench.now_s += SECLUSION_S

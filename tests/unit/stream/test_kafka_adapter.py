@@ -61,7 +61,7 @@ def client() -> CommitsOnly:
 
 @pytest.fixture
 def offsets(client: CommitsOnly, clock: Clock) -> GroupOffsets:
-    offsets = GroupOffsets("g", Connection("here:1"), clock)
+    offsets = GroupOffsets("g", Connection("here:1"), TopicIds(Descriptions(t="1"), clock), clock)
     offsets.use(client)  # type: ignore[arg-type]
     return offsets
 
@@ -119,12 +119,14 @@ class Committed(CommitsOnly):
 
 
 def test_what_is_committed_names_the_topic_and_holds_for_no_other(clock: Clock) -> None:
-    client, offsets = Committed(), GroupOffsets("g", Connection("here:1"), clock)
+    client, broker = Committed(), Descriptions(t="ab/c+12")
+    offsets = GroupOffsets("g", Connection("here:1"), TopicIds(broker, clock), clock)
     offsets.use(client)  # type: ignore[arg-type]
-    offsets.begin({WHERE: "ab/c+12"})
+    offsets.begin([WHERE])
     offsets.commit({WHERE: CommittedOffset(offset=7, metadata="m n")}, wait=False)
     before = offsets.committed([WHERE])
-    offsets.begin({WHERE: "another"})
+    broker.ids["t"] = "another"
+    offsets.begin([WHERE])
 
     assert client.commits == [("t", 0, 7, "topic=ab/c+12 m n")]
     assert before == {WHERE: CommittedOffset(offset=7, metadata="m n")}
