@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_type_hints
 
-from afl.core.masking import MASK, Secrets, may_be_secret, secrets_of_url, shown_url
+from afl.core.masking import MASK, may_be_secret, secrets_of_url, shown_url
 from afl_stream.config_sections import (
     TRANSPORTS,
     AgentSettings,
@@ -145,7 +145,7 @@ class StreamConfig:
             described[key] = MASK if secret else value
         return described
 
-    def secrets(self) -> Secrets:
+    def secrets(self) -> frozenset[str]:
         """Return what must not stand in any text that is shown: passwords, keys, tokens, and those inside of urls."""
         found: set[str] = set()
         for _, setting, value in _settings(self):
@@ -157,7 +157,7 @@ class StreamConfig:
             elif isinstance(value, str) and setting.metadata.get("secret"):
                 # Older secrets are listed with their ids.
                 found |= {value, *(entry.partition("=")[2] for entry in value.split(","))}
-        return Secrets(found)
+        return frozenset(found)
 
 
 class _Given(NamedTuple):

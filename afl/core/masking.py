@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Final
 from urllib.parse import unquote
@@ -12,6 +13,9 @@ MASK: Final = "********"
 
 #: A value shorter than this is no use as a secret, and masking it wherever it stands would make texts unreadable.
 MIN_SECRET_CHARS: Final = 4
+
+#: What stands everywhere, and is no secret under whatever name.
+_PLAIN_VALUES: Final = frozenset({"true", "false", "none", "null", MASK})
 
 #: Names of settings, options of urls and headers whose values are secrets.
 _SECRET_NAME: Final = re.compile(
@@ -72,7 +76,7 @@ def _masked_option(found: re.Match[str]) -> str:
 
 
 def secrets_of_url(url: str) -> frozenset[str]:
-    """Return what a url holds of secrets: password and options, whole and in the pieces that an unescaped one leaves."""
+    """Return the secrets of a url: password and options, whole, and in the pieces that an unescaped one leaves."""
     _, mark, rest = url.partition("://")
     person, at, hosts = (rest if mark else url).rpartition("@")
     found: set[str] = set()
@@ -110,7 +114,8 @@ class Secrets:
 
     def add(self, values: Iterable[str]) -> None:
         """Keep these in mind too. What is shorter than MIN_SECRET_CHARS is left out."""
-        forms = {form for value in values for form in (value, value.strip()) if len(form.strip()) >= MIN_SECRET_CHARS}
+        given = {value for value in values if value.strip().lower() not in _PLAIN_VALUES}
+        forms = {form for value in given for form in (value, value.strip()) if len(form.strip()) >= MIN_SECRET_CHARS}
         # As Python quotes it in an error's text: a key with a line break at its end.
         forms |= {form.encode("unicode_escape").decode("ascii") for form in forms}
         with self._lock:
@@ -122,3 +127,17 @@ class Secrets:
             if value in text:
                 text = text.replace(value, MASK)
         return masked_text(text)
+
+
+def secrets_of_environment(environ: Mapping[str, str] | None = None) -> Secrets:
+    """Return the secrets among the environment's variables: those that are secret by name, and the persons of urls.
+
+    For a process that shows texts of libraries, which read variables of their own.
+    """
+    found: set[str] = set()
+    for name, value in (os.environ if environ is None else environ).items():
+        if is_secret(name.replace("_", ".")) or is_secret(name):
+            found.add(value)
+        if "://" in value and "@" in value:
+            found |= secrets_of_url(value)
+    return Secrets(found)
