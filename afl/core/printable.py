@@ -41,11 +41,15 @@ def printable_json(document: str) -> str:
 
 
 def bounded(text: str, max_chars: int) -> str:
-    """Return the text as it is kept: encodable, and cut with its length told where it is longer."""
-    # str() of a subclass may keep the subclass, with methods of its own.
-    plain = str.__str__(text)
-    kept = plain if len(plain) <= max_chars else f"{plain[:max_chars]}... ({len(plain)} characters)"
-    return kept.encode("utf-8", "backslashreplace").decode()
+    """Return the text as it is kept: encodable, and of at most `max_chars` characters, which tell how many there were.
+
+    What was bounded once stays as it is.
+    """
+    kept = text[:max_chars].encode("utf-8", "backslashreplace").decode()
+    if len(text) <= max_chars and len(kept) <= max_chars:
+        return kept
+    told = f"... ({len(text)} characters)"
+    return f"{kept[: max(0, max_chars - len(told))]}{told}"
 
 
 def _escape(char: str) -> str:

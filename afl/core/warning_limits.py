@@ -36,22 +36,24 @@ class LimitedLog:
         self._lock = Lock()
         self._kinds: dict[str, _Kind] = {}
 
-    def log(self, level: int, kind: str, message: str, *arguments: object) -> None:
-        """Log it, unless as many of its kind were logged in this interval; `kind` is told with what was left out."""
+    def log(
+        self, level: int, kind: str, message: str, *arguments: object, exc_info: BaseException | None = None
+    ) -> None:
+        """Log it, unless as many of its kind were logged in this interval; `kind` says what was left out."""
         if not self._logger.isEnabledFor(level):
             return
         left_out = self._enter(kind)
         if left_out is None:
             return
         if left_out:
-            self._logger.log(level, "%s: %d more like it in the time before were not logged", kind, left_out)
-        self._logger.log(level, message, *arguments)
+            self._logger.log(level, "%s: %d more like it were not logged in the time before", kind, left_out)
+        self._logger.log(level, message, *arguments, exc_info=exc_info)
 
     def warning(self, kind: str, message: str, *arguments: object) -> None:
         self.log(logging.WARNING, kind, message, *arguments)
 
-    def error(self, kind: str, message: str, *arguments: object) -> None:
-        self.log(logging.ERROR, kind, message, *arguments)
+    def error(self, kind: str, message: str, *arguments: object, exc_info: BaseException | None = None) -> None:
+        self.log(logging.ERROR, kind, message, *arguments, exc_info=exc_info)
 
     def _enter(self, kind: str) -> int | None:
         """How many were left out before this one, which is to be logged; None: it is left out too."""

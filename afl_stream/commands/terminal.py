@@ -107,7 +107,8 @@ def one_line(text: str) -> str:
 
 def value_text(value: object, longest: int = _LONGEST_VALUE) -> str:
     """A value as JSON, cut where nobody would read on."""
-    text = printable_json(json.dumps(value, ensure_ascii=False, default=str))
+    document = json.dumps(value, ensure_ascii=False, default=str)
+    text = printable(document, max_chars=len(document))
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters; --json has all)"
 
 
