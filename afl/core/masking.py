@@ -26,8 +26,8 @@ _SECRET_NAME: Final = re.compile(
 )
 #: A private key may stand in any setting that takes PEM, and a person in any url.
 _SECRET_VALUE: Final = re.compile(r"PRIVATE KEY-|://\S*@")
-#: From `://` to the last `@`: a password that nobody escaped may hold `/`, `?`, `#`, `:` and `@`.
-_PERSON_IN_TEXT: Final = re.compile(r"://\S*@")
+#: From `://` to the last `@`: a password that is not escaped may hold `/`, `?`, `#`, `:`, `@`. A slash may be missing.
+_PERSON_IN_TEXT: Final = re.compile(r"(://|\bmongodb(?:\+srv)?:/{0,2})\S*@")
 #: An option in a text: `authMechanismProperties=...`, `api_key: ...`.
 _OPTION_IN_TEXT: Final = re.compile(r"(?<![\w.])([\w.-]{2,64})(=)([^\s&;,'\")]+)")
 #: What must be escaped where a url names a person.
@@ -63,8 +63,8 @@ def shown_url(url: str) -> str:
 
 def masked_text(text: str) -> str:
     """Return a text of any kind with the urls' users and passwords masked, and the options that are secret by name."""
-    if "@" in text and "://" in text:
-        text = _PERSON_IN_TEXT.sub(f"://{MASK}@", text)
+    if "@" in text and ":" in text:
+        text = _PERSON_IN_TEXT.sub(rf"\g<1>{MASK}@", text)
     if "=" in text:
         text = _OPTION_IN_TEXT.sub(_masked_option, text)
     return text
