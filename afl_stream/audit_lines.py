@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
-from afl.core.printable import printable_json
+from afl.core.printable import MAX_SHOWN_CHARS, bounded, printable_json
 from afl.core.private_files import make_private_file, protect
 from afl_stream.messages import (
     CancelWorkflow,
@@ -45,7 +45,7 @@ def unreadable_line(record: Record, reason: str, detail: str) -> dict[str, objec
         "kind": "unreadable",
         "reason": reason,
         "detail": detail,
-        "key": None if record.key is None else record.key.decode("utf-8", "backslashreplace"),
+        "key": None if record.key is None else bounded(record.key.decode("utf-8", "backslashreplace"), MAX_SHOWN_CHARS),
         "size_bytes": len(record.value or b""),
         **_place(record),
     }

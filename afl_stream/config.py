@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, get_type_hints
 
 from afl.core.masking import MASK, may_be_secret, secrets_of_url, shown_url
+from afl_stream.answer_tokens import KEY_ID_FORM, is_key_id, older_keys
 from afl_stream.config_sections import (
     TRANSPORTS,
     AgentSettings,
@@ -373,6 +374,15 @@ def _check(config: StreamConfig, source: str) -> None:
     _check_template(source, "evaluator.group", config.evaluator.group, {"prefix"})
     _check_template(source, "agent.group", config.agent.group, {"prefix", "facet"})
     _check_kafka(config, source)
+    _check_answers(config.answers, source)
+
+
+def _check_answers(answers: AnswerSettings, source: str) -> None:
+    if not is_key_id(answers.token_key_id):
+        raise ConfigError(source, "answers.token_key_id", answers.token_key_id, f"a key's id: {KEY_ID_FORM}")
+    if older_keys(answers.older_secrets or "", answers.token_key_id) is None:
+        wanted = "ID=SECRET, separated by commas: each id once, and none of them token_key_id"
+        raise ConfigError(source, "answers.older_secrets", MASK, wanted)
 
 
 def _check_store(store: StoreSettings, source: str) -> None:
