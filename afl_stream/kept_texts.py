@@ -5,19 +5,19 @@ from __future__ import annotations
 from hashlib import sha256
 
 from afl.core.printable import bounded, printable
-from afl_stream.limits import MAX_ERROR_CHARS, MAX_ERROR_TYPE_CHARS, MAX_NAME_CHARS
+from afl_stream.limits import MAX_FAILURE_CHARS, MAX_FAILURE_TYPE_CHARS, MAX_NAME_CHARS
 from afl_stream.messages import FailureReason
 
 
 def kept_failure(error_type: str, message: str) -> FailureReason:
     """Return a failure as it is sent and kept. A handler's message, and its type, are anybody's text: of megabytes, or
     with lone surrogates, which would not encode."""
-    return FailureReason(type=printable(error_type, MAX_ERROR_TYPE_CHARS), message=bounded(message, MAX_ERROR_CHARS))
+    return FailureReason(type=printable(error_type, MAX_FAILURE_TYPE_CHARS), message=bounded(message, MAX_FAILURE_CHARS))
 
 
 def kept_reason(reason: str | None) -> str:
     """Return why an operator did something, as it is kept."""
-    return bounded(reason or "", MAX_ERROR_CHARS)
+    return bounded(reason or "", MAX_FAILURE_CHARS)
 
 
 def kept_name(name: str | None) -> str | None:

@@ -45,9 +45,9 @@ MAX_STATE_BYTES: Final = 512 * 1024 * 1024
 #: Largest compiled program read from the definitions topic, unpacked. A bound against decompression bombs.
 MAX_PROGRAM_BYTES: Final = 64 * 1024 * 1024
 
-#: What is kept of a failure: its message (an exception's text of 10,000 characters and its length), and its type.
-MAX_ERROR_CHARS: Final = 10_240
-MAX_ERROR_TYPE_CHARS: Final = 200
+#: What is kept of a failure: its message, as much as of an exception's text, and its type.
+MAX_FAILURE_CHARS: Final = 10_000
+MAX_FAILURE_TYPE_CHARS: Final = 200
 
 #: What is kept of a name that a record gives: of a group, of whoever asked for a run.
 MAX_NAME_CHARS: Final = 249

@@ -26,8 +26,9 @@ _SECRET_NAME: Final = re.compile(
 )
 #: A private key may stand in any setting that takes PEM, and a person in any url.
 _SECRET_VALUE: Final = re.compile(r"PRIVATE KEY-|://\S*@")
-#: From `://` to the last `@`: a password that is not escaped may hold `/`, `?`, `#`, `:`, `@`. A slash may be missing.
-_PERSON_IN_TEXT: Final = re.compile(r"(://|\bmongodb(?:\+srv)?:/{0,2})\S*@")
+#: A piece of a text in which a url may stand, and where the person of one begins. A slash may be missing.
+_WORD: Final = re.compile(r"\S{4,}")
+_PERSON_BEGINS: Final = re.compile(r"://|\bmongodb(?:\+srv)?:/{0,2}")
 #: An option in a text: `authMechanismProperties=...`, `api_key: ...`.
 _OPTION_IN_TEXT: Final = re.compile(r"(?<![\w.])([\w.-]{2,64})(=)([^\s&;,'\")]+)")
 #: What must be escaped where a url names a person.
@@ -64,10 +65,19 @@ def shown_url(url: str) -> str:
 def masked_text(text: str) -> str:
     """Return a text of any kind with the urls' users and passwords masked, and the options that are secret by name."""
     if "@" in text and ":" in text:
-        text = _PERSON_IN_TEXT.sub(rf"\g<1>{MASK}@", text)
+        text = _WORD.sub(_masked_word, text)
     if "=" in text:
         text = _OPTION_IN_TEXT.sub(_masked_option, text)
     return text
+
+
+def _masked_word(found: re.Match[str]) -> str:
+    """A word without what stands from `://` to the last `@`: a password that is not escaped may hold `/`, `?`, `#`, `:`
+    and `@`. In time that grows with the word's length: a log line must not be a way to keep a process busy."""
+    word = found[0]
+    end = word.rfind("@")
+    begin = _PERSON_BEGINS.search(word, 0, end) if end > 0 else None
+    return word if begin is None else f"{word[: begin.end()]}{MASK}{word[end:]}"
 
 
 def _masked_option(found: re.Match[str]) -> str:

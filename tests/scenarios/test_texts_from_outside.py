@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from afl.core.log_lines import LogLineFormatter
-from afl_stream.limits import MAX_ERROR_CHARS, MAX_NAME_CHARS
+from afl_stream.limits import MAX_FAILURE_CHARS, MAX_NAME_CHARS
 from afl_stream.messages import CancelWorkflow, FailureReason, StartWorkflow, StepContinue, StepFailed
 from tests.scenarios.command_lines import CommandLine
 from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk
@@ -62,7 +62,7 @@ def test_what_is_kept_of_an_answer_is_bounded(desk: Desk) -> None:
     assert first.isprintable()
     error = desk.deployment.workflow("wf-1").error
     assert error is not None
-    assert len(error.message) <= MAX_ERROR_CHARS
+    assert len(error.message) <= MAX_FAILURE_CHARS
     assert len(error.type) < 1_000
     assert error.type.isprintable()
 
@@ -83,9 +83,9 @@ def test_what_is_kept_of_a_command_is_bounded_and_done_once_all_the_same(desk: D
     assert desk.deployment.outcomes()["duplicate"] == 1
     assert len(row.runner_id) < 2 * MAX_NAME_CHARS
     assert row.error is not None
-    assert len(row.error.message) <= MAX_ERROR_CHARS
+    assert len(row.error.message) <= MAX_FAILURE_CHARS
     assert logs != []
-    assert all(len(entry.message) + len(entry.uuid) < 2 * MAX_ERROR_CHARS for entry in logs)
+    assert all(len(entry.message) + len(entry.uuid) < 2 * MAX_FAILURE_CHARS for entry in logs)
 
 
 def test_a_failure_is_shown_on_lines_of_the_commands_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

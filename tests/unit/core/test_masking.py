@@ -122,3 +122,11 @@ def test_the_environments_secrets_are_its_variables_with_secret_names_and_its_ur
     })  # fmt: skip
 
     assert secrets.masked("sk-ant-1 hush5 /home/kim no") == f"{MASK} {MASK} /home/kim no"
+
+
+def test_a_text_made_to_keep_the_masking_busy_takes_no_longer_than_others() -> None:
+    hostile = "a@" + "://x" * 250_000
+
+    assert masked_text(hostile) == hostile
+    assert masked_text(f"{hostile}@") == f"a@://{MASK}@"
+    assert masked_text("a-" * 500_000 + "=").startswith("a-a-")
