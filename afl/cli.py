@@ -14,7 +14,9 @@ from afl.commands.graphing import graph_command
 from afl.commands.publishing import publish_command
 from afl.commands.running import run_command
 from afl.commands.serving import lsp_command
+from afl.commands.terminal import say
 from afl.commands.texts import ast_command, doc_command, fmt_command
+from afl.core.click_errors import show_usage_error
 from afl.core.signals import signals_handled
 from afl.errors import AFLError
 
@@ -88,7 +90,7 @@ def _main(args: Sequence[str] | None) -> int:
         result = afl.main(args=None if args is None else list(args), prog_name="afl", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
+        show_usage_error(error)
         return error.exit_code
     except click.Abort:
         click.echo("Aborted", err=True)
@@ -98,6 +100,6 @@ def _main(args: Sequence[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except AFLError as error:
-        click.echo(f"Error: {error}", err=True)
+        say(f"Error: {error}")
         return 1
     return result if isinstance(result, int) else 0

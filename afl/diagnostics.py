@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from afl.core.printable import printable
 from afl.line_ends import with_line_feeds
 
 #: Longest piece of a source line that an excerpt shows, in characters. Generated files have lines of megabytes.
@@ -56,7 +57,7 @@ class Diagnostic:
 
     def headline(self) -> str:
         """Return the finding on one line: `file:line:column: error[CODE]: message`."""
-        return f"{self.place()}: {self.severity}[{self.code}]: {self.message}"
+        return f"{printable(self.place())}: {self.severity}[{self.code}]: {printable(self.message)}"
 
     def to_json(self) -> dict[str, object]:
         """Return the finding as a JSON object; parts that are unknown are left out."""
@@ -88,7 +89,7 @@ def render(diagnostic: Diagnostic, source_text: str | None, *, colour: bool = Fa
     paint = _painter(colour)
     tone = _RED if diagnostic.is_error else _YELLOW
     head = paint(f"{diagnostic.severity}[{diagnostic.code}]", _BOLD + tone)
-    lines = [f"{paint(diagnostic.place(), _BOLD)}: {head}: {diagnostic.message}"]
+    lines = [f"{paint(printable(diagnostic.place()), _BOLD)}: {head}: {printable(diagnostic.message)}"]
     if source_text is not None and diagnostic.line is not None:
         excerpt = _excerpt(diagnostic, source_text)
         if excerpt is not None:
@@ -96,7 +97,7 @@ def render(diagnostic: Diagnostic, source_text: str | None, *, colour: bool = Fa
             lines.append(f"  {number} | {excerpt[0]}")
             lines.append(f"  {' ' * len(number)} | {paint(excerpt[1], tone)}")
     if diagnostic.hint:
-        lines.append(f"  {paint('hint', _CYAN)}: {diagnostic.hint}")
+        lines.append(f"  {paint('hint', _CYAN)}: {printable(diagnostic.hint)}")
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import io
 import os
 import urllib.error
@@ -12,6 +13,7 @@ import zlib
 from pathlib import Path
 
 from afl.config import MongoDBConfig, load_config
+from afl.core.masking import NOT_WELL_FORMED, Secrets, is_well_formed, secrets_of_url, shown_url
 from afl.errors import AFLError
 from afl.source import FileOrigin, MavenOrigin, MongoDBOrigin, SourceEntry
 
@@ -78,7 +80,7 @@ class SourceLoader:
         url = _archive_url(origin, repository_url)
         texts = _texts_of(_download(url), url)
         if not texts:
-            raise SourceNotFound(f"No .afl files found in {url}")
+            raise SourceNotFound(f"No .afl files found in {shown_url(url)}")
         return SourceEntry(joined(texts), origin, is_library)
 
 
@@ -95,25 +97,27 @@ def _archive_url(origin: MavenOrigin, repository_url: str | None) -> str:
 
 
 def _download(url: str) -> bytes:
-    scheme = urllib.parse.urlsplit(url).scheme
+    scheme, told = urllib.parse.urlsplit(url).scheme, f"cannot load {shown_url(url)}"
     if scheme not in ("http", "https", "file"):
-        raise SourceNotFound(f"cannot load {url}: a Maven repository is at http, https or file")
+        raise SourceNotFound(f"{told}: a Maven repository is at http, https or file")
     try:
         with urllib.request.urlopen(url, timeout=DOWNLOAD_TIMEOUT_S) as response:
             content = response.read(MAX_ARCHIVE_BYTES + 1)
     except urllib.error.HTTPError as error:
         error.close()
-        raise SourceNotFound(f"cannot load {url}: HTTP {error.code}") from error
-    except (OSError, ValueError) as error:
-        raise SourceNotFound(f"cannot load {url}: {getattr(error, 'reason', None) or error}") from error
+        raise SourceNotFound(f"{told}: HTTP {error.code}") from error
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = Secrets(secrets_of_url(url)).masked(str(getattr(error, "reason", None) or error))
+        raise SourceNotFound(f"{told}: {reason if is_well_formed(url) else NOT_WELL_FORMED}") from None
     if len(content) > MAX_ARCHIVE_BYTES:
-        raise SourceNotFound(f"cannot load {url}: larger than {MAX_ARCHIVE_BYTES} bytes")
+        raise SourceNotFound(f"{told}: larger than {MAX_ARCHIVE_BYTES} bytes")
     return bytes(content)
 
 
 def _texts_of(archive: bytes, url: str) -> list[str]:
     from afl.parser import decode_source
 
+    url = shown_url(url)
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as jar:
             members = sorted(

@@ -13,6 +13,7 @@ from typing import Final
 
 from afl.core.exception_text import exception_class, exception_text, exception_traceback
 from afl.core.handler_values import BadResult, answers_later, plain_result, plain_update
+from afl.core.warning_limits import LimitedLog
 from afl_handlers.calling import Handler, call_shape
 from afl_handlers.retries import next_try_s
 from afl_stream.agent_handlers import (
@@ -76,6 +77,7 @@ class Answering:
         self._shared = shared
         self._group = group
         self._settled: deque[Settled] = deque()
+        self._warnings = LimitedLog(log)
         #: Set whenever the member has something to do.
         self.wake = Flag()
 
@@ -219,7 +221,8 @@ class Answering:
         else:
             # The step will say what was raised; where, only this does.
             where = exception_traceback(outcome.error)
-            log.warning("the handler of %s failed for step %s\n%s", event.event_type, event.step_id, where)
+            told, facet = "the handler of %s failed for step %s\n%s", event.event_type
+            self._warnings.warning(f"failures of the handler of {facet}", told, facet, event.step_id, where)
             self._queue_failure(work, event, exception_class(outcome.error), exception_text(outcome.error))
 
     def _queue_failure(self, work: Work, event: Event, error_type: str, message: str) -> None:

@@ -7,6 +7,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import Final
 
+from afl.core.warning_limits import LimitedLog
 from afl_stream.agent_answers import NO_HANDLER, After, Answering, PoisonEvent, Settled
 from afl_stream.agent_duty import Attendance, Duty
 from afl_stream.agent_handlers import RouteTable
@@ -65,6 +66,7 @@ class GroupMember:
         self._to_send: list[tuple[float, Work]] = []
         self._in_flight: set[Work] = set()
         self._suspects = Suspects(shared, self._held)
+        self._warnings = LimitedLog(log)
         self._seen_events: OrderedDict[str, None] = OrderedDict()
         shared.pool.on_free(self._answering.wake.set)
 
@@ -238,7 +240,8 @@ class GroupMember:
                 wait_s = min(FIRST_BACKOFF_S * 2**partition.waits, self._shared.config.max_backoff_s)
                 partition.waits = min(partition.waits + 1, 16)
                 partition.retry_at_s = self._shared.clock_s() + wait_s
-                log.warning("%s; %s[%d] waits", error, record.topic, record.partition)
+                waits = "%s; %s[%d] waits"
+                self._warnings.warning(f"waits for schemas of {record.topic}", waits, error, *partition.where)
                 return
             except NewerFormat as error:
                 partition.halted = f"{record.topic}[{record.partition}] offset {record.offset}: {error}"
@@ -382,7 +385,8 @@ class GroupMember:
     def _give_up(self, work: Work, error: Unreadable | PoisonEvent) -> None:
         """Dead-letter an event and answer StepFailed for it."""
         self._shared.counters.add("dead_lettered")
-        log.error("%s[%d] offset %d is dead-lettered: %s", *work.partition.where, work.record.offset, error)
+        where, given_up = work.partition.where, "%s[%d] offset %d is dead-lettered: %s"
+        self._warnings.error(f"dead letters of {where.topic}", given_up, *where, work.record.offset, error)
         self._in_flight.add(work)
         self._answering.dead_letter(work, error)
 
@@ -410,7 +414,8 @@ class GroupMember:
             self._retry(work, 0.0)
         elif news.after is After.SEND_AGAIN:
             self._shared.counters.add("resent")
-            log.warning("an answer of group %s was not taken: %s", self.duty.group, news.error)
+            refused = "an answer of group %s was not taken: %s"
+            self._warnings.warning("answers that were not taken", refused, self.duty.group, news.error)
             self._to_send.append((self._shared.clock_s() + FIRST_BACKOFF_S, work))
         elif news.after is After.SEND_NEXT and len(work.outgoing) > 1:
             work.outgoing.popleft()

@@ -13,6 +13,7 @@ from afl_stream.agent_work import Outgoing
 from afl_stream.codec import Codec
 from afl_stream.errors import IdRefused, Reason, SchemaUnavailable, StreamError, Unreadable
 from afl_stream.headers import ATTEMPT_HEADER, DLQ_PREFIX, ContinueHeaders, dead_letter_headers, header, headers_for
+from afl_stream.kept_texts import kept_failure
 from afl_stream.messages import (
     Answer,
     Event,
@@ -27,9 +28,6 @@ from afl_stream.topics import Topology
 from afl_stream.transport import Headers, Record
 
 _log = logging.getLogger(__name__)
-
-#: Longest error message in an answer; a traceback of megabytes must not make the answer too large to send.
-MAX_ERROR_CHARS: Final = 10_000
 
 
 #: How often an agent looks whether the schemas of its answers are still on their topic.
@@ -109,7 +107,7 @@ class AgentRecords:
         return self._answer(
             StepFailed(
                 step_id=event.step_id,
-                error=_reason(error_type, message),
+                error=kept_failure(error_type, message),
                 workflow_id=event.workflow_id,
                 event_id=event.id,
                 attempt=event.attempt,
@@ -148,7 +146,7 @@ class AgentRecords:
         return self._answer(
             StepFailed(
                 step_id=event.step_id,
-                error=_reason(error_type, message),
+                error=kept_failure(error_type, message),
                 workflow_id=workflow_of(event.step_id),
                 event_id=event.id,
                 attempt=event.attempt,
@@ -187,12 +185,6 @@ class AgentRecords:
             value=self._codec.encode(answer, self.control_topic),
             headers=headers_for(answer, source=self._source, at_ms=self._now_ms(), caused_by=caused_by),
         )
-
-
-def _reason(error_type: str, message: str) -> FailureReason:
-    # A handler's message is anybody's text: lone surrogates would not encode.
-    text = message[:MAX_ERROR_CHARS].encode("utf-8", "backslashreplace").decode()
-    return FailureReason(type=error_type.encode("utf-8", "backslashreplace").decode(), message=text)
 
 
 class _NamedEvent(NamedTuple):

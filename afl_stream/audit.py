@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
+from afl.core.warning_limits import LimitedLog
 from afl_stream.agent_runtime import Clock, LostRecords, monotonic_s, no_probe
 from afl_stream.audit_assignment import OwnAssignment
 from afl_stream.audit_group import default_group
@@ -134,6 +135,7 @@ class Audit:
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self._followed: dict[str, bool] = {}
+        self._warnings = LimitedLog(log)
         self._retry_at_s = 0.0
         self._backoff_s = FIRST_BACKOFF_S
         self._watchdog = Watchdog(
@@ -328,7 +330,7 @@ class Audit:
                 try:
                     lines.append(self._line(record))
                 except SchemaUnavailable as error:
-                    log.warning("%s; the audit waits", error)
+                    self._warnings.warning("waits for schemas", "%s; the audit waits", error)
                     self._retry_at_s = self._clock_s() + self._backoff_s
                     self._backoff_s = min(2 * self._backoff_s, self.config.max_backoff_s)
                     break
@@ -393,7 +395,7 @@ class Audit:
         except (BrokerUnavailable, Fenced) as error:
             # The positions stay: the next commit takes them along.
             self._count(commit_failures=1)
-            log.warning("the audit's commit failed: %s", error)
+            self._warnings.warning("commits", "the audit's commit failed: %s", error)
             return
         for where in offsets:
             self._positions.pop(where, None)

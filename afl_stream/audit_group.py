@@ -45,7 +45,6 @@ def group_of(stream: StreamConfig, file: Path, named: str | None) -> str:
     if kept is not None:
         return kept
     draft = beside.with_name(f"{beside.name}.{secrets.token_hex(4)}")
-    make_private_file(draft)
     try:
         _write(draft, named or _first_group(stream, file))
         if named:
@@ -84,6 +83,7 @@ def _first_group(stream: StreamConfig, file: Path) -> str:
 
 
 def _write(path: Path, group: str) -> None:
+    make_private_file(path)
     with path.open("wb") as file:
         file.write(f"{group}\n".encode())
         file.flush()

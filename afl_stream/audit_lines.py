@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
+from afl.core.printable import MAX_SHOWN_CHARS, bounded, printable_json
 from afl.core.private_files import make_private_file, protect
 from afl_stream.messages import (
     CancelWorkflow,
@@ -44,7 +45,7 @@ def unreadable_line(record: Record, reason: str, detail: str) -> dict[str, objec
         "kind": "unreadable",
         "reason": reason,
         "detail": detail,
-        "key": None if record.key is None else record.key.decode("utf-8", "backslashreplace"),
+        "key": None if record.key is None else bounded(record.key.decode("utf-8", "backslashreplace"), MAX_SHOWN_CHARS),
         "size_bytes": len(record.value or b""),
         **_place(record),
     }
@@ -62,12 +63,13 @@ def lost_line(where: TopicPartition, expected: int, found: int) -> dict[str, obj
 
 
 def encode_line(line: dict[str, object]) -> bytes:
-    """The line as UTF-8 with its newline. Numbers that JSON does not have become their names."""
+    """The line as UTF-8 with its newline. Numbers that JSON does not have become their names; what a terminal would
+    obey is escaped, so that the line says the same and may be looked at."""
     try:
         text = json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:
         text = json.dumps(_finite(line), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.encode("utf-8", "backslashreplace") + b"\n"
+    return printable_json(text).encode() + b"\n"
 
 
 def _place(record: Record) -> dict[str, object]:

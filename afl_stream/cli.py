@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from afl.core.click_errors import show_usage_error
 from afl.core.signals import signals_handled
 from afl_stream.commands.arguments import (
     allow_scripts_option,
@@ -430,7 +431,7 @@ def _main(args: Sequence[str] | None) -> int:
         )
         sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
+        show_usage_error(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)

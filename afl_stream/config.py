@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_type_hints
 
-from afl.core.masking import MASK, Secrets, may_be_secret, secrets_of_url, shown_url
+from afl.core.masking import MASK, may_be_secret, secrets_of_url, shown_url
+from afl_stream.answer_tokens import KEY_ID_FORM, is_key_id, older_keys
 from afl_stream.config_sections import (
     TRANSPORTS,
     AgentSettings,
@@ -145,7 +146,7 @@ class StreamConfig:
             described[key] = MASK if secret else value
         return described
 
-    def secrets(self) -> Secrets:
+    def secrets(self) -> frozenset[str]:
         """Return what must not stand in any text that is shown: passwords, keys, tokens, and those inside of urls."""
         found: set[str] = set()
         for _, setting, value in _settings(self):
@@ -157,7 +158,7 @@ class StreamConfig:
             elif isinstance(value, str) and setting.metadata.get("secret"):
                 # Older secrets are listed with their ids.
                 found |= {value, *(entry.partition("=")[2] for entry in value.split(","))}
-        return Secrets(found)
+        return frozenset(found)
 
 
 class _Given(NamedTuple):
@@ -373,6 +374,15 @@ def _check(config: StreamConfig, source: str) -> None:
     _check_template(source, "evaluator.group", config.evaluator.group, {"prefix"})
     _check_template(source, "agent.group", config.agent.group, {"prefix", "facet"})
     _check_kafka(config, source)
+    _check_answers(config.answers, source)
+
+
+def _check_answers(answers: AnswerSettings, source: str) -> None:
+    if not is_key_id(answers.token_key_id):
+        raise ConfigError(source, "answers.token_key_id", answers.token_key_id, f"a key's id: {KEY_ID_FORM}")
+    if older_keys(answers.older_secrets or "", answers.token_key_id) is None:
+        wanted = "ID=SECRET, separated by commas: each id once, and none of them token_key_id"
+        raise ConfigError(source, "answers.older_secrets", MASK, wanted)
 
 
 def _check_store(store: StoreSettings, source: str) -> None:

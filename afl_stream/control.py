@@ -106,7 +106,8 @@ class ControlLoop:
         commit_unit = lambda unit: self._commit(unit, [])  # noqa: E731
         self._sweeps = Sweeps(deployment, self._publisher, self._runnable, commit_unit, probe)
         self._outcomes: Counter[Outcome] = Counter()
-        self._doubled: set[tuple[str, str, str]] = set()
+        #: The two groups of each facet that two answer.
+        self._doubled: dict[str, tuple[str, str]] = {}
         self._batches = self._conflicts = self._positions_lost = self._published = 0
         #: How long workflows of this batch have gone on without a record.
         self._turns_s = 0.0
@@ -287,7 +288,8 @@ class ControlLoop:
             except WorkflowConflict:
                 self._conflicts += 1
             except (NotStorable, NotEvaluable) as error:
-                _log.exception("what came of one record or turn ends its workflow")
+                given_up = "what came of one record or turn ends its workflow"
+                self._d.warnings.error(given_up, given_up, exc_info=error)
                 self._give_up(records, turns, error)
                 return
 
@@ -354,7 +356,8 @@ class ControlLoop:
     def _pause(self, record: Record, error: NewerFormat) -> None:
         partition = record.topic_partition
         self._paused[partition] = (record.offset, f"offset {record.offset}: {error}")
-        _log.error("%s[%d] is paused at offset %d: %s", *partition, record.offset, error)
+        told = "%s[%d] is paused at offset %d: %s"
+        self._d.warnings.error(f"pauses of {partition.topic}", told, *partition, record.offset, error)
         self._consumer.seek(partition, record.offset)
         self._consumer.pause([partition])
 
@@ -400,11 +403,12 @@ class ControlLoop:
             if workflow_id in self._runnable:
                 self._runnable.remove(workflow_id)
 
-    def _report_doubled(self, doubled: set[tuple[str, str, str]]) -> None:
-        """Say once that two groups answer one facet."""
-        for facet, first, other in doubled - self._doubled:
-            _log.warning("two groups answer %s, and everything is done twice: %s and %s", facet, first, other)
-        self._doubled |= doubled
+    def _report_doubled(self, doubled: Mapping[str, tuple[str, str]]) -> None:
+        """Say once a facet that two groups answer it, however many there are and whatever they call themselves."""
+        for facet, (first, other) in doubled.items():
+            if facet not in self._doubled:
+                self._doubled[facet] = first, other
+                _log.warning("two groups answer %s, and everything is done twice: %s and %s", facet, first, other)
 
     def _follow(self, ends: Mapping[TopicPartition, int]) -> None:
         """Let Kafka's committed offsets follow the stored positions. Nothing depends on them."""
@@ -413,7 +417,8 @@ class ControlLoop:
         try:
             self._consumer.commit({p: CommittedOffset(offset=o) for p, o in ends.items()})
         except TransportError as error:
-            _log.warning("offsets were not committed, the stored positions hold: %s", error)
+            uncommitted = "offsets were not committed, the stored positions hold: %s"
+            self._d.warnings.warning("commits of offsets", uncommitted, error)
 
     def _commit_published(self) -> None:
         """Nothing else to do: delete the rows of what was published."""
@@ -438,7 +443,7 @@ class ControlLoop:
             runnable=len(self._runnable),
             scripts=self._scripts.count,
             undeliverable=dict(self._publisher.undeliverable()),
-            doubled=frozenset(self._doubled),
+            doubled=frozenset((facet, first, other) for facet, (first, other) in self._doubled.copy().items()),
             owned=tuple(self._positions.owned()),
             paused={partition: why for partition, (_, why) in self._paused.items()},
         )

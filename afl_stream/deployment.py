@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from afl.core.warning_limits import LimitedLog
 from afl.runtime.clock import Clock
 from afl.runtime.persistence import EngineStore
 from afl.runtime.scripting import ScriptRunner
@@ -40,3 +42,5 @@ class Deployment:
     missing_topics: Callable[[frozenset[str]], list[str]]
     #: Runs the scripts of workflows; None where scripts are not allowed.
     scripts: ScriptRunner | None = None
+    #: What may go wrong with one record after another.
+    warnings: LimitedLog = field(default_factory=lambda: LimitedLog(logging.getLogger("afl_stream.control")))

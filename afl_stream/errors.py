@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Final
 
 from afl.core.exception_text import exception_class, exception_text
 from afl.core.masking import masked_text
 from afl.core.printable import printable
+
+#: Characters that are shown of what should be an id.
+_MAX_ID_CHARS: Final = 200
 
 
 class StreamError(Exception):
@@ -39,7 +43,7 @@ class IdRefused(StreamError):
     """An id does not have the form that its kind must have."""
 
     def __init__(self, kind: str, found: object, expected: str) -> None:
-        super().__init__(f"{found!r} is no {kind}: {expected}")
+        super().__init__(f"{printable(repr(found), _MAX_ID_CHARS)} is no {kind}: {expected}")
         self.kind = kind
         self.found = found
         self.expected = expected
@@ -49,7 +53,8 @@ class ValueRefused(StreamError):
     """A value does not fit the AFL type that its place declares."""
 
     def __init__(self, path: str, afl_type: str, found: str) -> None:
-        super().__init__(f"{path}: {_article(afl_type)} {afl_type} was expected, found {found}")
+        shown = f"{printable(path)}: {_article(afl_type)} {printable(afl_type)} was expected, found {printable(found)}"
+        super().__init__(shown)
         self.path = path
         self.afl_type = afl_type
         self.found = found
@@ -108,9 +113,10 @@ class Unreadable(StreamError):
     """A record can never be read, now or later: dead-letter it with the reason and go on."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(f"{reason.value}: {detail}")
+        # It quotes the record, mostly.
+        self.detail = printable(detail)
+        super().__init__(f"{reason.value}: {self.detail}")
         self.reason = reason
-        self.detail = detail
 
 
 class NotStorable(StreamError):
@@ -135,7 +141,7 @@ class NewerFormat(StreamError):
     partition; it is never dead-lettered. `remedy` says what to do: nearly always, to upgrade."""
 
     def __init__(self, found: str, supported: str, remedy: str = "upgrade this process") -> None:
-        super().__init__(f"found format {found}, this release reads up to {supported}: {remedy}")
+        super().__init__(f"found format {printable(found)}, this release reads up to {supported}: {remedy}")
         self.found = found
         self.supported = supported
 

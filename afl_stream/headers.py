@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
+from afl.core.masking import masked_text
+from afl.core.printable import bounded, printable
 from afl_stream.codec import CONTENT_TYPE_HEADER
 from afl_stream.errors import IdRefused, Reason, StreamError, Unreadable
 from afl_stream.limits import MAX_ERROR_HEADER_CHARS
@@ -172,7 +174,7 @@ def dead_letter_headers(
         ("partition", str(partition)),
         ("offset", str(offset)),
         ("reason", reason),
-        ("error", text[:MAX_ERROR_HEADER_CHARS]),
+        ("error", bounded(printable(masked_text(text), MAX_ERROR_HEADER_CHARS), MAX_ERROR_HEADER_CHARS)),
     ]
     if at_ms is not None:
         origin.append(("time", _rfc3339(at_ms)))

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Final
 
+from afl.core.masking import Secrets
 from afl_stream.config import StreamConfig
 from afl_stream.kafka_passthrough import canonical
 from afl_stream.kafka_passthrough import shown as shown
@@ -93,7 +94,7 @@ def admin_settings(config: StreamConfig, *, client_id: str = "") -> Settings:
 
 def without_secrets(text: str, config: StreamConfig) -> str:
     """This text, as librdkafka's errors quote values, with every secret of the settings masked."""
-    return config.secrets().masked(text)
+    return Secrets(config.secrets()).masked(text)
 
 
 def _common(config: StreamConfig, client_id: str) -> Settings:

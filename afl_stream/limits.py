@@ -45,6 +45,13 @@ MAX_STATE_BYTES: Final = 512 * 1024 * 1024
 #: Largest compiled program read from the definitions topic, unpacked. A bound against decompression bombs.
 MAX_PROGRAM_BYTES: Final = 64 * 1024 * 1024
 
+#: What is kept of a failure: its message, as much as of an exception's text, and its type.
+MAX_FAILURE_CHARS: Final = 10_000
+MAX_FAILURE_TYPE_CHARS: Final = 200
+
+#: What is kept of a name that a record gives: of a group, of whoever asked for a run.
+MAX_NAME_CHARS: Final = 249
+
 #: How much of an error's text goes into a dead-letter header.
 MAX_ERROR_HEADER_CHARS: Final = 1_000
 

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from afl.compiled import ProgramError
 from afl.core.waits import WAITS
+from afl.core.warning_limits import LimitedLog
 from afl.runtime.execution import Execution
 from afl.runtime.persistence import Batch, OutboxRecord, Store, StoredOutboxRecord
 from afl.runtime.plan import FacetPlan, WorkflowPlan
@@ -27,7 +28,8 @@ from afl_stream.answer_tokens import AnswerTokens
 from afl_stream.codec import Codec, EventWriter, NewEvent
 from afl_stream.errors import EventTooLarge, SchemaTaken, ValueRefused
 from afl_stream.headers import TRACE_PARENT, EventHeaders, headers_for
-from afl_stream.messages import FailureReason, Lifecycle
+from afl_stream.kept_texts import kept_failure
+from afl_stream.messages import Lifecycle
 from afl_stream.partitioner import partition_for
 from afl_stream.topics import Topology
 from afl_stream.transport import (
@@ -52,16 +54,8 @@ _REFUSED = (UnknownTopic, RecordTooLarge, NotAuthorized)
 _QUEUE_TIMEOUT_S = 5.0
 #: Workflows whose partition is remembered.
 _REMEMBERED_WORKFLOWS = 100_000
-#: Characters of an error that a milestone repeats.
-_MAX_TOLD_CHARS = 10_000
 
 Probe = Callable[[str], None]
-
-
-def reason_of(error_type: str, message: str) -> FailureReason:
-    """A failure as a milestone tells it: a message may quote megabytes, or what is no UTF-8."""
-    text = message[:_MAX_TOLD_CHARS].encode("utf-8", "backslashreplace").decode()
-    return FailureReason(type=error_type[:_MAX_TOLD_CHARS].encode("utf-8", "backslashreplace").decode(), message=text)
 
 
 def no_probe(point: str) -> None:
@@ -174,13 +168,15 @@ class OutboxDispatch:
             step_id=error.step_id if error is not None else None,
             facet=error.facet if error is not None else None,
             outputs=dict(execution.outputs) if error is None else None,
-            error=reason_of(error.type, error.message) if error is not None else None,
+            error=kept_failure(error.type, error.message) if error is not None else None,
         )
         try:
             self.tell(effects, milestone)
         except (ValueRefused, EventTooLarge) as refused:
             # The workflow has ended all the same, and the store has its outputs.
-            self.tell(effects, replace(milestone, outputs=None, error=reason_of(type(refused).__name__, str(refused))))
+            self.tell(
+                effects, replace(milestone, outputs=None, error=kept_failure(type(refused).__name__, str(refused)))
+            )
 
     def tell(self, effects: Batch, milestone: Lifecycle) -> None:
         """Add a milestone's record."""
@@ -228,6 +224,7 @@ class OutboxPublisher:
         self._open: dict[int, int] = {}
         #: Rows that no topic takes right now, by sequence number.
         self._aside: dict[int, StoredOutboxRecord] = {}
+        self._warnings = LimitedLog(_log)
         #: Why the last record could not be handed over, while that lasts.
         self._away: BrokerUnavailable | None = None
 
@@ -402,5 +399,6 @@ class OutboxPublisher:
 
     def _set_aside(self, row: StoredOutboxRecord, error: Exception) -> None:
         if row.record.topic not in self.undeliverable():
-            _log.error("outbox records for %s wait in the store: %s", row.record.topic, error)
+            topic = row.record.topic
+            self._warnings.error(f"records for {topic}", "outbox records for %s wait in the store: %s", topic, error)
         self._aside[row.sequence] = row

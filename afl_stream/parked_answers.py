@@ -176,7 +176,8 @@ class ParkedAnswers:
             try:
                 self._d.codec.decode(record.value, record.headers, json_allowed=True)
             except NewerFormat as newer:
-                _log.error("a parked answer to step %s waits for an upgrade: %s", row.step_id, newer)
+                waits = "a parked answer to step %s waits for an upgrade: %s"
+                self._d.warnings.error("parked answers that wait for an upgrade", waits, row.step_id, newer)
                 continue
             except Unreadable as unreadable:
                 error = unreadable

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from afl.runtime.operations import Action, Kind, was_done
 from afl_stream.errors import NothingToRunAgain
+from afl_stream.kept_texts import kept_id, kept_reason
 from afl_stream.messages import RerunStep, ResetWorkflow, RetryStep, RunAgain
 from afl_stream.outcomes import Outcome
 
@@ -34,8 +35,8 @@ def action_of(command: RunAgain) -> Action:
     return Action(
         kind=_KINDS[type(command)],
         step_id=None if isinstance(command, ResetWorkflow) else command.step_id,
-        reason=command.reason or "",
-        command_id=command.command_id,
+        reason=kept_reason(command.reason),
+        command_id=kept_id(command.command_id),
     )
 
 

@@ -17,15 +17,15 @@ from afl.runtime.telemetry import Telemetry
 from afl.runtime.tracing import TelemetryTrace
 from afl.runtime.workflows import Workflows
 from afl.scripts.pool import ScriptPool
-from afl_stream.answer_tokens import AnswerTokens
+from afl_stream.answer_tokens import AnswerTokens, older_keys
 from afl_stream.codec import Codec, single_object_codec
-from afl_stream.config import MASK, EvaluatorSettings, StreamConfig
+from afl_stream.config import EvaluatorSettings, StreamConfig
 from afl_stream.control import ControlLoop, ControlStats
 from afl_stream.definitions import Definitions
 from afl_stream.deployment import Deployment
 from afl_stream.deployment_store import DeploymentStore
 from afl_stream.dispatch_modes import DispatchByMode
-from afl_stream.errors import ConfigError, SchemaUnavailable
+from afl_stream.errors import SchemaUnavailable
 from afl_stream.outbox import Lanes, OutboxDispatch, Probe, no_probe
 from afl_stream.parking import ParkingRoom
 from afl_stream.script_pool import open_script_pool
@@ -257,15 +257,9 @@ def _workflows(
 
 
 def answer_tokens(config: StreamConfig) -> AnswerTokens | None:
-    """The deployment's answer tokens; None where they are off. Raises ConfigError for older keys that are none."""
+    """The deployment's answer tokens; None where they are off."""
     settings = config.answers
     if not settings.token_secret:
         return None
-    keys: dict[str, str] = {}
-    for entry in (settings.older_secrets or "").split(","):
-        key_id, separator, secret = entry.strip().partition("=")
-        if key_id and separator and secret:
-            keys[key_id] = secret
-        elif entry.strip():
-            raise ConfigError("answers", "older_secrets", MASK, "ID=SECRET, separated by commas")
+    keys = older_keys(settings.older_secrets or "", settings.token_key_id) or {}
     return AnswerTokens(settings.token_key_id, {**keys, settings.token_key_id: settings.token_secret})

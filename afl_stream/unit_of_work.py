@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from afl.core.exception_text import exception_class, exception_text
+from afl.core.printable import printable
 from afl.runtime import value_sizes
 from afl.runtime.changers import run_iteration
 from afl.runtime.changes import take_changes
@@ -34,6 +34,7 @@ from afl_stream.errors import (
     Unreadable,
 )
 from afl_stream.headers import TRACE_PARENT, header
+from afl_stream.kept_texts import kept_failure, kept_name, kept_reason
 from afl_stream.messages import (
     Answer,
     CancelWorkflow,
@@ -45,17 +46,11 @@ from afl_stream.messages import (
     check_workflow_id,
     event_id_of,
 )
-from afl_stream.outbox import reason_of
 from afl_stream.outcomes import PARKED, RECORDED, Case, Outcome, judge
 from afl_stream.running_again import REFUSED, BatchOfItsOwn, run_again
 from afl_stream.side_effects import SideEffects, record_of
 from afl_stream.transport import Record
 from afl_stream.unusable import UNUSABLE
-
-_log = logging.getLogger(__name__)
-
-#: Characters of a workflow's name that a rejection repeats: it may have any length.
-_MAX_TOLD_CHARS = 1_000
 
 
 class UnitOfWork:
@@ -83,8 +78,8 @@ class UnitOfWork:
         self._read: dict[tuple[str, int, int], Message | Exception] = {}
         #: Workflows that a record of this batch cancels: they compute on no more, whatever comes before it.
         self._cancelled: set[str] = set()
-        #: Facets that two groups answer: facet, the group that was first, and the other.
-        self.doubled: set[tuple[str, str, str]] = set()
+        #: Facets that two groups answer: the group that was first, and the other.
+        self.doubled: dict[str, tuple[str, str]] = {}
         self._executions: dict[str, Execution | None] = {}
         self._changed: dict[str, Execution] = {}
         #: Revisions of rows as they were first read here: what decisions without an execution relied on.
@@ -192,17 +187,19 @@ class UnitOfWork:
     def _note_other_group(self, case: Case, answer: Answer) -> None:
         """A duplicate from the same group is a redelivery; from another group it is all work done twice."""
         step = case.step
-        if step is None or step.facet is None or not (step.answered_by and answer.group):
+        group = kept_name(answer.group)
+        if step is None or step.facet is None or not (step.answered_by and group):
             return
-        if answer.group != step.answered_by:
-            self.doubled.add((step.facet.name, step.answered_by, answer.group))
+        if group != step.answered_by:
+            self.doubled.setdefault(step.facet.name, (step.answered_by, group))
 
     def _take_answer(self, execution: Execution, answer: Answer) -> None:
         step = execution.steps[answer.step_id]
         self.touch(execution)
-        step.answered_by = answer.group
+        step.answered_by = kept_name(answer.group)
         if isinstance(answer, StepFailed):
-            execution.fail_with(step, answer.error.type, answer.error.message)
+            failure = kept_failure(answer.error.type, answer.error.message)
+            execution.fail_with(step, failure.type, failure.message)
         else:
             values: Mapping[str, object] = answer.partial if isinstance(answer, StepUpdate) else answer.result
             is_partial = isinstance(answer, StepUpdate)
@@ -225,7 +222,7 @@ class UnitOfWork:
             if isinstance(command, StartWorkflow):
                 self._reject_start(command, error)
             elif not isinstance(command, CancelWorkflow):
-                self.effects.tell(command.workflow_id, REFUSED, error=reason_of(type(error).__name__, str(error)))
+                self.effects.tell(command.workflow_id, REFUSED, error=kept_failure(type(error).__name__, str(error)))
             self.confirm(command.workflow_id)
             # Last: a row that cannot be read makes this raise above, and the record a dead letter there, once.
             self.effects.dead_letter(record, error)
@@ -234,8 +231,8 @@ class UnitOfWork:
     def _reject_start(self, command: StartWorkflow, error: Exception) -> None:
         """Tell whoever waits for the run that there will be none; nothing is said of a run that exists."""
         if self._row(command.workflow_id) is None:
-            reason = reason_of(type(error).__name__, str(error))
-            name = command.workflow[:_MAX_TOLD_CHARS]
+            reason = kept_failure(type(error).__name__, str(error))
+            name = printable(command.workflow)
             self.effects.tell(command.workflow_id, "workflow.rejected", workflow=name, error=reason)
 
     def _start(self, command: StartWorkflow, record: Record) -> Outcome:
@@ -258,7 +255,7 @@ class UnitOfWork:
             command.workflow_id,
             dict(command.inputs),  # type: ignore[arg-type]  # decoded values
             self.now_ms,
-            runner_id=command.requested_by or "",
+            runner_id=kept_name(command.requested_by) or "",
             traceparent=header(record.headers, TRACE_PARENT),
         )
         # From here on it is this deployment's: pollers leave all but the answers to its evaluators.
@@ -277,7 +274,7 @@ class UnitOfWork:
             self.confirm(command.workflow_id)
             return Outcome.LATE
         self.touch(execution)
-        execution.cancel(command.reason or "")
+        execution.cancel(kept_reason(command.reason))
         return Outcome.APPLIED
 
     def open_again(self, workflow_id: str, action: Action) -> bool:
@@ -384,7 +381,8 @@ class UnitOfWork:
             try:
                 outcome = self._guarded(record, self._parked_answer)
             except NewerFormat as error:
-                _log.error("a parked answer to step %s waits for an upgrade: %s", row.step_id, error)
+                waits = "a parked answer to step %s waits for an upgrade: %s"
+                self._d.warnings.error("parked answers that wait for an upgrade", waits, row.step_id, error)
                 continue
             if outcome in PARKED:
                 if row.expires_at_ms > self.now_ms:

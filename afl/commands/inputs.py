@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from afl.commands.terminal import say
+from afl.core.masking import secrets_of_environment
 from afl.errors import AFLError, SourceUnreadable
 from afl.source import MAX_SOURCE_BYTES, CompilerInput, FileOrigin, SourceEntry
 
@@ -165,24 +167,25 @@ def read(files: Sequence[str], *, is_library: bool = False) -> list[SourceEntry]
     if unreadable:
         # The last one is raised; the group's error line tells it.
         for problem in unreadable[:-1]:
-            click.echo(f"Error: {problem}", err=True)
+            say(f"Error: {problem}")
         raise unreadable[-1]
     return entries
 
 
 @contextmanager
 def _log_to(level: str, file: str | None) -> Iterator[None]:
-    """Send the log of the package to a file or standard error. Without options, Python shows warnings by itself."""
-    if level.upper() == "WARNING" and file is None:
-        yield
-        return
+    """Send the log of the package to a file or standard error; warnings alone are shown as plain sentences."""
     import logging
 
+    from afl.core.log_lines import LogLineFormatter
+
+    is_plain = level.upper() == "WARNING" and file is None
     try:
         handler = logging.StreamHandler() if file is None else logging.FileHandler(file, encoding="utf-8")
     except OSError as error:
         raise WrongInput(f"the log file {file} cannot be written: {error.strerror or error}") from error
-    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    line_format = "%(message)s" if is_plain else "%(levelname)s %(name)s: %(message)s"
+    handler.setFormatter(LogLineFormatter(secrets_of_environment(), line_format))
     log = logging.getLogger("afl")
     before = log.level
     log.addHandler(handler)

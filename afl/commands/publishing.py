@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import click
 
 from afl.commands.inputs import Named, load, settings, source_options
-from afl.commands.terminal import findings_json, report, to_json, write_json
+from afl.commands.terminal import findings_json, report, say, to_json, write_json
 
 
 @click.command("publish", short_help="Publish namespaces in MongoDB, where others find them.")
@@ -44,7 +44,7 @@ def publish_command(
     if remove:
         absent = [namespace for namespace in remove if not publisher.remove(namespace, version)]
         for namespace in absent:
-            click.echo(f"Error: {namespace} is not published in version {version}", err=True)
+            say(f"Error: {namespace} is not published in version {version}")
         ctx.exit(1 if absent else 0)
     sources = load(named)
     texts = [(entry.text, entry.source_id) for entry in sources.all_sources]
@@ -55,15 +55,15 @@ def publish_command(
             write_json({"published": False, "error": str(error), **findings_json(error.diagnostics)})
         else:
             report(error.diagnostics, texts)
-            click.echo(f"Error: {error}", err=True)
+            say(f"Error: {error}")
         ctx.exit(1)
     if as_json:
         write_json({"published": True, **done.to_json(), **findings_json(done.diagnostics)})
         return
     report(done.diagnostics, texts)
     for item in done.namespaces:
-        click.echo(f"{'published' if item.is_changed else 'unchanged'} {item.name} {item.version}")
-    click.echo(f"compile them by --mongo-resolve, or by --mongo {done.flow_id}:{done.name}")
+        say(f"{'published' if item.is_changed else 'unchanged'} {item.name} {item.version}", err=False)
+    say(f"compile them by --mongo-resolve, or by --mongo {done.flow_id}:{done.name}", err=False)
 
 
 def _list(documents: list[Mapping[str, object]], *, as_json: bool) -> None:
@@ -72,4 +72,4 @@ def _list(documents: list[Mapping[str, object]], *, as_json: bool) -> None:
         return
     for item in documents:
         when = datetime.datetime.fromtimestamp(int(str(item["published_at"])) / 1000, datetime.UTC)
-        click.echo(f"{item['namespace_name']} {item['version']}  {when:%Y-%m-%d %H:%M:%S} UTC  {item['origin']}")
+        say(f"{item['namespace_name']} {item['version']}  {when:%Y-%m-%d %H:%M:%S} UTC  {item['origin']}", err=False)

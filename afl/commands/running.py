@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from afl.commands.inputs import Named, WrongInput, check_named, source_options
-from afl.commands.terminal import json_findings, report_checked, write_json
+from afl.commands.terminal import json_findings, report_checked, say, write_json
 from afl.core.json_objects import DuplicateKey, unique_keys
 
 if TYPE_CHECKING:
@@ -73,9 +73,11 @@ def _workflow_log() -> Iterator[None]:
     """Show what the workflow says by `sys.log`, and warnings about its steps, on standard error."""
     import logging
 
+    from afl.core.log_lines import LogLineFormatter
+
     log = logging.getLogger("afl.workflow")
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    handler.setFormatter(LogLineFormatter(line_format="%(levelname)s %(message)s"))
     before = log.level, log.propagate
     log.addHandler(handler)
     log.setLevel(logging.INFO)
@@ -93,15 +95,15 @@ def _workflow_log() -> Iterator[None]:
 def _tell(run: LocalRun) -> int:
     """Write how a run went; the exit code."""
     for facet in run.unused:
-        click.echo(f"note: there were more answers for {facet} than events", err=True)
+        say(f"note: there were more answers for {facet} than events")
     if run.error is not None:
-        click.echo(f"Error: {run.error}", err=True)
+        say(f"Error: {run.error}")
         return 1
     if run.waiting:
         for item in run.waiting:
             params = json.dumps(item.params, ensure_ascii=False)
-            click.echo(f"waiting: {item.step} for {item.facet} {params}", err=True)
-        click.echo("no answers are left; give more by --answers FILE", err=True)
+            say(f"waiting: {item.step} for {item.facet} {params}")
+        say("no answers are left; give more by --answers FILE")
         return EXIT_WAITING
     write_json(run.outputs)
     return 0

@@ -11,12 +11,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+from afl.core.masking import secrets_of_environment
+from afl.core.printable import printable, printable_json
+
 if TYPE_CHECKING:
     from afl.compiler import CheckedInput
     from afl.diagnostics import Diagnostic
 
+#: Characters of one line for people.
+_LONGEST_LINE = 20_000
+
 #: The option that has findings written for programs.
 json_findings = click.option("--json", "as_json", is_flag=True, help="Write findings to standard error as JSON.")
+
+
+def say(text: str, *, err: bool = True) -> None:
+    """Write a line for people: printable, and without the secrets that the environment has."""
+    click.echo(printable(secrets_of_environment().masked(text), _LONGEST_LINE), err=err)
 
 
 def report(diagnostics: Sequence[Diagnostic], texts: Sequence[tuple[str, str]], *, as_json: bool = False) -> None:
@@ -60,7 +71,8 @@ def wants_colour() -> bool:
 
 
 def to_json(document: object) -> str:
-    return json.dumps(document, ensure_ascii=False, indent=2)
+    """Return a document as JSON: as it is for programs, and with escapes for what a terminal would obey."""
+    return printable_json(json.dumps(document, ensure_ascii=False, indent=2))
 
 
 def write_json(document: object) -> None:
@@ -86,7 +98,7 @@ def write_output(ctx: click.Context, output: str | None, content: bytes) -> None
     try:
         Path(output).write_bytes(content)
     except OSError as error:
-        click.echo(f"Error writing output {output}: {error.strerror or error}", err=True)
+        say(f"Error writing output {output}: {error.strerror or error}")
         ctx.exit(1)
 
 
@@ -99,6 +111,6 @@ def replace(path: Path, text: str) -> bool:
         beside.replace(path.resolve())
     except OSError as error:
         beside.unlink(missing_ok=True)
-        click.echo(f"Error writing {path}: {error.strerror or error}", err=True)
+        say(f"Error writing {path}: {error.strerror or error}")
         return False
     return True

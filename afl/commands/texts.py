@@ -7,7 +7,16 @@ from pathlib import Path
 import click
 
 from afl.commands.inputs import STDIN, STDIN_NAME, Named, check_named, read, source_options
-from afl.commands.terminal import json_findings, replace, report, report_checked, write_bytes, write_json, write_output
+from afl.commands.terminal import (
+    json_findings,
+    replace,
+    report,
+    report_checked,
+    say,
+    write_bytes,
+    write_json,
+    write_output,
+)
 from afl.errors import ParseError
 
 
@@ -36,7 +45,7 @@ def fmt_command(ctx: click.Context, files: tuple[str, ...], check: bool, diff: b
             failed = True
             continue
         except FormatRefused as error:
-            click.echo(f"Error: {name} {error}", err=True)
+            say(f"Error: {name} {error}")
             failed = True
             continue
         changed = formatted != text
@@ -44,7 +53,7 @@ def fmt_command(ctx: click.Context, files: tuple[str, ...], check: bool, diff: b
         if diff:
             write_bytes(_difference(text, formatted, name))
         if check and changed:
-            click.echo(f"would change: {name}", err=True)
+            say(f"would change: {name}")
         if check or diff:
             continue
         if name == STDIN_NAME:

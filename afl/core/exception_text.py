@@ -5,6 +5,9 @@ from __future__ import annotations
 import traceback
 from typing import Final
 
+from afl.core.masking import masked_text
+from afl.core.printable import bounded
+
 #: Characters kept of an exception's text, and of its class's name.
 MAX_EXCEPTION_CHARS: Final = 10_000
 MAX_CLASS_CHARS: Final = 200
@@ -46,9 +49,11 @@ def exception_traceback(error: BaseException) -> str:
     except BaseException:  # noqa: BLE001 - notes, causes and groups are the exception's own code
         lines = f"{_places_of(error)}{exception_line(error)}"
     half = MAX_TRACEBACK_CHARS // 2
-    if len(lines) > MAX_TRACEBACK_CHARS:
-        lines = f"{lines[:half]}\n... ({len(lines)} characters) ...\n{lines[-half:]}"
-    return lines.encode("utf-8", "backslashreplace").decode()
+    if len(lines) <= MAX_TRACEBACK_CHARS:
+        return masked_text(lines).encode("utf-8", "backslashreplace").decode()
+    # More than is kept is looked at, or half a password would be left.
+    head, tail = masked_text(lines[: 4 * half])[:half], masked_text(lines[-4 * half :])[-half:]
+    return f"{head}\n... ({len(lines)} characters) ...\n{tail}".encode("utf-8", "backslashreplace").decode()
 
 
 def _places_of(error: BaseException) -> str:
@@ -61,7 +66,9 @@ def _places_of(error: BaseException) -> str:
 
 
 def _bounded(text: str, max_chars: int) -> str:
+    """The text as it is told, without the persons of urls: a driver's error names the url that it could not open."""
     # str() of a subclass may keep the subclass, with methods of its own.
     plain = str.__str__(text)
-    kept = plain if len(plain) <= max_chars else f"{plain[:max_chars]}... ({len(plain)} characters)"
-    return kept.encode("utf-8", "backslashreplace").decode()
+    # Before it is cut, or half a password would be left.
+    looked_at = 4 * max_chars
+    return bounded(masked_text(plain[:looked_at]) + plain[looked_at:], max_chars)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Final
 from urllib.parse import unquote
@@ -12,6 +13,9 @@ MASK: Final = "********"
 
 #: A value shorter than this is no use as a secret, and masking it wherever it stands would make texts unreadable.
 MIN_SECRET_CHARS: Final = 4
+
+#: What stands everywhere, and is no secret under whatever name.
+_PLAIN_VALUES: Final = frozenset({"true", "false", "none", "null", MASK})
 
 #: Names of settings, options of urls and headers whose values are secrets.
 _SECRET_NAME: Final = re.compile(
@@ -22,8 +26,9 @@ _SECRET_NAME: Final = re.compile(
 )
 #: A private key may stand in any setting that takes PEM, and a person in any url.
 _SECRET_VALUE: Final = re.compile(r"PRIVATE KEY-|://\S*@")
-#: From `://` to the last `@`: a password that nobody escaped may hold `/`, `?`, `#`, `:` and `@`.
-_PERSON_IN_TEXT: Final = re.compile(r"://\S*@")
+#: A piece of a text in which a url may stand, and where the person of one begins. A slash may be missing.
+_WORD: Final = re.compile(r"\S{4,}")
+_PERSON_BEGINS: Final = re.compile(r"://|\bmongodb(?:\+srv)?:/{0,2}")
 #: An option in a text: `authMechanismProperties=...`, `api_key: ...`.
 _OPTION_IN_TEXT: Final = re.compile(r"(?<![\w.])([\w.-]{2,64})(=)([^\s&;,'\")]+)")
 #: What must be escaped where a url names a person.
@@ -59,11 +64,20 @@ def shown_url(url: str) -> str:
 
 def masked_text(text: str) -> str:
     """Return a text of any kind with the urls' users and passwords masked, and the options that are secret by name."""
-    if "@" in text and "://" in text:
-        text = _PERSON_IN_TEXT.sub(f"://{MASK}@", text)
+    if "@" in text and ":" in text:
+        text = _WORD.sub(_masked_word, text)
     if "=" in text:
         text = _OPTION_IN_TEXT.sub(_masked_option, text)
     return text
+
+
+def _masked_word(found: re.Match[str]) -> str:
+    """A word without what stands from `://` to the last `@`: a password that is not escaped may hold `/`, `?`, `#`, `:`
+    and `@`. In time that grows with the word's length: a log line must not be a way to keep a process busy."""
+    word = found[0]
+    end = word.rfind("@")
+    begin = _PERSON_BEGINS.search(word, 0, end) if end > 0 else None
+    return word if begin is None else f"{word[: begin.end()]}{MASK}{word[end:]}"
 
 
 def _masked_option(found: re.Match[str]) -> str:
@@ -72,7 +86,7 @@ def _masked_option(found: re.Match[str]) -> str:
 
 
 def secrets_of_url(url: str) -> frozenset[str]:
-    """Return what a url holds of secrets: password and options, whole and in the pieces that an unescaped one leaves."""
+    """Return the secrets of a url: password and options, whole, and in the pieces that an unescaped one leaves."""
     _, mark, rest = url.partition("://")
     person, at, hosts = (rest if mark else url).rpartition("@")
     found: set[str] = set()
@@ -110,7 +124,8 @@ class Secrets:
 
     def add(self, values: Iterable[str]) -> None:
         """Keep these in mind too. What is shorter than MIN_SECRET_CHARS is left out."""
-        forms = {form for value in values for form in (value, value.strip()) if len(form.strip()) >= MIN_SECRET_CHARS}
+        given = {value for value in values if value.strip().lower() not in _PLAIN_VALUES}
+        forms = {form for value in given for form in (value, value.strip()) if len(form.strip()) >= MIN_SECRET_CHARS}
         # As Python quotes it in an error's text: a key with a line break at its end.
         forms |= {form.encode("unicode_escape").decode("ascii") for form in forms}
         with self._lock:
@@ -122,3 +137,17 @@ class Secrets:
             if value in text:
                 text = text.replace(value, MASK)
         return masked_text(text)
+
+
+def secrets_of_environment(environ: Mapping[str, str] | None = None) -> Secrets:
+    """Return the secrets among the environment's variables: those that are secret by name, and the persons of urls.
+
+    For a process that shows texts of libraries, which read variables of their own.
+    """
+    found: set[str] = set()
+    for name, value in (os.environ if environ is None else environ).items():
+        if is_secret(name.replace("_", ".")) or is_secret(name):
+            found.add(value)
+        if "://" in value and "@" in value:
+            found |= secrets_of_url(value)
+    return Secrets(found)

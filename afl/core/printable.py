@@ -7,6 +7,8 @@ from typing import Final
 #: Characters of one shown text: what is longer is cut, and says how long it was.
 MAX_SHOWN_CHARS: Final = 1_000
 
+_ASTRAL: Final = 0x10000
+
 
 def printable(text: str, max_chars: int = MAX_SHOWN_CHARS) -> str:
     """Return the text on one line of at most about `max_chars` characters, with nothing that steers a terminal.
@@ -20,5 +22,43 @@ def printable(text: str, max_chars: int = MAX_SHOWN_CHARS) -> str:
     return head if len(text) <= max_chars else f"{head}... ({len(text)} characters)"
 
 
+def printable_lines(text: str, max_chars: int | None = None) -> str:
+    """Return a text of several lines with nothing else that steers a terminal: line breaks and tabs stay.
+
+    For what this program has laid out itself; a text from outside in it goes through `printable` first.
+    """
+    cut = text if max_chars is None or len(text) <= max_chars else f"{text[:max_chars]}... ({len(text)} characters)"
+    if cut.isprintable():
+        return cut
+    return "".join(char if char.isprintable() or char in "\n\t" else _escape(char) for char in cut)
+
+
+def printable_json(document: str) -> str:
+    """Return a JSON document whose strings have escapes for what steers a terminal: the same document for a program."""
+    if document.isprintable():
+        return document
+    return "".join(char if char.isprintable() or char in "\n\t" else _json_escape(char) for char in document)
+
+
+def bounded(text: str, max_chars: int) -> str:
+    """Return the text as it is kept: encodable, and of at most `max_chars` characters, which tell how many there were.
+
+    What was bounded once stays as it is.
+    """
+    kept = text[:max_chars].encode("utf-8", "backslashreplace").decode()
+    if len(text) <= max_chars and len(kept) <= max_chars:
+        return kept
+    told = f"... ({len(text)} characters)"
+    return f"{kept[: max(0, max_chars - len(told))]}{told}"
+
+
 def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
+
+
+def _json_escape(char: str) -> str:
+    code = ord(char)
+    if code < _ASTRAL:
+        return f"\\u{code:04x}"
+    code -= _ASTRAL
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

@@ -51,8 +51,8 @@ def claude_client(
     A client of the Messages API, for `ClaudeAgentRunner` and `LLMHandler`.
 
     Without `api_key` and `base_url` those of the environment: `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`. Blanks and
-    line breaks around the key are taken off. Raises ClaudeNotInstalled without the extra `claude`, and ClaudeKeyUnusable
-    for a key that no request can carry.
+    line breaks around the key are taken off. Raises ClaudeNotInstalled without the extra `claude`, and
+    ClaudeKeyUnusable for a key that no request can carry.
     """
     try:
         from anthropic import Anthropic

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from operator import attrgetter
 
 from afl.core.exception_text import exception_class, exception_text
+from afl.core.printable import bounded
 from afl.runtime.errors import NoProgress, RunLimitReached, ScriptsNotAllowed, StepFailure
 from afl.runtime.execution_state import ExecutionState
 from afl.runtime.identity import derived_id, event_id_of
@@ -253,12 +254,10 @@ class Execution(ExecutionState):
     def _cause(self, step: StepRecord, error_type: str, message: str) -> ErrorRecord:
         """A first cause, with the place of the step that it happened to."""
         statement = step.statement
-        if len(message) > MAX_ERROR_CHARS:
-            # Every step around this one keeps it, too.
-            message = f"{message[:MAX_ERROR_CHARS]}... ({len(message)} characters)"
         return ErrorRecord(
             type=error_type,
-            message=message,
+            # Every step around this one keeps it, too.
+            message=bounded(message, MAX_ERROR_CHARS),
             step_id=step.id,
             path=self.path_of(step),
             facet=step.facet_name,

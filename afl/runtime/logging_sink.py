@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from afl.core.printable import printable_json
 from afl.runtime.telemetry import EVENT_TYPES, TelemetryEvent, TelemetrySink
 
 #: The logger of all telemetry.
@@ -89,7 +90,6 @@ class JsonLinesFormatter(logging.Formatter):
 
 
 def line_of(told: Mapping[str, object]) -> str:
-    """One line of JSON. Values that JSON does not know are written as their text, lone surrogates escaped."""
-    line = json.dumps(told, ensure_ascii=False, default=str, separators=(",", ":"))
-    # In a JSON string a surrogate's escape of Python's is one of JSON's, too.
-    return line if line.isascii() else line.encode("utf-8", "backslashreplace").decode()
+    """One line of JSON. Values that JSON does not know are written as their text; what a terminal would obey is
+    escaped, and lone surrogates are."""
+    return printable_json(json.dumps(told, ensure_ascii=False, default=str, separators=(",", ":")))

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from afl.core.crashes import Crash
 from afl.core.exception_text import exception_class, exception_line, exception_text, exception_traceback
 from afl.core.handler_values import BadResult, answers_later, plain_result, plain_update
+from afl.core.warning_limits import LimitedLog
 from afl.runtime.call_threads import Calls, HandlerTimeout, LoopRunsHere
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import RuntimeError as EngineError
@@ -142,6 +143,7 @@ class TaskWork:
         self._count = count
         self._stopping = stopping
         self._probe = probe
+        self._warnings = LimitedLog(_log)
 
     def do(self, job: Job, calls: Calls) -> bool:
         """Do a task, whatever becomes of it; False: its end could not be stored, and its lease runs out.
@@ -191,7 +193,8 @@ class TaskWork:
                 return
             # The step will say what was raised; where, only this does.
             where = exception_traceback(error)
-            _log.warning("the handler of %s failed for step %s\n%s", task.name, task.step_id, where)
+            told = "the handler of %s failed for step %s\n%s"
+            self._warnings.warning(f"failures of the handler of {task.name}", told, task.name, task.step_id, where)
             self._fail(job, exception_class(error), exception_text(error))
         else:
             self._answer(job, value)

@@ -6,6 +6,7 @@ import logging
 
 from afl.compiled import AmbiguousName, ProgramError, UnknownName
 from afl.core.exception_text import exception_class, exception_line, exception_text, exception_traceback
+from afl.core.printable import printable_lines
 from afl.errors import AFLError, CompileError, SourceUnreadable
 from afl.runtime.errors import (
     ForeignStore,
@@ -99,12 +100,17 @@ def report(error: BaseException, invocation: Invocation) -> ExitCode:
     """Tell what ended a command, and return its exit code."""
     code = exit_code_of(error)
     terminal = invocation.terminal()
-    message = message_of(error, invocation)
+    message = invocation.secrets.masked(message_of(error, invocation))
     if invocation.verbosity or code is ExitCode.INTERNAL:
         level = logging.ERROR if invocation.verbosity else logging.DEBUG
-        _log.log(level, "%s", exception_traceback(error))
+        _log.log(level, "what ended the command\n%s", exception_traceback(error))
     if terminal.as_json:
         facts = {"type": exception_class(error), "message": message, "exit_code": int(code)}
         terminal.document({"error": facts})
-    terminal.warn(message if isinstance(error, CommandRefused) and error.is_rendered else f"Error: {message}")
+    if isinstance(error, CommandRefused) and error.is_rendered:
+        terminal.rendered(message)
+    elif isinstance(error, CompileError):
+        terminal.rendered(f"Error: {printable_lines(message)}")
+    else:
+        terminal.warn(f"Error: {message}")
     return code

@@ -8,10 +8,12 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from afl.core.log_lines import LogLineFormatter
+from afl.core.masking import Secrets, secrets_of_environment
 from afl.core.private_files import make_private_folder
 from afl_stream.commands.refusals import CommandRefused
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from afl_stream.config import StreamConfig
     from afl_stream.transport import Transport
 
-_LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -47,6 +48,8 @@ class Invocation:
     allow_scripts: bool = False
     #: Whether an evaluator gives the deployment its store where that has another one.
     new_store: bool = False
+    #: What is masked in all that the command shows; the settings add theirs.
+    secrets: Secrets = field(default_factory=secrets_of_environment, repr=False, compare=False)
 
     def settings(self) -> StreamConfig:
         """The settings: file, environment, then the options. Raises ConfigError, CommandRefused."""
@@ -64,6 +67,7 @@ class Invocation:
             config = dataclasses.replace(config, kafka=kafka, transport="kafka")
         if self.allow_scripts:
             config = dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, allow_scripts=True))
+        self.secrets.add(config.secrets())
         return config
 
     def command_line(self, *words: str) -> str:
@@ -88,11 +92,13 @@ class Invocation:
         """Where the command's output goes."""
         from afl_stream.commands.terminal import Terminal
 
-        return Terminal(sys.stdout, sys.stderr, as_json=self.as_json)
+        return Terminal(sys.stdout, sys.stderr, as_json=self.as_json, secrets=self.secrets)
 
     def set_up_logging(self) -> None:
         """Log to stderr: warnings; with -v what happens, with -vv everything."""
-        logging.basicConfig(level=_LEVELS[min(self.verbosity, len(_LEVELS) - 1)], format=_LOG_FORMAT, stream=sys.stderr)
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(LogLineFormatter(self.secrets))
+        logging.basicConfig(level=_LEVELS[min(self.verbosity, len(_LEVELS) - 1)], handlers=[handler])
 
 
 @contextmanager

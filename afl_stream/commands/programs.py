@@ -29,7 +29,7 @@ def compile_program(files: Sequence[str], terminal: Terminal) -> CompiledProgram
     except CompileError as error:
         raise CommandRefused(_rendered(error.diagnostics), is_rendered=True) from None
     if compiled.diagnostics:
-        terminal.warn(_rendered(compiled.diagnostics))
+        terminal.rendered(_rendered(compiled.diagnostics))
     return CompiledProgram(compiled.program_json)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from afl.core.printable import printable
 from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, ErrorRecord, WorkflowRow
 from afl.runtime.plan import FacetPlan, WorkflowPlan
 from afl.runtime.values import describe_type
 from afl_stream.commands.invocation import Invocation
-from afl_stream.commands.terminal import Terminal, duration_text, printable, value_text
+from afl_stream.commands.terminal import Terminal, duration_text, value_text
 from afl_stream.exit_codes import ExitCode
 from afl_stream.runs import Ending, WaitingStep
 
@@ -107,7 +108,9 @@ def error_text(error: ErrorRecord) -> str:
     """A first cause as a sentence: where, which facet, what it said."""
     line = f", line {error.line}" if error.line else ""
     facet = f" ({error.facet}{line})" if error.facet else f" ({line[2:]})" if line else ""
-    return f"{error.path or error.step_id or 'the run'}{facet} failed: {error.type}: {printable(error.message)}"
+    return (
+        f"{error.path or error.step_id or 'the run'}{facet} failed: {printable(error.type)}: {printable(error.message)}"
+    )
 
 
 def result_form(facet: FacetPlan) -> str:

@@ -9,6 +9,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
+from afl.core.masking import Secrets
+from afl.core.printable import printable, printable_json
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -16,14 +19,21 @@ if TYPE_CHECKING:
 _PIPE_WIDTH = 200
 #: More of one value than this is not for reading; --json has all of it.
 _LONGEST_VALUE = 400
+#: Characters of one line for people.
+_LONGEST_LINE = 20_000
 
 
 class Terminal:
-    """Where one command writes: results to stdout, remarks to stderr. With `as_json`, stdout gets JSON only."""
+    """Where one command writes: results to stdout, remarks to stderr. With `as_json`, stdout gets JSON only.
 
-    def __init__(self, out: TextIO, err: TextIO, *, as_json: bool) -> None:
+    Whatever is written to people has no secret in it, stands on one line, and has nothing that a terminal would obey.
+    A document for programs is data, and told as it is.
+    """
+
+    def __init__(self, out: TextIO, err: TextIO, *, as_json: bool, secrets: Secrets | None = None) -> None:
         self._out, self._err = out, err
         self.as_json = as_json
+        self._secrets = secrets if secrets is not None else Secrets()
 
     @cached_property
     def console(self) -> Console:
@@ -37,24 +47,32 @@ class Terminal:
 
     def document(self, document: object) -> None:
         """Write one JSON document."""
-        self._out.write(json.dumps(document, ensure_ascii=False, indent=2, default=str) + "\n")
+        self._out.write(printable_json(json.dumps(document, ensure_ascii=False, indent=2, default=str)) + "\n")
         self._out.flush()
 
     def line(self, text: str) -> None:
         """Write a line for people, or for a script that reads plain text."""
-        self._out.write(text + "\n")
+        self._out.write(self._shown(text))
         self._out.flush()
 
     def remark(self, text: str) -> None:
         """Write a remark for people: nothing that a program would need."""
         if not self.as_json:
-            self._err.write(text + "\n")
+            self._err.write(self._shown(text))
             self._err.flush()
 
     def warn(self, text: str) -> None:
         """Write a warning, which --json does not silence."""
-        self._err.write(text + "\n")
+        self._err.write(self._shown(text))
         self._err.flush()
+
+    def rendered(self, text: str) -> None:
+        """Write findings on lines of their own, which were made for a terminal: printable already, maybe coloured."""
+        self._err.write(self._secrets.masked(text) + "\n")
+        self._err.flush()
+
+    def _shown(self, text: str) -> str:
+        return printable(self._secrets.masked(text), _LONGEST_LINE) + "\n"
 
     def table(
         self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", right: Sequence[str] = ()
@@ -63,7 +81,7 @@ class Terminal:
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
-        cells = [[one_line(cell) for cell in row] for row in rows]
+        cells = [[one_line(self._secrets.masked(cell)) for cell in row] for row in rows]
         # A column of nothing but blanks would only take room.
         shown = [at for at, column in enumerate(columns) if column or any(row[at] for row in cells)]
         table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
@@ -82,19 +100,15 @@ class Terminal:
             self.line(f"  {name:<{width}} = {text}")
 
 
-def printable(text: str) -> str:
-    """Text of others without what a terminal would obey; line breaks stay."""
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
-
-
 def one_line(text: str) -> str:
-    """The same on one line."""
-    return printable(" ".join(text.split("\n")))
+    """A text on one line, in full: the cell of a table is folded, not cut."""
+    return printable(text.replace("\n", " "), max_chars=len(text))
 
 
 def value_text(value: object, longest: int = _LONGEST_VALUE) -> str:
     """A value as JSON, cut where nobody would read on."""
-    text = printable(json.dumps(value, ensure_ascii=False, default=str))
+    document = json.dumps(value, ensure_ascii=False, default=str)
+    text = printable(document, max_chars=len(document))
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters; --json has all)"
 
 

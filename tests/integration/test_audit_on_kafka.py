@@ -116,7 +116,7 @@ def test_an_audit_that_comes_after_the_runs_reads_all_from_the_beginning_and_onc
     audit = deployment.audit(file)
     await_all_written(deployment, file)
     counts = audit.stop()
-    # A second one of the same group finds nothing left; one from the beginning, and one in a group of its own, find all.
+    # A second one of the group finds nothing left; one from the beginning, and one in a group of its own, find all.
     later, anew, own = (tmp_path / f"{name}.jsonl" for name in ("later", "anew", "own"))
     same_group = ["--group", audit_group(deployment)]
     for words in (

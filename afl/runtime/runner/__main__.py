@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from afl.core.exception_text import exception_line, exception_text, exception_traceback
+from afl.core.log_lines import LogLineFormatter
+from afl.core.masking import secrets_of_environment
+from afl.core.printable import printable
 from afl.core.private_files import make_private_file, protect
 from afl.core.signals import Told, signals_handled
 from afl.core.stopping import PROCESS_STOP
@@ -33,7 +36,6 @@ from afl_handlers.stuck import HandlersStuck
 
 _log = logging.getLogger("afl.runtime.runner")
 
-_LOG_FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 #: Exit codes. Ended by a signal for the second time: 128 and the signal's number.
 OK, FAILED, WRONG_USAGE = 0, 1, 2
 #: How long the process may take to end once the service has.
@@ -136,11 +138,12 @@ def _set_up_logging(level: str, file: str | None) -> None:
         make_private_file(Path(file))
         protect(Path(file))
     where = logging.StreamHandler(sys.stderr) if file is None else logging.FileHandler(file, encoding="utf-8")
-    logging.basicConfig(level=level, format=_LOG_FORMAT, handlers=[where])
+    where.setFormatter(LogLineFormatter(secrets_of_environment()))
+    logging.basicConfig(level=level, handlers=[where])
 
 
 def _say(message: str) -> None:
-    sys.stderr.write(f"error: {message}\n")
+    sys.stderr.write(f"error: {printable(secrets_of_environment().masked(message), 20_000)}\n")
 
 
 #: Options that are settings of the same name.

@@ -61,3 +61,21 @@ def test_a_finding_without_place_or_text_is_one_line() -> None:
     assert render(bare, "text") == "<string>: warning[C]: m"
     assert render(finding(9, 1, 2), "only one line") == "a/b.afl:9:1: error[CODE]: odd"
     assert bare.to_json() == {"code": "C", "severity": "warning", "message": "m"}
+
+
+def test_what_a_program_and_its_path_say_steers_no_terminal() -> None:
+    hostile = "x\x1b[2J\n\u202e\u2028"
+    said = Diagnostic(
+        code="CODE",
+        severity=Severity.ERROR,
+        message=hostile,
+        source_id=f"file://{hostile}",
+        line=1,
+        column=1,
+        hint=hostile,
+    )
+
+    for shown in (render(said, f"{hostile}y"), said.headline()):
+        assert all(line.isprintable() for line in shown.split("\n"))
+        assert "x\\x1b[2J\\n\\u202e\\u2028" in shown
+    assert len(render(said, hostile).split("\n")) == 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from afl.core.exception_text import (
     MAX_EXCEPTION_CHARS,
     MAX_TRACEBACK_CHARS,
@@ -90,3 +92,11 @@ def test_a_traceback_has_a_bound_and_both_of_its_ends() -> None:
     assert len(told) < MAX_TRACEBACK_CHARS + 100
     assert told.startswith("Traceback")
     assert told.endswith("the end")
+
+
+@pytest.mark.parametrize("padding", ["", "x" * (MAX_EXCEPTION_CHARS - 30) + " "])
+def test_the_person_of_a_url_is_told_by_no_text_and_no_traceback(padding: str) -> None:
+    error = _raised(ValueError(f"{padding}cannot open postgres://kim:c4nary/pass?word@db/shop"))
+
+    assert "c4nary" not in exception_text(error)
+    assert "c4nary" not in exception_traceback(error)

@@ -556,7 +556,8 @@ def test_each_file_has_a_group_of_its_own_that_is_kept_beside_it(tmp_path: Path)
     assert groups[:2] == groups[2:]
     assert groups[0] != groups[1]
     assert all(group.startswith("afl.audit.audit-") for group in groups)
-    assert sorted(path.name for path in one.parent.iterdir()) == ["audit.jsonl.group"]
+    (beside,) = one.parent.iterdir()
+    assert (beside.name, beside.stat().st_mode & 0o777) == ("audit.jsonl.group", 0o600)
 
 
 def test_a_group_that_is_named_is_kept_for_the_next_time(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from afl.compiled import CompiledProgram
 from afl.compiler import compile_text
+from afl.core.printable import printable_lines
 from afl.runtime.persistence import StepDocument
 from afl.runtime.planner import plan_workflow
 from afl.runtime.states import EventState, StepState
 from afl.runtime.types import ObjectType
 from afl_stream.commands.step_tree import statement_names, step_tree
-from afl_stream.commands.terminal import duration_text, one_line, printable, value_text
+from afl_stream.commands.terminal import duration_text, one_line, value_text
 
 
 def _step(
@@ -84,7 +85,7 @@ def test_statements_are_named_at_every_depth() -> None:
 
 
 def test_text_of_others_does_not_steer_the_terminal() -> None:
-    assert printable("a\x1b[2Jb\nc") == "a\\x1b[2Jb\nc"
+    assert printable_lines("a\x1b[2Jb\nc") == "a\\x1b[2Jb\nc"
     assert one_line("a\nb") == "a b"
     assert value_text({"a": "\u009b2J"}) == '{"a": "\\x9b2J"}'
 

@@ -1,0 +1,17 @@
+"""Mistakes on a command line, shown without what a terminal would obey, and without secrets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from afl.core.masking import secrets_of_environment
+from afl.core.printable import printable
+
+if TYPE_CHECKING:
+    from click import ClickException
+
+
+def show_usage_error(error: ClickException) -> None:
+    """Write what is wrong with a call to standard error, as click does; it quotes what was typed."""
+    error.message = printable(secrets_of_environment().masked(error.message))  # type: ignore[misc]  # `show` reads it
+    error.show()

@@ -1,0 +1,80 @@
+"""Warnings that a loop may repeat without end: the first ones of each kind are logged, the others are counted."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from threading import Lock
+from typing import Final
+
+#: Lines of one kind in one interval. More say nothing new.
+MAX_LINES: Final = 10
+INTERVAL_S: Final = 60.0
+#: Kinds that are told apart. They are named by facets and topics, which come from outside.
+MAX_KINDS: Final = 1_000
+
+
+class LimitedLog:
+    """A logger that writes at most MAX_LINES lines of each kind in INTERVAL_S, and then how many it has left out.
+
+    Threads may share it. What is beyond MAX_KINDS counts as one kind.
+    """
+
+    def __init__(
+        self,
+        logger: logging.Logger,
+        *,
+        max_lines: int = MAX_LINES,
+        interval_s: float = INTERVAL_S,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._logger = logger
+        self._max_lines = max_lines
+        self._interval_s = interval_s
+        self._monotonic_s = monotonic_s
+        self._lock = Lock()
+        self._kinds: dict[str, _Kind] = {}
+
+    def log(
+        self, level: int, kind: str, message: str, *arguments: object, exc_info: BaseException | None = None
+    ) -> None:
+        """Log it, unless as many of its kind were logged in this interval; `kind` says what was left out."""
+        if not self._logger.isEnabledFor(level):
+            return
+        left_out = self._enter(kind)
+        if left_out is None:
+            return
+        if left_out:
+            self._logger.log(level, "%s: %d more like it were not logged in the time before", kind, left_out)
+        self._logger.log(level, message, *arguments, exc_info=exc_info)
+
+    def warning(self, kind: str, message: str, *arguments: object) -> None:
+        self.log(logging.WARNING, kind, message, *arguments)
+
+    def error(self, kind: str, message: str, *arguments: object, exc_info: BaseException | None = None) -> None:
+        self.log(logging.ERROR, kind, message, *arguments, exc_info=exc_info)
+
+    def _enter(self, kind: str) -> int | None:
+        """How many were left out before this one, which is to be logged; None: it is left out too."""
+        now_s = self._monotonic_s()
+        with self._lock:
+            name = kind if kind in self._kinds or len(self._kinds) < MAX_KINDS else ""
+            known = self._kinds.get(name)
+            if known is None or now_s >= known.until_s:
+                left_out = 0 if known is None else known.count - self._max_lines
+                self._kinds[name] = known = _Kind(now_s + self._interval_s)
+                known.count = 1
+                return max(0, left_out)
+            known.count += 1
+            return 0 if known.count <= self._max_lines else None
+
+
+class _Kind:
+    """What was asked for of one kind in its interval."""
+
+    __slots__ = ("count", "until_s")
+
+    def __init__(self, until_s: float) -> None:
+        self.until_s = until_s
+        self.count = 0
