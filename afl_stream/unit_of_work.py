@@ -347,7 +347,10 @@ class UnitOfWork:
         if execution is not None and not execution.is_ended:
             if isinstance(error, NotEvaluable):
                 error = RunGivenUp(execution.id, execution.plan.name, error.error_type, error.text)
-            _log.error("workflow %s (%s) ends: %s", execution.id, execution.plan.name, error)
+            ends = "workflow %s (%s) ends: %s"
+            self._d.warnings.error(
+                "workflows that end by an error of ours", ends, execution.id, execution.plan.name, error
+            )
             self.touch(execution)
             execution.abort(exception_class(error), exception_text(error))
 

@@ -34,11 +34,12 @@ RECKONED: Final = {
     "afl_stream/commands/servers.py": "ages as they are shown",
     "afl_stream/commands/store.py": "retention: days since a run's end, as it is stored",
     "afl_stream/embedded_broker.py": "retention of the log: as Kafka does, by the records' stamps",
+    "afl_stream/parked_answers.py": "how long an answer was parked, as it is shown",
     "afl_stream/retention.py": "retention: days since a run's end, as it is stored",
     "afl_stream/side_effects.py": "when a parked answer expires: a stamp",
     "afl_stream/running_again.py": "what was asked before a command, and what after it: stamps of one workflow",
     "afl_stream/sweeps.py": "age of outbox rows that others wrote",
-    "afl_stream/unit_of_work.py": "stamps of one workflow never go back; when a parked answer expires",
+    "afl_stream/unit_of_work.py": "stamps of one workflow never go back",
 }
 
 
