@@ -182,22 +182,24 @@ def test_a_script_leaves_nothing_for_another_script(pool: ScriptPool) -> None:
 def test_a_script_that_runs_again_starts_from_its_own_beginning(pool: ScriptPool) -> None:
     code = "import math\nresult['pi'] = math.pi\nresult['seen'] = result.get('seen', 0) + 1\nmath.pi = 3"
 
-    assert [pool.run(code, {}).result for _ in range(3)] == [{"pi": 3.141592653589793, "seen": 1}] * 3
+    assert [pool.run(code, {}, "w1").result for _ in range(3)] == [{"pi": 3.141592653589793, "seen": 1}] * 3
 
 
 def test_more_texts_than_a_worker_keeps_processes_for_give_their_own_results(pool: ScriptPool) -> None:
     for round_number in range(2):
         for number in range(12):
-            run = pool.run(f"result['n'] = {number} + params['r']", {"r": round_number})
+            run = pool.run(f"result['n'] = {number} + params['r']", {"r": round_number}, "w1")
             assert run.result == {"n": number + round_number}
 
 
 def test_a_script_that_ran_well_may_fail_with_other_params(pool: ScriptPool) -> None:
     code = "result['x'] = 10 / params['by']"
 
-    assert pool.run(code, {"by": 5}).result == {"x": 2}
+    assert pool.run(code, {"by": 5}, "w1").result == {"x": 2}
     assert _failure(pool, code, by=0).error_type == "ZeroDivisionError"
-    assert pool.run(code, {"by": 4}).result == {"x": 2.5}
+    with pytest.raises(ScriptFailed, match="ZeroDivisionError"):
+        pool.run(code, {"by": 0}, "w1")
+    assert pool.run(code, {"by": 4}, "w1").result == {"x": 2.5}
 
 
 def test_submitted_scripts_run_on_all_workers_and_keep_apart() -> None:
@@ -290,7 +292,7 @@ def test_threads_may_share_a_pool(pool: ScriptPool) -> None:
 
 def test_a_warm_script_costs_less_than_starting_python(pool: ScriptPool) -> None:
     def took_s() -> float:
-        return pool.run("result['x'] = params['x']", {"x": 1}).duration_s
+        return pool.run("result['x'] = params['x']", {"x": 1}, "w1").duration_s
 
     began_s = time.perf_counter()
     subprocess.run([sys.executable, "-I", "-S", "-E", "-c", "pass"], check=True)
