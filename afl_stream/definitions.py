@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from afl.compiled import CompiledProgram, ProgramError, ProgramVersionError, near_names
 from afl.core.printable import printable
+from afl.core.warning_limits import LimitedLog
 from afl_stream.codec import Codec
 from afl_stream.errors import NewerFormat, Reason, StreamError, Unreadable
 from afl_stream.headers import headers_for
@@ -72,6 +73,7 @@ class Definitions:
         #: Records whose schema nobody has announced yet, by their keys.
         self._without_schema: dict[bytes | None, bytes] = {}
         self._is_keeper = is_keeper
+        self._warnings = LimitedLog(_log)
         self._losses = 0
         #: While it is found out what a topic that has lost records still has: the keys of that.
         self._still_there: set[bytes | None] | None = None
@@ -149,7 +151,10 @@ class Definitions:
                 self._without_schema[key] = value
                 if waiting == value:
                     return  # That was said when it was read.
-            _log.warning("%s: the record under %s defines nothing: %s", self.topic, _shown(name), _shown(str(error)))
+            told = "%s: the record under %s defines nothing: %s"
+            self._warnings.warning(
+                "records of the definitions topic", told, self.topic, _shown(name), _shown(str(error))
+            )
         except NewerFormat as error:
             # It defines something, only not for this release.
             self._newer[name] = error

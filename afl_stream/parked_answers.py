@@ -10,7 +10,7 @@ from afl.core.clock import MonotonicClock, monotonic_s
 from afl.runtime.errors import WorkflowConflict
 from afl.runtime.persistence import ParkedHead, ParkedRecord, ParkedWorkflow
 from afl_stream.deployment import Deployment
-from afl_stream.errors import AnswerExpired, NewerFormat, NotEvaluable, NotStorable, Unreadable
+from afl_stream.errors import AnswerExpired, NewerFormat, NotEvaluable, NotStorable, SchemaUnavailable, Unreadable
 from afl_stream.partitioner import partition_for
 from afl_stream.side_effects import record_of
 from afl_stream.unit_of_work import UnitOfWork
@@ -109,17 +109,22 @@ class ParkedAnswers:
         try:
             unit.apply_parked(rows)
             self._commit(unit)
-        except (WorkflowConflict, NotStorable, NotEvaluable):
+        except (WorkflowConflict, NotStorable, NotEvaluable, SchemaUnavailable):
             return False
         return True
 
     def _try_one(self, row: ParkedRecord) -> bool:
-        """Judge one answer. False: another writer has its workflow, and who looks next judges it."""
+        """Judge one answer. False: another writer has its workflow, or its schema is away: it is judged later, and
+        nothing else waits for that."""
         unit = UnitOfWork(self._d)
         try:
             unit.apply_parked([row])
             self._commit(unit)
         except WorkflowConflict:
+            return False
+        except SchemaUnavailable as error:
+            waits = "a parked answer to step %s waits: %s"
+            self._d.warnings.warning("parked answers whose schemas are away", waits, row.step_id, error)
             return False
         except (NotStorable, NotEvaluable) as error:
             _log.exception("a workflow is given up for what came of a parked answer to step %s", row.step_id)
@@ -162,7 +167,7 @@ class ParkedAnswers:
             self._expire_in(unit, [row for row in rows if row.id not in found], revisions)
             unit.apply_parked([row for row in rows if row.id in found])
             self._commit(unit)
-        except (WorkflowConflict, NotStorable, NotEvaluable) as error:
+        except (WorkflowConflict, NotStorable, NotEvaluable, SchemaUnavailable) as error:
             _log.info("expired answers are judged one after the other: %s", error)
             self._judge_each(rows)
             return

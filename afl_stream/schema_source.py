@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from afl.core.printable import printable
+from afl.core.warning_limits import LimitedLog
 from afl_stream.avro_schema import WriterSchema, parse_schema_text
 from afl_stream.errors import SchemaTaken, SchemaUnknown, Unreadable
 
@@ -78,6 +79,8 @@ class SchemasTopicSource:
         #: The fingerprints of those that the topic has now.
         self._on_topic: set[int] = set()
         self._losses = log.losses
+        #: Anybody who may announce a schema may announce any number of them.
+        self._warnings = LimitedLog(_log)
 
     def announce(self, schema: WriterSchema, topic: str) -> int:
         """Append the schema unless the topic has it, wait for the acknowledgement, return its fingerprint.
@@ -138,7 +141,8 @@ class SchemasTopicSource:
     def _take(self, key: bytes | None, value: bytes) -> None:
         """Take a record of the topic. Someone else's junk must not stop the reading of what follows it."""
         if key != schema_key(value):
-            _log.warning(
+            self._warnings.warning(
+                "records of the schemas topic under another key",
                 "a record of the schemas topic is passed over: its key %s is not the SHA-256 of its text",
                 printable(repr(key), 100),
             )
@@ -146,11 +150,13 @@ class SchemasTopicSource:
         try:
             schema = parse_schema_text(value.decode())
         except (Unreadable, UnicodeDecodeError) as error:
-            _log.warning("a record of the schemas topic is passed over: %s", printable(str(error), 300))
+            told = "a record of the schemas topic is passed over: %s"
+            self._warnings.warning("texts of the schemas topic that are no schemas", told, printable(str(error), 300))
             return
         held = self._schemas.setdefault(schema.fingerprint, schema)
         if held.canonical != schema.canonical:
-            _log.error(
+            self._warnings.error(
+                "schemas with the fingerprint of another",
                 "schema %s is refused: its fingerprint %016x is that of another one, which stays; somebody made it on "
                 "purpose, or two schemas met by chance",
                 key.decode("ascii", "replace"),

@@ -11,13 +11,12 @@ import pytest
 from afl.compiled import CompiledProgram
 from afl.runtime.evaluator import Evaluator as Engine
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch, EngineStore, OutboxRecord, ParkedRecord, WorkflowRow
+from afl.runtime.persistence import PAUSED, Batch, EngineStore, OutboxRecord, ParkedRecord, WorkflowRow
 from afl.runtime.plan import FacetPlan
 from afl.runtime.workflows import Workflows
 from afl_stream.codec import single_object_codec
 from afl_stream.config import StreamConfig
 from afl_stream.embedded import Faults
-from afl_stream.errors import SchemaUnavailable
 from afl_stream.headers import headers_for
 from afl_stream.messages import StepContinue
 from afl_stream.outbox import Lanes, OutboxDispatch
@@ -64,7 +63,9 @@ def test_an_early_answer_is_found_behind_more_than_a_thousand_stray_ones() -> No
     assert len(deployment.store.parked(limit=5_000)) == 1_001
 
 
-def test_an_early_answer_whose_schema_was_gone_when_it_was_judged_is_judged_again() -> None:
+def test_an_early_answer_whose_schema_was_gone_when_it_was_judged_is_judged_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     deployment = Deployment(None, DESK)
     desk = Desk(deployment)
     answer = StepContinue(step_id=step_id_of(FIRST, "wf-1"), result={"answer": THIRD})
@@ -78,8 +79,14 @@ def test_an_early_answer_whose_schema_was_gone_when_it_was_judged_is_judged_agai
     assert len(deployment.store.parked()) == 1
     make_again(deployment, deployment.topology.schemas())
     successor = deployment.evaluator()
-    with pytest.raises(SchemaUnavailable):
-        successor.turn()
+    deployment.settle()
+    deployment.clock.advance(2_000)
+    deployment.settle()
+    assert "a parked answer to step" in caplog.text
+    assert len(deployment.store.parked()) == 1
+    # Nothing else waits for it.
+    Desk(deployment, successor).start("wf-2")
+    assert deployment.workflow("wf-2").status == PAUSED
 
     deployment.put(deployment.topology.schemas(), schema, key=key)
     deployment.clock.advance(2_000)

@@ -306,7 +306,9 @@ def test_a_first_signal_says_what_it_waits_for_and_a_second_one_ends_at_once(
     eventually(lambda: process.text.count("handling") == 2, DEADLINE_S)
 
     process.send(number)
-    process.when_it_says("2 handlers running (net.Ping 2), waited for up to 30 s (50 s at most). A second one ends it at once")
+    process.when_it_says(
+        "2 handlers running (net.Ping 2), waited for up to 30 s (50 s at most). A second one ends it at once"
+    )
 
     assert process.ends_with(number) == 130
     assert "ended at once" in process.text
