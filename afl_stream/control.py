@@ -41,6 +41,8 @@ _log = logging.getLogger(__name__)
 
 #: How long a new owner waits for the acknowledgement of what its lanes hold before it tries again.
 _LANES_TIMEOUT_S = 10.0
+#: A broker that owes an answer for so long is asked nothing that would be waited for.
+_LATE_ANSWER_S = 2.0
 #: Attempts at a whole batch before it is split. A conflict is rare: another writer had one of its workflows.
 _WHOLE_ATTEMPTS = 2
 #: Turns of one batch: of runnable workflows, and of ended scripts.
@@ -196,7 +198,7 @@ class ControlLoop:
             waits = not ended and not (self._runnable and may_go_on)
             records = self._read(self._scripts.patience_s(timeout_s) if waits else 0.0)
             # Now that a broker has answered, and before anything is done with what was read.
-            self._d.store_claim.look_when_due()
+            self._d.store_claim.look_when_due(self._broker_answers)
             # Asked again: partitions may have been taken over meanwhile.
             if self._backlog.is_read(self._positions.next_offset, self._paused):
                 turns = [Turn(self._runnable.popleft()) for _ in range(min(len(self._runnable), _MOST_TURNS))]
@@ -447,6 +449,9 @@ class ControlLoop:
             owned=tuple(self._positions.owned()),
             paused={partition: why for partition, (_, why) in self._paused.items()},
         )
+
+    def _broker_answers(self) -> bool:
+        return self._consumer.view().unanswered_s < _LATE_ANSWER_S
 
     @property
     def consumer(self) -> Consumer:

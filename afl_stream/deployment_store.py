@@ -136,12 +136,15 @@ class DeploymentStore:
         """Have the next `look_when_due` look: somebody has joined the group or left it, maybe with another store."""
         self._is_due = True
 
-    def look_when_due(self) -> None:
+    def look_when_due(self, broker_answers: Callable[[], bool] = lambda: True) -> None:
         """Look when it is time to, and announce again what is gone of the schemas.
 
+        Not while the broker does not answer: looking waits for it, and whoever tells of outages would wait, too.
         Raises WrongStore. What cannot be looked at now is looked at again later: no work waits for that.
         """
         if not self._is_due and self._monotonic_s() - self._looked_s < LOOK_INTERVAL_S:
+            return
+        if not broker_answers():
             return
         self._is_due = False
         try:

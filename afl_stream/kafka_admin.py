@@ -21,8 +21,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its documen
     ResourceType,
 )
 
+from afl.core.stopping import PROCESS_STOP
 from afl_stream.kafka_errors import ClientLog, Connection, error_of, settings_error, transport_error
 from afl_stream.kafka_topic_ids import NO_ID
+from afl_stream.kafka_view import is_told
 from afl_stream.kafka_waits import in_thread, result_of
 from afl_stream.transport import (
     BrokerTooOld,
@@ -40,6 +42,10 @@ _log = logging.getLogger(__name__)
 
 #: How long one request may take.
 REQUEST_TIMEOUT_S: Final = 15.0
+#: The same for a partition's bounds, which readers ask for beside their work.
+_BOUNDS_TIMEOUT_S: Final = 5.0
+#: Wait before a question that failed in passing is asked again.
+_ASK_AGAIN_S: Final = 0.1
 #: How soon a topic that was missing is looked for again.
 _MISSING_FOR_S: Final = 1.0
 #: Settings that are told even where the topic has none of its own: what counts is what the broker does.
@@ -160,17 +166,24 @@ class KafkaAdmin:
 
         Asked on the admin client's own connection: on a consumer's, a broker answers after the fetch that it holds.
         """
+        deadline_s = time.monotonic() + _BOUNDS_TIMEOUT_S
+        while not is_told(*(found := self._bounds_of(partition, deadline_s))):
+            if time.monotonic() >= deadline_s or PROCESS_STOP.wait(_ASK_AGAIN_S):
+                raise self._connection.unavailable(f"no answer about the bounds of {partition.topic}")
+        return Watermarks(low=found[0], high=found[1])
+
+    def _bounds_of(self, partition: TopicPartition, deadline_s: float) -> list[int]:
+        """The first and the next offset, or what is no offset where the question failed in passing."""
         place = Place(partition.topic, partition.partition)
-        found: list[int] = []
+        timeout_s = max(_ASK_AGAIN_S, deadline_s - time.monotonic())
         try:
             asked = [
-                self._client.list_offsets({place: spec}, request_timeout=REQUEST_TIMEOUT_S)[place]
+                self._client.list_offsets({place: spec}, request_timeout=timeout_s)[place]
                 for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
             ]
-            found = [self._result(future, f"the bounds of {partition.topic}").offset for future in asked]
+            return [self._result(future, f"the bounds of {partition.topic}").offset for future in asked]
         except KafkaException as error:
             raise self._error(error_of(error), partition.topic) from error
-        return Watermarks(low=found[0], high=found[1])
 
     def ask_bounds(
         self, partitions: Sequence[TopicPartition]

@@ -92,10 +92,15 @@ class KafkaView:
 
     def _take_answers(self, futures: Sequence[Future[Any]]) -> None:
         asked, self._asked_bounds, self._asked_ids = self._asked_bounds, {}, {}
+        is_silent = any(_is_silence(future.exception()) for future in futures)
         for where, (first, end) in asked.items():
             if first.exception() is None and end.exception() is None:
-                self._bounds[where] = Watermarks(low=first.result().offset, high=end.result().offset)
-        if not any(_is_silence(future.exception()) for future in futures):
+                low, high = first.result().offset, end.result().offset
+                if is_told(low, high):
+                    self._bounds[where] = Watermarks(low=low, high=high)
+                else:
+                    is_silent = True
+        if not is_silent:
             self._unanswered_since_s, self._is_told = None, True
 
     def _unfetched(self, where: TopicPartition, bounds: Watermarks) -> int:
@@ -108,6 +113,12 @@ class KafkaView:
             return 0
         # Without a reply so far it counts from the beginning of the log.
         return max(0, bounds.high - max(told, bounds.low))
+
+
+def is_told(*offsets: int) -> bool:
+    """Whether these are offsets. The client lets a question for bounds that was not answered in time end without an
+    error, and with an offset that is none."""
+    return min(offsets) >= 0
 
 
 def _is_silence(error: BaseException | None) -> bool:
