@@ -7,14 +7,14 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
-from afl.runtime import value_sizes
 from afl.runtime.errors import NO_FORM, PositionLost, WorkflowConflict
 from afl.runtime.persistence import Batch
 from afl_stream.batch_size import BatchSize
 from afl_stream.command_backlog import CommandBacklog
 from afl_stream.control_stats import ControlStats as ControlStats
 from afl_stream.deployment import Deployment
-from afl_stream.errors import NewerFormat, NotEvaluable, NotStorable, SchemaUnavailable, StreamError
+from afl_stream.errors import NewerFormat, NotEvaluable, NotStorable, SchemaUnavailable
+from afl_stream.giving_up import EXHAUSTED, free_memory, give_up
 from afl_stream.outbox import OutboxPublisher, Probe, control_lane, no_probe
 from afl_stream.outcomes import Outcome
 from afl_stream.positions import Positions
@@ -48,8 +48,6 @@ _WHOLE_ATTEMPTS = 2
 #: Turns of one batch: of runnable workflows, and of ended scripts.
 _MOST_TURNS = 16
 _MOST_SCRIPTS = 64
-#: What a workflow may meet while it is read or worked on, besides what is a step's or a record's own failure.
-_EXHAUSTED = (MemoryError, RecursionError, OverflowError)
 
 
 class ControlLoop:
@@ -264,7 +262,7 @@ class ControlLoop:
                 except (BatchOfItsOwn, NotStorable, NotEvaluable) as error:
                     if not isinstance(error, BatchOfItsOwn):
                         _log.warning("a batch is taken apart, and each of it tried alone: %s", error)
-                        self._free_memory()
+                        free_memory(self._d)
                     break
                 except WorkflowConflict as error:
                     self._conflicts += 1
@@ -292,29 +290,10 @@ class ControlLoop:
             except (NotStorable, NotEvaluable) as error:
                 given_up = "what came of one record or turn ends its workflow"
                 self._d.warnings.error(given_up, given_up, exc_info=error)
-                self._give_up(records, turns, error)
+                workflow_id = turns[0].workflow_id if turns else None
+                record = records[0] if records else None
+                give_up(self._d, record, workflow_id, error, lambda unit: self._commit(unit, records))
                 return
-
-    def _give_up(self, records: list[Record], turns: list[Turn], error: StreamError) -> None:
-        """End the workflow of a record or turn. Where not even that can be stored, it is left, and the loop goes on."""
-        self._free_memory()
-        workflow_id = turns[0].workflow_id if turns else None
-        try:
-            unit = UnitOfWork(self._d)
-            unit.give_up(records[0] if records else None, workflow_id, error)
-            self._commit(unit, records)
-        except (NotStorable, NotEvaluable, *_EXHAUSTED) as again:
-            _log.error("workflow %s stays as it is stored, it cannot be ended: %s", workflow_id or "of a record", again)
-            unit = UnitOfWork(self._d)
-            if records:
-                unit.effects.dead_letter(records[0], error)
-                unit.outcomes[Outcome.REJECTED] += 1
-            self._commit(unit, records)
-
-    def _free_memory(self) -> None:
-        """Drop what the store has too: it may be memory that was short."""
-        value_sizes.forget()
-        self._d.workflows.forget_all()
 
     def _attempt(self, records: list[Record], turns: list[Turn]) -> None:
         unit = UnitOfWork(self._d, is_alone=len(records) + len(turns) == 1)
@@ -324,7 +303,7 @@ class ControlLoop:
             unit.read(records)
             self._turns_s += take_turns(unit, turns, self._d.clock, until_s)
             records = self._apply(unit, records)
-        except _EXHAUSTED as error:
+        except EXHAUSTED as error:
             raise NotEvaluable(turns[0].workflow_id if turns and not records else None, "", error) from error
         self._probe("control.applied")
         self._commit(unit, records)
@@ -366,7 +345,7 @@ class ControlLoop:
     def _commit(self, unit: UnitOfWork, records: list[Record]) -> None:
         try:
             batch = unit.finish()
-        except _EXHAUSTED as error:
+        except EXHAUSTED as error:
             raise NotStorable(error) from error
         # By plain tuples, which equal a TopicPartition and cost a quarter of one; the last of each partition counts.
         places = {record[:2]: record.offset + 1 for record in records}

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import copyreg
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from afl.errors import AFLError
-
-
-class RuntimeError(AFLError):  # shadows the builtin inside this module only: the name is part of the public API
-    """The base of the engine's errors."""
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions copy and pickle by their positional arguments, which these, made by keyword, need not have.
-        return copyreg.__newobj__, (type(self),), dict(self.__dict__)  # type: ignore[attr-defined]  # not in typeshed
+from afl.runtime.error_base import RuntimeError as RuntimeError
+from afl.runtime.error_base import shown_path
+from afl.runtime.limit_errors import IterationLimitReached as IterationLimitReached
+from afl.runtime.limit_errors import LimitReached as LimitReached
+from afl.runtime.limit_errors import NestingTooDeep as NestingTooDeep
+from afl.runtime.limit_errors import PayloadTooLarge as PayloadTooLarge
+from afl.runtime.limit_errors import RunLimitReached as RunLimitReached
+from afl.runtime.limit_errors import StateTooLarge as StateTooLarge
+from afl.runtime.limit_errors import StepLimitReached as StepLimitReached
+from afl.runtime.limit_errors import ValueTooDeep as ValueTooDeep
+from afl.runtime.limit_errors import ValueTooLarge as ValueTooLarge
 
 
 @dataclass(eq=False)
@@ -301,21 +302,6 @@ class PositionLost(RuntimeError):
 
 
 @dataclass(eq=False)
-class LimitReached(RuntimeError):
-    """The base of what is said where a limit is reached: which, what was found, and what raises it."""
-
-
-@dataclass(eq=False)
-class IterationLimitReached(LimitReached):
-    """A call used up its iterations and the workflow could still go on."""
-
-    limit: int
-
-    def __str__(self) -> str:
-        return f"not finished after {self.limit} iterations (max_iterations)"
-
-
-@dataclass(eq=False)
 class ScriptsNotAllowed(RuntimeError):
     """A script was come to where none may be run. `declaration` is the facet or workflow that has it."""
 
@@ -325,42 +311,6 @@ class ScriptsNotAllowed(RuntimeError):
         return (
             f"{self.declaration} has a script, and scripts are not allowed here: start the evaluator with "
             "--allow-scripts (evaluator.allow_scripts), or make Evaluator with scripts=ScriptPool()"
-        )
-
-
-@dataclass(eq=False)
-class RunLimitReached(LimitReached):
-    """The base of limits of a run as a whole: they end it, whatever it catches."""
-
-
-@dataclass(eq=False)
-class StepLimitReached(RunLimitReached):
-    """A run has all the steps that it may have, and needs more: a recursion or foreach without an end, or a very large
-    one."""
-
-    workflow: str
-    steps: int
-    limit: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.workflow} has {self.steps} steps and needs more, max_steps allows {self.limit}: does it call "
-            "itself without an end? Else split it, or raise evaluator.max_workflow_steps, or Evaluator(max_steps=...)"
-        )
-
-
-@dataclass(eq=False)
-class StateTooLarge(RunLimitReached):
-    """The values of a run's steps take more bytes than the limit allows."""
-
-    size_bytes: int
-    limit_bytes: int
-
-    def __str__(self) -> str:
-        return (
-            f"the values of all steps take {self.size_bytes} bytes, max_state_bytes allows {self.limit_bytes}: keep "
-            "large values elsewhere and pass references to them, or raise evaluator.max_state_bytes, or "
-            "Evaluator(max_state_bytes=...)"
         )
 
 
@@ -380,64 +330,6 @@ class RunGivenUp(RuntimeError):
         return (
             f"{self.name} could not be evaluated: {self.error_type}{': ' if self.cause else ''}{self.cause}; its steps "
             "are as its last commit left them, and nothing else was hurt. If memory was short, `retry` goes on with it"
-        )
-
-
-@dataclass(eq=False)
-class PayloadTooLarge(LimitReached):
-    """What goes to an agent or comes from one takes more bytes than the limit allows."""
-
-    what: str
-    size_bytes: int
-    limit_bytes: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.what} takes {self.size_bytes} bytes, max_payload_bytes allows {self.limit_bytes}: pass a reference "
-            "to the large value, or raise evaluator.max_payload_bytes, or Evaluator(max_payload_bytes=...)"
-        )
-
-
-@dataclass(eq=False)
-class ValueTooLarge(LimitReached):
-    """A value takes more bytes than the limit allows: one that an expression has made, or what a step is given."""
-
-    what: str
-    size_bytes: int
-    limit_bytes: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.what} takes {self.size_bytes} bytes, max_value_bytes allows {self.limit_bytes}: keep the large "
-            "value elsewhere and pass a reference to it, or raise evaluator.max_value_bytes, or "
-            "Evaluator(max_value_bytes=...)"
-        )
-
-
-@dataclass(eq=False)
-class ValueTooDeep(LimitReached):
-    """A value has more lists and maps nested in one another than can be copied, stored and sent."""
-
-    what: str
-    limit: int
-
-    def __str__(self) -> str:
-        limit = f"{self.limit} deep (MAX_VALUE_DEPTH, which no setting raises)"
-        return f"{self.what} nests lists and maps more than {limit}"
-
-
-@dataclass(eq=False)
-class NestingTooDeep(LimitReached):
-    """A step stands deeper in nested calls than the limit allows: most often a recursion without an end."""
-
-    step_path: str
-    limit: int
-
-    def __str__(self) -> str:
-        path = _shown_path(self.step_path)
-        return (
-            f"{path} is nested deeper than {self.limit} steps (MAX_NESTING_DEPTH, which no setting raises): does a "
-            "facet call itself without an end?"
         )
 
 
@@ -473,20 +365,12 @@ class StepFailure(RuntimeError):
         # A script's message begins with the name of its exception.
         named = self.message == self.error_type or self.message.startswith(f"{self.error_type}: ")
         cause = self.message if named else f"{self.error_type}: {self.message}"
-        return f"{_shown_path(self.step_path)}{facet} failed: {cause}"
+        return f"{shown_path(self.step_path)}{facet} failed: {cause}"
 
 
 #: What a store raises, before its transaction, for a value that it has no form for: too deep, too long, of no kind, or
 #: larger than the memory for it.
 NO_FORM: Final = (ValueError, TypeError, RecursionError, OverflowError, MemoryError)
-
-
-def _shown_path(path: str) -> str:
-    """The path as messages show it: of a very deep one its two ends, which tell where it began and where it is."""
-    return path if len(path) <= _MAX_SHOWN_PATH else f"{path[:60]} ... {path[-120:]}"
-
-
-_MAX_SHOWN_PATH: Final = 240
 
 
 def _at_step(step_id: str | None) -> str:

@@ -1,0 +1,24 @@
+"""The base of the engine's errors, and how they show the path of a step."""
+
+from __future__ import annotations
+
+import copyreg
+from typing import Final
+
+from afl.errors import AFLError
+
+
+class RuntimeError(AFLError):  # shadows the builtin inside this module only: the name is part of the public API
+    """The base of the engine's errors."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions copy and pickle by their positional arguments, which these, made by keyword, need not have.
+        return copyreg.__newobj__, (type(self),), dict(self.__dict__)  # type: ignore[attr-defined]  # not in typeshed
+
+
+def shown_path(path: str) -> str:
+    """The path as messages show it: of a very deep one its two ends, which tell where it began and where it is."""
+    return path if len(path) <= _MAX_SHOWN_PATH else f"{path[:60]} ... {path[-120:]}"
+
+
+_MAX_SHOWN_PATH: Final = 240
