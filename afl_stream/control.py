@@ -263,7 +263,8 @@ class ControlLoop:
                     return
                 except (BatchOfItsOwn, NotStorable, NotEvaluable) as error:
                     if not isinstance(error, BatchOfItsOwn):
-                        _log.warning("a batch is taken apart, and each of it tried alone: %s", error)
+                        taken_apart = "a batch is taken apart, and each of it tried alone: %s"
+                        self._d.warnings.warning("batches that are taken apart", taken_apart, error)
                         self._free_memory()
                     break
                 except WorkflowConflict as error:
@@ -304,7 +305,8 @@ class ControlLoop:
             unit.give_up(records[0] if records else None, workflow_id, error)
             self._commit(unit, records)
         except (NotStorable, NotEvaluable, *_EXHAUSTED) as again:
-            _log.error("workflow %s stays as it is stored, it cannot be ended: %s", workflow_id or "of a record", again)
+            told = "workflow %s stays as it is stored, it cannot be ended: %s"
+            self._d.warnings.error("workflows that cannot be ended", told, workflow_id or "of a record", again)
             unit = UnitOfWork(self._d)
             if records:
                 unit.effects.dead_letter(records[0], error)
