@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition as Place
 
 from afl.core.stopping import PROCESS_STOP
 from afl.core.waits import WAITS
+from afl.core.warning_limits import LimitedLog
 from afl_stream.kafka_errors import FENCED, Connection, error_of, transport_error
 from afl_stream.kafka_topic_ids import TopicIds, TopicNews
 from afl_stream.kafka_waits import LONGEST_CALL_S, Stopping
@@ -40,6 +41,7 @@ class GroupOffsets:
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._group = group
+        self._warnings = LimitedLog(_log)
         self._connection = connection
         self._ids = ids
         self._monotonic_s = monotonic_s
@@ -63,7 +65,8 @@ class GroupOffsets:
             refused = error if error is not None else place.error
             if refused is None or refused.code() == KafkaError._NO_OFFSET:
                 continue
-            _log.warning("group %s: a commit for %s[%d] failed: %s", self._group, place.topic, place.partition, refused)
+            told = "group %s: a commit for %s[%d] failed: %s"
+            self._warnings.warning("commits that failed", told, self._group, place.topic, place.partition, refused)
             where = TopicPartition(place.topic, place.partition)
             last = self._last.get(where)
             if last is not None and last.offset == place.offset:
