@@ -17,7 +17,7 @@ from afl.core.warning_limits import LimitedLog
 from afl_stream.kafka_errors import FENCED, Connection, error_of, transport_error
 from afl_stream.kafka_topic_ids import TopicIds, TopicNews
 from afl_stream.kafka_waits import LONGEST_CALL_S, Stopping
-from afl_stream.offset_owner import with_topic, without_topic
+from afl_stream.offset_owner import MADE_ANEW, with_topic, without_topic
 from afl_stream.transport import BrokerUnavailable, CommittedOffset, Fenced, TopicPartition, TransportError
 
 _log = logging.getLogger(__name__)
@@ -108,8 +108,10 @@ class GroupOffsets:
             self._last.pop(where, None)
             self._refused.pop(where, None)
 
-    def made_anew(self, partitions: Iterable[TopicPartition]) -> None:
-        """Their topic is another one now: nothing is committed for it yet."""
+    def made_anew(self, partitions: Sequence[TopicPartition]) -> None:
+        """Their topic is another one now: nothing is committed for it yet. That is told."""
+        for topic in sorted({where.topic for where in partitions}):
+            _log.warning(MADE_ANEW, self._group, topic)
         self._of_another_topic.update(partitions)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool) -> None:
