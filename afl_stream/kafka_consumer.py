@@ -380,6 +380,7 @@ class KafkaConsumer:
         for where in gone:
             self._outside.pop(where, None)
             self._ends.pop(where, None)
+            self._ends.pop(where, None)
 
     # Positions
 
@@ -420,12 +421,7 @@ class KafkaConsumer:
         return self._bounds_of(partition)
 
     def position(self, partition: TopicPartition) -> int:
-        """Raises TransportError."""
-        try:
-            place = self._client.position([Place(*partition)])[0]
-        except KafkaException as error:
-            raise self._error(error_of(error), partition.topic) from error
-        return max(place.offset, self._ends.get(partition, -1))
+        return max(self._partitions.position(partition), self._ends.get(partition, -1))
 
     def view(self) -> BrokerView:
         silent = {*self._partitions.paused, *self._outside, *self._unwelcome}

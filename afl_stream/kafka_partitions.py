@@ -94,6 +94,10 @@ class Partitions:
             begin.append(Place(where.topic, where.partition, next_offset))
         self._client.assign(begin)
 
+    def position(self, partition: TopicPartition) -> int:
+        """The offset behind the last record that was delivered since the last move; below 0 when none was."""
+        return self._client.position(places_of([partition]))[0].offset
+
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Be silent about these until `resume`."""
         if partitions:
