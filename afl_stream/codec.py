@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from afl.core.clock import MonotonicClock, monotonic_s
 from afl_stream.afl_types import TypeScope
 from afl_stream.avro_schema import WriterSchema, parse_schema_text
 from afl_stream.control_json import decode_json, looks_like_json
@@ -18,6 +19,7 @@ from afl_stream.limits import (
     MAX_CACHED_SCHEMAS,
     MAX_EVENT_BYTES,
     RUNTIME_VERSION,
+    SCHEMA_WAIT_S,
     STEP_SCHEMA_VERSION,
     WORKFLOW_VERSION,
 )
@@ -118,7 +120,14 @@ class Codec:
     program before its first step commits. Threads may share a codec.
     """
 
-    def __init__(self, wire: Wire, *, also_reads: Sequence[Wire] = (), max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        *,
+        also_reads: Sequence[Wire] = (),
+        max_event_bytes: int = MAX_EVENT_BYTES,
+        clock_s: MonotonicClock = monotonic_s,
+    ) -> None:
         self._wire = wire
         self._wires = (wire, *also_reads)
         self._max_bytes = max_event_bytes
@@ -126,6 +135,9 @@ class Codec:
         self._writers: dict[tuple[str, str], tuple[bytes, BodyWriter]] = {}
         self._event_writers: dict[tuple[str, str], EventWriter] = {}
         self._readers: dict[tuple[int, int], BodyReader] = {}
+        self._clock_s = clock_s
+        #: Since when schemas are missing that should be there, and none of them has come back.
+        self._missing_since_s: float | None = None
 
     def encode(self, message: Message, topic: str = "") -> bytes:
         """Return the value of a record; an Event is written without a typed payload here.
@@ -203,11 +215,14 @@ class Codec:
         try:
             schema = source.by_id(schema_id)
         except SchemaUnknown as error:
-            told = dict(headers)
+            told, waited = dict(headers), ""
             # Its writer announced the schema before it wrote the record: a topic that lacks it has lost it.
             if told.keys() >= _OWN_HEADERS and (why := source.lack(_time_ms(told.get("ce_time")))) is not None:
-                raise SchemaUnavailable(f"schema {schema_id:016x}", f"it was announced, and {why}") from error
-            raise Unreadable(Reason.UNKNOWN_SCHEMA, str(error)) from error
+                if self._waits_for_schemas():
+                    raise SchemaUnavailable(f"schema {schema_id:016x}", f"it was announced, and {why}") from error
+                waited = f"; {why}, and no schema that it lacked came back in {SCHEMA_WAIT_S:g} s"
+            raise Unreadable(Reason.UNKNOWN_SCHEMA, f"{error}{waited}") from error
+        self._missing_since_s = None
         try:
             reader = compile_body_reader(schema)
         except (Unreadable, NewerFormat):
@@ -219,6 +234,14 @@ class Codec:
                 self._readers.pop(next(iter(self._readers)))
             self._readers[(index, schema_id)] = reader
         return reader
+
+    def _waits_for_schemas(self) -> bool:
+        """Whether a schema that is gone may still be announced again. There is one wait for all that are missing, so
+        records whose headers only pretend to be ours hold up the others for no longer than that."""
+        now_s = self._clock_s()
+        if self._missing_since_s is None:
+            self._missing_since_s = now_s
+        return now_s - self._missing_since_s < SCHEMA_WAIT_S
 
 
 def single_object_codec(log: SchemaLog, *, max_event_bytes: int = MAX_EVENT_BYTES) -> Codec:

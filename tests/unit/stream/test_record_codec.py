@@ -14,6 +14,9 @@ from afl_stream.avro_schema import WriterSchema
 from afl_stream.codec import Codec, Wire, decode_key, single_object_codec
 from afl_stream.errors import EventTooLarge, NewerFormat, Reason, SchemaUnavailable, Unreadable, ValueRefused
 from afl_stream.framing import SingleObjectFraming
+from afl_stream.headers import headers_for
+from afl_stream.limits import SCHEMA_WAIT_S
+from afl_stream.message_shapes import shape_of
 from afl_stream.messages import (
     CancelWorkflow,
     Event,
@@ -436,3 +439,34 @@ def test_a_key_that_is_no_text_is_unreadable(key: bytes | None, reason: Reason) 
 
 def test_a_key_is_text() -> None:
     assert decode_key(b"w:ab") == "w:ab"
+
+
+def test_records_whose_schemas_do_not_come_back_are_waited_for_once_and_not_for_good() -> None:
+    class EmptiedLog(InMemorySchemaLog):
+        """A schemas topic whose records are gone."""
+
+        def lack(self, written_at_ms: int | None) -> str | None:
+            return "the topic is empty"
+
+    now_s = [0.0]
+    lost, other = (
+        StepContinue(step_id="w:ab", result={"a": 1}),
+        StepFailed(step_id="w:ab", error=FailureReason(type="E", message="no")),
+    )
+    writer, log = single_object_codec(InMemorySchemaLog()), EmptiedLog()
+    wire = Wire(framing=SingleObjectFraming(), source=SchemasTopicSource(log))
+    reader = Codec(wire, clock_s=lambda: now_s[0])
+    told = [headers_for(message, source="/agent", at_ms=0) for message in (lost, other)]
+    values = [writer.encode(message) for message in (lost, other)]
+
+    with pytest.raises(SchemaUnavailable, match="it was announced, and the topic is empty"):
+        reader.decode(values[0], told[0])
+    now_s[0] = SCHEMA_WAIT_S
+    for value, headers in zip(values, told, strict=True):
+        with pytest.raises(Unreadable, match="no schema that it lacked came back in 600 s"):
+            reader.decode(value, headers)
+
+    SchemasTopicSource(log.reader()).announce(shape_of("StepContinue").schema, "")
+    assert reader.decode(values[0], told[0]) == lost
+    with pytest.raises(SchemaUnavailable):
+        reader.decode(values[1], told[1])
