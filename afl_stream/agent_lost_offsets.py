@@ -13,7 +13,7 @@ from typing import Final
 
 from afl_stream.agent_runtime import Shared
 from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, Unreadable
-from afl_stream.log_ranges import in_words, read_ranges
+from afl_stream.log_ranges import in_words, read_ranges, without_offset
 from afl_stream.messages import Event
 from afl_stream.transport import CommittedOffset, Consumer, TopicPartition, Watermarks
 
@@ -71,12 +71,7 @@ class ReadAgain:
         `noted`: of those with an offset, the ends that an earlier process has noted. Raises OffsetsLost where offsets
         are lost and that is refused, and what the transport raises.
         """
-        bare: dict[TopicPartition, Watermarks] = {}
-        for where in partitions:
-            if where not in committed:
-                bounds = consumer.watermarks(where)
-                if bounds.low < bounds.high:
-                    bare[where] = bounds
+        bare = without_offset(consumer, partitions, committed)
         if not bare and not noted:
             return {}
         why_unknown = self._shared.ended_runs.read()

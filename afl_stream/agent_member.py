@@ -11,11 +11,12 @@ from afl.core.warning_limits import LimitedLog
 from afl_stream.agent_answers import NO_HANDLER, After, Answering, PoisonEvent, Settled
 from afl_stream.agent_duty import Attendance, Duty
 from afl_stream.agent_handlers import RouteTable
+from afl_stream.agent_opening import open_first
 from afl_stream.agent_partitions import FIRST_BACKOFF_S, HeldPartitions
 from afl_stream.agent_runtime import Shared
 from afl_stream.agent_suspects import Suspects
 from afl_stream.agent_work import PartitionWork, Work, WorkLot
-from afl_stream.errors import NewerFormat, SchemaUnavailable, Unreadable
+from afl_stream.errors import Unreadable
 from afl_stream.messages import Event
 from afl_stream.transport import Consumer, Record, TopicPartition
 
@@ -231,21 +232,8 @@ class GroupMember:
         progress = partition.progress
         while partition.unopened and progress.has_room_for(partition.unopened[0].offset):
             record = partition.unopened[0]
-            opened: Event | Unreadable
-            try:
-                opened = self._shared.records.open(record)
-            except Unreadable as error:
-                opened = error
-            except SchemaUnavailable as error:
-                wait_s = min(FIRST_BACKOFF_S * 2**partition.waits, self._shared.config.max_backoff_s)
-                partition.waits = min(partition.waits + 1, 16)
-                partition.retry_at_s = self._shared.clock_s() + wait_s
-                waits = "%s; %s[%d] waits"
-                self._warnings.warning(f"waits for schemas of {record.topic}", waits, error, *partition.where)
-                return
-            except NewerFormat as error:
-                partition.halted = f"{record.topic}[{record.partition}] offset {record.offset}: {error}"
-                log.error("%s; the partition is paused", partition.halted)
+            opened = open_first(partition, self._shared, self._warnings)
+            if opened is None:
                 return
             partition.unopened.popleft()
             partition.waits = 0

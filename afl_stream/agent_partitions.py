@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from afl.core.warning_limits import LimitedLog
 from afl_stream.agent_lost_offsets import ReadAgain
 from afl_stream.agent_runtime import LostRecords, Shared
 from afl_stream.agent_work import PartitionWork
@@ -41,6 +42,7 @@ class HeldPartitions:
         on_drop: Callable[[PartitionWork], None],
     ) -> None:
         self.group = group
+        self._warnings = LimitedLog(log)
         #: Topics that records are wanted of. Of others that are still held nothing is read.
         self.wanted: frozenset[str] = frozenset()
         self.read_again = ReadAgain(shared, group)
@@ -235,7 +237,7 @@ class HeldPartitions:
 
     def _commit_failed(self, error: Exception) -> None:
         self._shared.counters.add("commit_failures")
-        log.warning("group %s: a commit failed: %s", self.group, error)
+        self._warnings.warning("commits that failed", "group %s: a commit failed: %s", self.group, error)
 
     # Health
 

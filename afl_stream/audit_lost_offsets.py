@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 
 from afl_stream.audit_lines import AuditSink, LastWritten
-from afl_stream.log_ranges import in_words
-from afl_stream.transport import Consumer, TopicPartition, Watermarks
+from afl_stream.log_ranges import in_words, without_offset
+from afl_stream.transport import Consumer, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -19,13 +19,9 @@ def written_before_offsets_were_lost(
 
     The whole of a file is read for that, and it is told of: brokers drop the offsets of a group without members.
     """
-    committed = consumer.committed(partitions)
-    bare: dict[TopicPartition, Watermarks] = {}
-    for where in partitions:
-        if where not in committed:
-            bounds = consumer.watermarks(where)
-            if bounds.low < bounds.high:
-                bare[where] = bounds
+    if not sink.written():
+        return {}
+    bare = without_offset(consumer, partitions, consumer.committed(partitions))
     written = sink.written(whole=True) if bare else {}
     lost = {where: bounds for where, bounds in bare.items() if where in written}
     if lost:

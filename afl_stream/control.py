@@ -261,7 +261,8 @@ class ControlLoop:
                     return
                 except (BatchOfItsOwn, NotStorable, NotEvaluable) as error:
                     if not isinstance(error, BatchOfItsOwn):
-                        _log.warning("a batch is taken apart, and each of it tried alone: %s", error)
+                        taken_apart = "a batch is taken apart, and each of it tried alone: %s"
+                        self._d.warnings.warning("batches that are taken apart", taken_apart, error)
                         free_memory(self._d)
                     break
                 except WorkflowConflict as error:

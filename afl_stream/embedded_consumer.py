@@ -10,7 +10,7 @@ from afl_stream.embedded_broker import EmbeddedBroker
 from afl_stream.embedded_faults import Probe, Swallowed
 from afl_stream.embedded_group import Member
 from afl_stream.embedded_log import PartitionLog
-from afl_stream.embedded_position import NotAssigned, Position, take_in_turn
+from afl_stream.embedded_position import NotAssigned, Position, take_in_turn, view_of
 from afl_stream.offset_owner import MADE_ANEW
 from afl_stream.transport import (
     Assignor,
@@ -259,18 +259,17 @@ class EmbeddedConsumer:
     def _tell_gone(self, partitions: Sequence[TopicPartition], *, is_lost: bool = False) -> None:
         """Tell the listener. What is of a topic that is gone, or another one by now, is lost whatever comes first."""
         with self._broker.lock:
-            lost = [where for where in partitions if is_lost or self._is_of_another_topic(where)]
-        revoked = [where for where in partitions if where not in set(lost)]
-        if lost and self._listener is not None:
+            lost = list(partitions) if is_lost else sorted(self._deleted() & set(partitions))
+        if self._listener is not None and lost:
             self._listener.on_lost(lost)
-        if revoked and self._listener is not None:
-            self._listener.on_revoked(revoked)
+        if self._listener is not None and len(lost) < len(partitions):
+            self._listener.on_revoked([where for where in partitions if where not in set(lost)])
 
     def _lose_made_anew(self) -> None:
         """Topics that a member reads were deleted and made again: nothing of the earlier ones goes on."""
         with self._broker.lock:
-            known, member = self._broker.has_topic, self.member
-            lost = sorted(w for w in self._positions if self._is_of_another_topic(w) and known(w.topic))
+            member = self.member
+            lost = sorted(w for w in self._deleted() if self._broker.has_topic(w.topic))
         if not lost or member is None:
             return
         for topic in sorted({where.topic for where in lost}):
@@ -330,19 +329,7 @@ class EmbeddedConsumer:
             return BrokerView()
         self._unanswered_since_s = None
         with self._broker.lock:
-            held = {where: position for where, position in self._positions.items() if not position.log.deleted}
-            waiting = {
-                where: position.log.high - max(position.offset, position.log.low)
-                for where, position in held.items()
-                if not position.paused and position.offset is not None
-            }
-            most = max(waiting, key=lambda where: waiting[where], default=None)
-            return BrokerView(
-                bounds={where: position.log.bounds for where, position in held.items()},
-                is_told=True,
-                unfetched=sum(waiting.values()),
-                told_of="" if most is None else f"{waiting[most]} of them in {most.topic}[{most.partition}]",
-            )
+            return view_of(self._positions)
 
     def assignment(self) -> frozenset[TopicPartition]:
         with self._broker.lock:
@@ -393,11 +380,8 @@ class EmbeddedConsumer:
                 raise TransportError("a consumer without a group cannot commit")
             group = self._broker.group(self.group)
             missing = sorted({where.topic for where in offsets if not self._broker.has_topic(where.topic)})
-            offsets = {
-                where: at
-                for where, at in offsets.items()
-                if where.topic not in missing and not self._is_of_another_topic(where)
-            }
+            gone = self._deleted() | {where for where in offsets if where.topic in missing}
+            offsets = {where: at for where, at in offsets.items() if where not in gone}
             if self.member is None:
                 lost = list(offsets) if group.members else []
             else:
@@ -412,9 +396,9 @@ class EmbeddedConsumer:
         if missing and wait:
             raise UnknownTopic(missing[0])
 
-    def _is_of_another_topic(self, where: TopicPartition) -> bool:
-        position = self._positions.get(where)
-        return position is not None and position.log.deleted
+    def _deleted(self) -> set[TopicPartition]:
+        """Those of topics that are gone, or others by now under the same name."""
+        return {where for where, position in self._positions.items() if position.log.deleted}
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         with self._broker.lock:

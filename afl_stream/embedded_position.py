@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from afl_stream.embedded_log import PartitionLog
-from afl_stream.transport import OffsetOutOfRange, Record, TopicPartition, TransportError
+from afl_stream.transport import BrokerView, OffsetOutOfRange, Record, TopicPartition, TransportError
 
 #: Records fetched from the file at once for a reader that is far behind.
 FETCH_RECORDS = 500
@@ -53,6 +53,23 @@ class Position:
                 # Those alone are no reason to stop.
                 return [r for r in records if r.offset not in self.log.markers] or self.take(limit)
         return records
+
+
+def view_of(positions: Mapping[TopicPartition, Position]) -> BrokerView:
+    """What the broker tells of these, beside what is read."""
+    held = {where: position for where, position in positions.items() if not position.log.deleted}
+    waiting = {
+        where: position.log.high - max(position.offset, position.log.low)
+        for where, position in held.items()
+        if not position.paused and position.offset is not None
+    }
+    most = max(waiting, key=lambda where: waiting[where], default=None)
+    return BrokerView(
+        bounds={where: position.log.bounds for where, position in held.items()},
+        is_told=True,
+        unfetched=sum(waiting.values()),
+        told_of="" if most is None else f"{waiting[most]} of them in {most.topic}[{most.partition}]",
+    )
 
 
 def take_in_turn(

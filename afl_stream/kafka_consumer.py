@@ -20,7 +20,6 @@ from afl_stream.kafka_records import records_of
 from afl_stream.kafka_topic_ids import AskIds, TopicIds
 from afl_stream.kafka_view import AskBounds, KafkaView
 from afl_stream.kafka_waits import LONGEST_CALL_S
-from afl_stream.offset_owner import MADE_ANEW
 from afl_stream.transport import (
     BrokerView,
     CommittedOffset,
@@ -341,8 +340,6 @@ class KafkaConsumer:
         gone = [where for where in sorted(self._assigned) if where.topic in made_anew]
         if not gone:
             return
-        for topic in sorted(made_anew):
-            _log.warning(MADE_ANEW, self.group, topic)
         self._partitions.pause(gone)
         self._offsets.made_anew(gone)
         self._tell_gone(gone, None if self._listener is None else self._listener.on_lost)

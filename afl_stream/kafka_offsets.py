@@ -13,10 +13,11 @@ from confluent_kafka import TopicPartition as Place
 
 from afl.core.stopping import PROCESS_STOP
 from afl.core.waits import WAITS
+from afl.core.warning_limits import LimitedLog
 from afl_stream.kafka_errors import FENCED, Connection, error_of, transport_error
 from afl_stream.kafka_topic_ids import TopicIds, TopicNews
 from afl_stream.kafka_waits import LONGEST_CALL_S, Stopping
-from afl_stream.offset_owner import with_topic, without_topic
+from afl_stream.offset_owner import MADE_ANEW, with_topic, without_topic
 from afl_stream.transport import BrokerUnavailable, CommittedOffset, Fenced, TopicPartition, TransportError
 
 _log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class GroupOffsets:
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._group = group
+        self._warnings = LimitedLog(_log)
         self._connection = connection
         self._ids = ids
         self._monotonic_s = monotonic_s
@@ -63,7 +65,8 @@ class GroupOffsets:
             refused = error if error is not None else place.error
             if refused is None or refused.code() == KafkaError._NO_OFFSET:
                 continue
-            _log.warning("group %s: a commit for %s[%d] failed: %s", self._group, place.topic, place.partition, refused)
+            told = "group %s: a commit for %s[%d] failed: %s"
+            self._warnings.warning("commits that failed", told, self._group, place.topic, place.partition, refused)
             where = TopicPartition(place.topic, place.partition)
             last = self._last.get(where)
             if last is not None and last.offset == place.offset:
@@ -105,8 +108,10 @@ class GroupOffsets:
             self._last.pop(where, None)
             self._refused.pop(where, None)
 
-    def made_anew(self, partitions: Iterable[TopicPartition]) -> None:
-        """Their topic is another one now: nothing is committed for it yet."""
+    def made_anew(self, partitions: Sequence[TopicPartition]) -> None:
+        """Their topic is another one now: nothing is committed for it yet. That is told."""
+        for topic in sorted({where.topic for where in partitions}):
+            _log.warning(MADE_ANEW, self._group, topic)
         self._of_another_topic.update(partitions)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool) -> None:

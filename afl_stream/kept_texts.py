@@ -24,7 +24,10 @@ def kept_reason(reason: str | None) -> str:
 
 def kept_name(name: str | None) -> str | None:
     """Return a group's or a person's name, as it is kept and compared."""
-    return None if name is None else printable(name, MAX_NAME_CHARS)
+    # Asked for each answer: nearly every name is short and plain.
+    if name is None or (len(name) <= MAX_NAME_CHARS and name.isprintable()):
+        return name
+    return printable(name, MAX_NAME_CHARS)
 
 
 def kept_id(command_id: str | None) -> str | None:

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final
 
-from afl_stream.transport import OffsetOutOfRange, Record, TopicPartition, Transport, Watermarks
+from afl_stream.transport import Consumer, OffsetOutOfRange, Record, TopicPartition, Transport, UnknownTopic, Watermarks
 
 _BATCH_RECORDS: Final = 1_000
 _POLL_S: Final = 0.1
 #: Partitions that a message names; of more it gives the numbers.
 _NAMED: Final = 12
+
+
+def without_offset(
+    consumer: Consumer, partitions: Iterable[TopicPartition], committed: Container[TopicPartition]
+) -> dict[TopicPartition, Watermarks]:
+    """The bounds of those partitions that have records and no committed offset. Raises what the transport raises."""
+    bare: dict[TopicPartition, Watermarks] = {}
+    for where in partitions:
+        if where not in committed:
+            try:
+                bounds = consumer.watermarks(where)
+            except UnknownTopic:
+                continue  # Not every broker has heard of it yet: it is new, or gone, which reading tells.
+            if bounds.low < bounds.high:
+                bare[where] = bounds
+    return bare
 
 
 def in_words(ranges: Mapping[TopicPartition, Watermarks]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,8 +12,6 @@ from afl.runtime.scripting import finish_script, offer_again
 from afl_stream.script_turns import EndedScript
 from afl_stream.unit_of_work import UnitOfWork
 from afl_stream.unusable import UNUSABLE
-
-_log = logging.getLogger(__name__)
 
 
 class Turn(NamedTuple):
@@ -49,7 +46,8 @@ def _take_turn(unit: UnitOfWork, turn: Turn) -> None:
             # Whoever had its scripts may be gone.
             offer_again(execution)
     except (*UNUSABLE, VersionMismatchError) as error:
-        _log.error("workflow %s is runnable and cannot be gone on with: %s", turn.workflow_id, error)
+        told = "workflow %s is runnable and cannot be gone on with: %s"
+        unit.warnings.error("runnable workflows that cannot be gone on with", told, turn.workflow_id, error)
 
 
 def _end_script(unit: UnitOfWork, ended: EndedScript) -> None:

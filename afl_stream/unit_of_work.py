@@ -62,6 +62,7 @@ class UnitOfWork:
     def __init__(self, deployment: Deployment, *, is_alone: bool = False) -> None:
         """`is_alone`: one record or one turn is all that there is; its workflow has the time of the whole batch."""
         self._d = deployment
+        self.warnings = deployment.warnings
         settings = deployment.config.evaluator
         self._budget_ms = max(settings.workflow_budget_ms, settings.batch_ms if is_alone else 0)
         self._control = deployment.topology.control()
@@ -348,7 +349,7 @@ class UnitOfWork:
             if isinstance(error, NotEvaluable):
                 error = RunGivenUp(execution.id, execution.plan.name, error.error_type, error.text)
             ends = "workflow %s (%s) ends: %s"
-            self._d.warnings.error(
+            self.warnings.error(
                 "workflows that end by an error of ours", ends, execution.id, execution.plan.name, error
             )
             self.touch(execution)
@@ -385,7 +386,7 @@ class UnitOfWork:
                 outcome = self._guarded(record, self._parked_answer)
             except NewerFormat as error:
                 waits = "a parked answer to step %s waits for an upgrade: %s"
-                self._d.warnings.error("parked answers that wait for an upgrade", waits, row.step_id, error)
+                self.warnings.error("parked answers that wait for an upgrade", waits, row.step_id, error)
                 continue
             if outcome in PARKED:
                 if row.expires_at_ms > self.now_ms:

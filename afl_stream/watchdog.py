@@ -11,8 +11,8 @@ from afl_stream.config import KafkaSettings
 from afl_stream.outage import Outage
 from afl_stream.transport import BrokerUnavailable, BrokerView, Consumer
 
-#: How often what the broker says is looked at while all is well, and while it is not. An answer is seen by the look after
-#: the one that asked: what is amiss is known within two.
+#: How often what the broker says is looked at while all is well, and while it is not. An answer is seen by the look
+#: after the one that asked: what is amiss is known within two.
 LOOK_INTERVAL_S: Final = 2.5
 LOOK_AGAIN_S: Final = 1.0
 #: An answer that takes longer is not counted on by somebody who asks whether all is read.

@@ -106,11 +106,11 @@ def put_any(readers: EveryReader, examples: int) -> None:
 def test_no_record_ends_a_reader_nor_the_next_one(tmp_path: Path) -> None:
     readers = EveryReader(tmp_path)
 
-    put_any(readers, 25)
+    put_any(readers, 12)
 
     readers.restart()
     readers.assert_a_run_goes_through()
 
 
 def test_no_record_ends_a_reader_of_a_log_with_transactions() -> None:
-    put_any(EveryReader(None), 10)
+    put_any(EveryReader(None), 5)

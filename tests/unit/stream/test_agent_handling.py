@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from afl.core.exception_text import MAX_TRACEBACK_CHARS
+from afl.core.warning_limits import MAX_LINES
 from afl_stream.agent import Deferred, HandlerContext, HandlerOver, HandlersStuck, NoHandlers, RetryPolicy
 from afl_stream.agent_handlers import NoSuchFacet
 from afl_stream.errors import TopicMissing
@@ -488,3 +490,17 @@ def test_an_agent_with_too_many_stuck_handlers_answers_names_them_and_ends(way: 
     heir.register(PAY, lambda payload: {"n": payload["n"]})
     eventually(lambda: heir.run_once(0.01) or len(deployment.results()) == 5)
     heir.close()
+
+
+def test_a_handler_that_fails_again_and_again_is_logged_a_few_times_and_answered_each_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    deployment = Deployment()
+    deployment.publish(*(event(step=number) for number in range(1, 101)))
+
+    handled(deployment, raising(ValueError("x" * 100_000)))
+
+    assert len(deployment.answers()) == 100
+    lines = [record.getMessage() for record in caplog.records if "failed for step" in record.getMessage()]
+    assert len(lines) == MAX_LINES
+    assert sum(map(len, lines)) < MAX_LINES * (MAX_TRACEBACK_CHARS + 200)

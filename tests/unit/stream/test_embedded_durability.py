@@ -13,6 +13,7 @@ from afl_stream.embedded_log import TAIL_RECORDS
 from afl_stream.transport import (
     BrokerUnavailable,
     CommittedOffset,
+    Headers,
     Record,
     TopicPartition,
     UnreadableHeaders,
@@ -409,7 +410,8 @@ def test_headers_without_a_value_and_unreadable_ones_are_kept(path: Path) -> Non
     nulls = (("x", None), ("", b""), ("x", b"1"))
     broker = EmbeddedBroker(path)
     producer = EmbeddedTransport(broker).producer()
-    for headers in (nulls, UnreadableHeaders(), ()):
+    given: list[Headers] = [nulls, UnreadableHeaders(), ()]
+    for headers in given:
         producer.produce("t", b"v", headers=headers)
     assert producer.flush(10) == 0
     written = [record.headers for record in everything(broker)]
@@ -420,5 +422,5 @@ def test_headers_without_a_value_and_unreadable_ones_are_kept(path: Path) -> Non
     again.close()
 
     assert written == read == [nulls, (), ()]
-    for headers in (written, read):
-        assert [isinstance(found, UnreadableHeaders) for found in headers] == [False, True, False]
+    for found in (written, read):
+        assert [isinstance(headers, UnreadableHeaders) for headers in found] == [False, True, False]
