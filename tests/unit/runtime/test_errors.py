@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from afl.errors import AFLError
-from afl.runtime import errors
+from afl.runtime import errors, limit_errors
 from afl.runtime.errors import (
     EvaluationError,
     ForeignStore,
@@ -147,7 +147,9 @@ def test_of_a_very_deep_path_the_two_ends_are_shown() -> None:
 
 def test_every_error_is_in_the_list_above() -> None:
     kinds = {
-        value for value in vars(errors).values() if isinstance(value, type) and value.__module__ == errors.__name__
+        value
+        for value in vars(errors).values()
+        if isinstance(value, type) and value.__module__ in (errors.__name__, limit_errors.__name__)
     }
 
     assert kinds - {errors.RuntimeError, InputError, errors.LimitReached, errors.RunLimitReached} == {
