@@ -709,7 +709,8 @@ class TransportContract:
             return reader.values == [b"old", b"old", b"one", b"two", b"three"]
 
         eventually(has_read_all)
-        assert ("revoked", TopicPartition(topic, 0)) not in reader.events
+        # A broker that assigns by topic id may take the partition of the new one away once more, in good order.
+        assert reader.events[:2] == [("assigned", TopicPartition(topic, 0)), ("lost", TopicPartition(topic, 0))]
 
     def test_metadata_comes_back_as_it_was_committed(self, transport: Transport) -> None:
         topic, group = make_topic(transport), unique("group")
