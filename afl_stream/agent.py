@@ -33,9 +33,10 @@ from afl_stream.agent_runtime import (
     monotonic_s,
     no_probe,
 )
+from afl_stream.agent_topics import FacetTopics, VanishedTopics
 from afl_stream.codec import Codec, single_object_codec
 from afl_stream.ended_runs import EndedRuns
-from afl_stream.errors import SchemaUnavailable, StreamError, TopicMissing
+from afl_stream.errors import SchemaUnavailable, StreamError
 from afl_stream.exit_codes import ExitCode
 from afl_stream.handler_modules import HandlerRegistration, HandlersArgument
 from afl_stream.handler_pool import HandlerPool
@@ -65,8 +66,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: How long what the broker said of its topics is believed while a topic that is wanted was not among them.
-TOPICS_AGE_S: Final = 2.0
 #: How long leaving waits for answers that are on their way, when the grace period is over.
 LAST_FLUSH_S: Final = 1.0
 
@@ -127,10 +126,8 @@ class Agent:
         self._memberships: Memberships | None = None
         self._cancellations: Cancellations | None = None
         self._ended = False
-        #: The facets that it is there for, and the topics that have vanished while it read them.
-        self._wanted_facets: tuple[str, ...] = ()
-        self._gone: frozenset[str] = frozenset()
-        self._looked_for_gone_s = float("-inf")
+        self._facet_topics = FacetTopics(self._topology, config)
+        self._vanished = VanishedTopics(self._topology)
 
     # Handlers
 
@@ -415,36 +412,22 @@ class Agent:
 
     def _keep_up(self) -> None:
         """Called again and again while the agent works, by the thread that runs it: take up what is back."""
+        now_s = self._clock_s()
         if self._records is not None:
-            self._records.keep_announced(self._clock_s())
-        if not self._gone or self._clock_s() - self._looked_for_gone_s < TOPICS_AGE_S:
+            self._records.keep_announced(now_s)
+        if not self._vanished.is_looked_for(now_s):
             return
-        self._looked_for_gone_s = self._clock_s()
-        try:
-            back = self._gone & self._transport.admin().topic_names()
-        except BrokerUnavailable as error:
-            log.debug("whether topics are back is not known: %s", error)
-            return
-        if back:
-            with self._changing:
-                self._gone -= back
-                self._follow_without_gone()
-            log.warning("back, and read again: %s", ", ".join(sorted(back)))
+        with self._changing:
+            if self._vanished.look(now_s, self._transport.admin().topic_names):
+                self._started.follow(self._facet_topics.duties(self._vanished.facets_here()))
 
     def _does_without(self, topic: str) -> bool:
         """Hear that a topic is not there any more, and say whether there are others to go on with."""
         with self._changing:
-            gone = self._gone | {topic}
-            if not any(self._topology.facet(facet) not in gone for facet in self._wanted_facets):
+            if not self._vanished.lose(topic):
                 return False
-            self._gone = gone
-            self._follow_without_gone()
-        log.error("there is no topic %s any more; the agent goes on with its other facets until it is back", topic)
-        return True
-
-    def _follow_without_gone(self) -> None:
-        here = [facet for facet in self._wanted_facets if self._topology.facet(facet) not in self._gone]
-        self._started.follow(self._duties_for(here))
+            self._started.follow(self._facet_topics.duties(self._vanished.facets_here()))
+            return True
 
     def _first_duties(self) -> list[Duty]:
         if not self._routes.routes:
@@ -454,45 +437,14 @@ class Agent:
     def _duties(self, routes: RouteTable) -> list[Duty]:
         """Which groups to join, for which facets, on which topics; every topic that is needed must be there."""
         existing = self._transport.admin().topic_names()
-        facets = routes.resolve(self._known_facets(existing))
+        facets = routes.resolve(self._facet_topics.known_facets(existing))
         carried = [facet for facet in facets if self._topology.carries(facet)]
         if facets and not carried:
             raise NoHandlers(f"events of {', '.join(facets)} are tasks in this deployment (dispatch.*), for pollers")
-        facets = [facet for facet in carried if self._topology.facet(facet) not in self._gone]
-        self._require(existing, facets)
-        self._wanted_facets = tuple(carried)
-        return self._duties_for(facets)
-
-    def _known_facets(self, topics: frozenset[str]) -> list[str]:
-        """The facets that have a topic among these."""
-        facets = [facet for topic in topics for facet in self._topology.facets_of(topic)]
-        return [facet for facet in facets if self._topology.carries(facet)]
-
-    def _require(self, existing: frozenset[str], facets: Sequence[str]) -> None:
-        """Raise TopicMissing when a topic is not there that the answers or these facets need."""
-        topology = self._topology
-        needed = {topology.control(): "answers"}
-        for facet in facets:
-            topic = topology.facet(facet)
-            needed.setdefault(topic, f"facet {facet}")
-            needed.setdefault(topology.dlq(topic), f"dead letters of facet {facet}")
-        for topic, purpose in needed.items():
-            if topic not in existing:
-                raise TopicMissing(topic, purpose)
-
-    def _duties_for(self, facets: Sequence[str]) -> list[Duty]:
-        topology = self._topology
-        groups: dict[str, list[str]] = {}
-        for facet in facets:
-            groups.setdefault(self.config.group or self.config.stream.agent_group(facet), []).append(facet)
-        return [
-            Duty(
-                group=group,
-                facets=frozenset(names),
-                topics={topology.facet(name): topology.is_shared(topology.facet(name)) for name in names},
-            )
-            for group, names in groups.items()
-        ]
+        facets = self._vanished.facets_here(carried)
+        self._facet_topics.require(existing, facets)
+        self._vanished.wanted_facets = tuple(carried)
+        return self._facet_topics.duties(facets)
 
     def _guarded(self, work: Callable[[], int]) -> int:
         """Do it; what is no Exception is the end of the process, and nothing is done after it."""

@@ -10,10 +10,11 @@ from typing import Protocol
 from afl_handlers.allowed import AllowedHandlers
 from afl_handlers.calling import short_name
 from afl_handlers.modules import HandlerModuleError
-from afl_stream.agent import TOPICS_AGE_S, Agent
+from afl_stream.agent import Agent
 from afl_stream.agent_duty import Duty
 from afl_stream.agent_handlers import Route, RouteTable
 from afl_stream.agent_runtime import AgentConfig, Clock, monotonic_s, no_probe
+from afl_stream.agent_topics import TOPICS_AGE_S
 from afl_stream.codec import Codec
 from afl_stream.errors import StreamError
 from afl_stream.handler_modules import HandlerRegistration
@@ -164,18 +165,18 @@ class RegistryAgent(Agent):
         if not self._existing or (self._looks_on and self._clock_s() - self._looked_s >= TOPICS_AGE_S):
             self._looked_s = self._clock_s()
             existing = self._transport.admin().topic_names()
-            self._require(existing, ())
+            self._facet_topics.require(existing, ())
             self._existing = existing
             wanted, waiting = self._facets(routes)
         self._without_topic = tuple(waiting)
         self._tell(wanted)
-        return self._duties_for(wanted)
+        return self._facet_topics.duties(wanted)
 
     def _facets(self, routes: RouteTable) -> tuple[list[str], list[str]]:
         """The facets to handle, and the names that wait for a topic."""
         facets: dict[str, None] = {}
         waiting: list[str] = []
-        known = sorted(self._known_facets(self._existing))
+        known = sorted(self._facet_topics.known_facets(self._existing))
         for name in routes.routes:
             meant = [name] if "." in name else [facet for facet in known if short_name(facet) == name]
             if not all(self._topology.carries(facet) for facet in meant):

@@ -1,0 +1,103 @@
+"""The topics of an agent's facets: which it needs, which groups read them, and which have vanished meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from afl_stream.agent_duty import Duty
+from afl_stream.agent_runtime import AgentConfig
+from afl_stream.errors import TopicMissing
+from afl_stream.topics import Topology
+from afl_stream.transport import BrokerUnavailable
+
+log = logging.getLogger(__name__)
+
+#: How long what the broker said of its topics is believed while a topic that is wanted was not among them.
+TOPICS_AGE_S: Final = 2.0
+
+
+class FacetTopics:
+    """What a deployment's topology says of the facets of one agent."""
+
+    def __init__(self, topology: Topology, config: AgentConfig) -> None:
+        self._topology = topology
+        self._config = config
+
+    def known_facets(self, topics: Iterable[str]) -> list[str]:
+        """Return the facets that have a topic among these."""
+        facets = [facet for topic in topics for facet in self._topology.facets_of(topic)]
+        return [facet for facet in facets if self._topology.carries(facet)]
+
+    def require(self, existing: frozenset[str], facets: Iterable[str]) -> None:
+        """Raise TopicMissing when a topic is not there that the answers or these facets need."""
+        topology = self._topology
+        needed = {topology.control(): "answers"}
+        for facet in facets:
+            topic = topology.facet(facet)
+            needed.setdefault(topic, f"facet {facet}")
+            needed.setdefault(topology.dlq(topic), f"dead letters of facet {facet}")
+        for topic, purpose in needed.items():
+            if topic not in existing:
+                raise TopicMissing(topic, purpose)
+
+    def duties(self, facets: Iterable[str]) -> list[Duty]:
+        """Return which groups to join, for which facets, on which topics."""
+        topology = self._topology
+        groups: dict[str, list[str]] = {}
+        for facet in facets:
+            groups.setdefault(self._config.group or self._config.stream.agent_group(facet), []).append(facet)
+        return [
+            Duty(
+                group=group,
+                facets=frozenset(names),
+                topics={topology.facet(name): topology.is_shared(topology.facet(name)) for name in names},
+            )
+            for group, names in groups.items()
+        ]
+
+
+class VanishedTopics:
+    """The topics that vanished while an agent read them: it goes on with its other facets until they are back.
+
+    `is_looked_for` may be asked by the thread that works; whoever changes anything holds the agent's lock.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        #: The facets that the agent is there for.
+        self.wanted_facets: tuple[str, ...] = ()
+        self._gone: frozenset[str] = frozenset()
+        self._looked_s = float("-inf")
+
+    def facets_here(self, facets: Sequence[str] | None = None) -> list[str]:
+        """Return those of these facets, or of the wanted ones, whose topic has not vanished."""
+        asked = self.wanted_facets if facets is None else facets
+        return [facet for facet in asked if self._topology.facet(facet) not in self._gone]
+
+    def lose(self, topic: str) -> bool:
+        """Note that a topic is not there any more; False, and nothing is noted, where nothing else would be left."""
+        gone = self._gone | {topic}
+        if all(self._topology.facet(facet) in gone for facet in self.wanted_facets):
+            return False
+        self._gone = gone
+        log.error("there is no topic %s any more; the agent goes on with its other facets until it is back", topic)
+        return True
+
+    def is_looked_for(self, now_s: float) -> bool:
+        """Whether it is time to look which of them are back."""
+        return bool(self._gone) and now_s - self._looked_s >= TOPICS_AGE_S
+
+    def look(self, now_s: float, topic_names: Callable[[], frozenset[str]]) -> bool:
+        """Look which of them are back, and say whether any is."""
+        self._looked_s = now_s
+        try:
+            back = self._gone & topic_names()
+        except BrokerUnavailable as error:
+            log.debug("whether topics are back is not known: %s", error)
+            return False
+        if back:
+            self._gone -= back
+            log.warning("back, and read again: %s", ", ".join(sorted(back)))
+        return bool(back)
