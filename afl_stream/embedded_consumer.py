@@ -10,6 +10,7 @@ from afl_stream.embedded_broker import EmbeddedBroker
 from afl_stream.embedded_faults import Probe, Swallowed
 from afl_stream.embedded_group import Member
 from afl_stream.embedded_log import PartitionLog
+from afl_stream.embedded_missing import MissingTopics
 from afl_stream.embedded_position import NotAssigned, Position, take_in_turn, view_of
 from afl_stream.offset_owner import MADE_ANEW
 from afl_stream.transport import (
@@ -57,8 +58,7 @@ class EmbeddedConsumer:
         self._topics: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
         self._group_moved = False
-        self._topics_seen = -1
-        self._missing: set[str] = set()
+        self._missing = MissingTopics()
         self._closed = False
         self._unanswered_since_s: float | None = None
         broker.wake_at_close(self._moved)
@@ -86,8 +86,7 @@ class EmbeddedConsumer:
             self._check_open()
             self._listener = listener
             self._topics, self._pattern = frozenset(topics), compiled
-            self._topics_seen = -1
-            self._missing.clear()
+            self._missing = MissingTopics()
             if self.member is None:
                 self._drop(list(self._positions))
                 self._join(self.group)
@@ -156,7 +155,7 @@ class EmbeddedConsumer:
                 self._check_open()
                 if self._group_moved:
                     continue
-                self._report_missing_topics()
+                self._missing.check(self._topics, self._broker.topics_version, self._broker.has_topic)
                 records = take_in_turn(self._ready, self._positions, max_records, self._follow_topic, self._broker.log)
                 if not records:
                     remaining_s = deadline_s - time.monotonic()
@@ -201,17 +200,6 @@ class EmbeddedConsumer:
                         self._ready[record.topic_partition] = None
             raise
         return records
-
-    def _report_missing_topics(self) -> None:
-        if self._topics_seen == self._broker.topics_version:
-            return
-        for topic in sorted(self._topics):
-            if self._broker.has_topic(topic):
-                self._missing.discard(topic)
-            elif topic not in self._missing:
-                self._missing.add(topic)
-                raise UnknownTopic(topic)
-        self._topics_seen = self._broker.topics_version
 
     # Rebalances
 
@@ -268,9 +256,8 @@ class EmbeddedConsumer:
     def _lose_made_anew(self) -> None:
         """Topics that a member reads were deleted and made again: nothing of the earlier ones goes on."""
         with self._broker.lock:
-            member = self.member
             lost = sorted(w for w in self._deleted() if self._broker.has_topic(w.topic))
-        if not lost or member is None:
+        if not lost or (member := self.member) is None:
             return
         for topic in sorted({where.topic for where in lost}):
             _log.warning(MADE_ANEW, self.group, topic)
