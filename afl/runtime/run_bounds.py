@@ -108,12 +108,15 @@ class RunBounds:
         Raises ValueTooLarge, ValueTooDeep, and StateTooLarge, which ends the run.
         """
         try:
-            given, made = attribute_bytes(params), attribute_bytes(returns)
+            given = attribute_bytes(params) if params else 0
+            made = attribute_bytes(returns) if returns else 0
         except TooDeep:
             raise ValueTooDeep("what the step is given", limits.MAX_VALUE_DEPTH) from None
-        self._admit_value("its parameters together", given)
-        self._admit_value("its returns together", made)
-        self._admit_state(given + made - counted)
+        if given + made > self._value_notice_at:
+            self._admit_value("its parameters together", given)
+            self._admit_value("its returns together", made)
+        if given + made != counted:
+            self._admit_state(given + made - counted)
         return given + made
 
     def admit_element(self, value: object) -> int:

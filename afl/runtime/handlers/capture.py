@@ -52,7 +52,8 @@ class StatementCaptureBeginHandler(StateHandler):
             lookup = execution if facet.reads_steps else None
             bind = bind_return_defaults if step.caught is None else _defaults_that_can_be
             returns = bind(facet, params, returns, lookup)
-        execution.give(step, params, returns)
+        if params is not step.params or returns is not step.returns:
+            execution.give(step, params, returns)
         step.captured = None
         return True
 
