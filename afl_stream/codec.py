@@ -13,7 +13,7 @@ from afl.core.clock import MonotonicClock, monotonic_s
 from afl_stream.afl_types import TypeScope
 from afl_stream.avro_schema import WriterSchema, parse_schema_text
 from afl_stream.control_json import decode_json, looks_like_json
-from afl_stream.errors import EventTooLarge, NewerFormat, Reason, SchemaUnavailable, SchemaUnknown, Unreadable
+from afl_stream.errors import EventTooLarge, NewerFormat, Reason, SchemaGone, SchemaUnknown, Unreadable
 from afl_stream.framing import Framing, SingleObjectFraming
 from afl_stream.limits import (
     MAX_CACHED_SCHEMAS,
@@ -136,8 +136,8 @@ class Codec:
         self._event_writers: dict[tuple[str, str], EventWriter] = {}
         self._readers: dict[tuple[int, int], BodyReader] = {}
         self._clock_s = clock_s
-        #: Since when schemas are missing that should be there, and none of them has come back.
-        self._missing_since_s: float | None = None
+        #: By wire: how many losses its source had when schemas were first found missing, and when that was.
+        self._missing_since: dict[int, tuple[int, float]] = {}
 
     def encode(self, message: Message, topic: str = "") -> bytes:
         """Return the value of a record; an Event is written without a typed payload here.
@@ -178,7 +178,8 @@ class Codec:
         """Return the record in a value. JSON is read where it is allowed: on control, commands and external.
 
         Raises Unreadable for what can never be read, NewerFormat for what a newer release wrote, and
-        SchemaUnavailable when the schema cannot be looked up right now, or is gone from where it was; nothing else.
+        SchemaUnavailable when the schema cannot be looked up right now (SchemaGone: it is gone from where it was, so
+        that only records of it have to wait); nothing else.
         """
         if value is None:
             raise Unreadable(Reason.NULL_VALUE, "the record has no value")
@@ -218,11 +219,10 @@ class Codec:
             told, waited = dict(headers), ""
             # Its writer announced the schema before it wrote the record: a topic that lacks it has lost it.
             if told.keys() >= _OWN_HEADERS and (why := source.lack(_time_ms(told.get("ce_time")))) is not None:
-                if self._waits_for_schemas():
-                    raise SchemaUnavailable(f"schema {schema_id:016x}", f"it was announced, and {why}") from error
-                waited = f"; {why}, and no schema that it lacked came back in {SCHEMA_WAIT_S:g} s"
+                if self._waits_for_schemas(index, source.losses):
+                    raise SchemaGone(f"{schema_id:016x}", why) from error
+                waited = f"; {why}, and was waited for: what it lacked had {SCHEMA_WAIT_S:g} s to come back"
             raise Unreadable(Reason.UNKNOWN_SCHEMA, f"{error}{waited}") from error
-        self._missing_since_s = None
         try:
             reader = compile_body_reader(schema)
         except (Unreadable, NewerFormat):
@@ -235,13 +235,15 @@ class Codec:
             self._readers[(index, schema_id)] = reader
         return reader
 
-    def _waits_for_schemas(self) -> bool:
-        """Whether a schema that is gone may still be announced again. There is one wait for all that are missing, so
-        records whose headers only pretend to be ours hold up the others for no longer than that."""
+    def _waits_for_schemas(self, index: int, losses: int) -> bool:
+        """Whether a schema that is gone may still be announced again. There is one wait for each loss, and for all that
+        it has taken: who knows a schema announces it within that time, and what is unknown after it is nobody's."""
         now_s = self._clock_s()
-        if self._missing_since_s is None:
-            self._missing_since_s = now_s
-        return now_s - self._missing_since_s < SCHEMA_WAIT_S
+        of_losses, since_s = self._missing_since.get(index, (-1, now_s))
+        if of_losses != losses:
+            since_s = now_s
+            self._missing_since[index] = losses, since_s
+        return now_s - since_s < SCHEMA_WAIT_S
 
 
 def single_object_codec(log: SchemaLog, *, max_event_bytes: int = MAX_EVENT_BYTES) -> Codec:

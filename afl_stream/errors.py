@@ -174,6 +174,13 @@ class SchemaUnavailable(StreamError):
         self.cause = cause
 
 
+class SchemaGone(SchemaUnavailable):
+    """The schemas topic can be read and has lost the schema of a record: its partition waits, and no other."""
+
+    def __init__(self, schema_id: str, why: str) -> None:
+        super().__init__(f"schema {schema_id}", f"it was announced, and {why}")
+
+
 class DeclarationError(StreamError):
     """A file of `topics/` says something that cannot be used."""
 

@@ -32,6 +32,10 @@ class SchemaSource(Protocol):
         when what was announced under the id is no schema.
         """
 
+    @property
+    def losses(self) -> int:
+        """How often it was found to lack what it had."""
+
     def lack(self, written_at_ms: int | None) -> str | None:
         """Say why a schema that was there when a record of that time was written may be gone; None when none is."""
 
@@ -108,6 +112,11 @@ class SchemasTopicSource:
             if schema_id not in self._schemas:
                 raise SchemaUnknown(f"{schema_id:016x}")
             return self._schemas[schema_id]
+
+    @property
+    def losses(self) -> int:
+        """How often the topic was found to lack what it had, as far as it was read."""
+        return self._losses
 
     def lack(self, written_at_ms: int | None) -> str | None:
         """Say why a schema may be gone that a record of that time was written with; None when the topic has all."""

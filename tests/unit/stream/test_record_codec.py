@@ -12,7 +12,7 @@ import pytest
 from afl_stream.afl_types import TypeScope
 from afl_stream.avro_schema import WriterSchema
 from afl_stream.codec import Codec, Wire, decode_key, single_object_codec
-from afl_stream.errors import EventTooLarge, NewerFormat, Reason, SchemaUnavailable, Unreadable, ValueRefused
+from afl_stream.errors import EventTooLarge, NewerFormat, Reason, SchemaGone, SchemaUnavailable, Unreadable, ValueRefused
 from afl_stream.framing import SingleObjectFraming
 from afl_stream.headers import headers_for
 from afl_stream.limits import SCHEMA_WAIT_S
@@ -363,6 +363,8 @@ def test_a_second_framing_is_read_beside_the_first(log: InMemorySchemaLog) -> No
     class NumberedSchemas:
         """A registry that numbers its schemas from 1."""
 
+        losses = 0
+
         def __init__(self) -> None:
             self.schemas: list[WriterSchema] = []
 
@@ -441,9 +443,9 @@ def test_a_key_is_text() -> None:
     assert decode_key(b"w:ab") == "w:ab"
 
 
-def test_records_whose_schemas_do_not_come_back_are_waited_for_once_and_not_for_good() -> None:
+def test_schemas_that_are_gone_are_waited_for_once_after_each_loss_and_not_for_good() -> None:
     class EmptiedLog(InMemorySchemaLog):
-        """A schemas topic whose records are gone."""
+        """A schemas topic whose records are gone, for whatever reason it is."""
 
         def lack(self, written_at_ms: int | None) -> str | None:
             return "the topic is empty"
@@ -459,14 +461,27 @@ def test_records_whose_schemas_do_not_come_back_are_waited_for_once_and_not_for_
     told = [headers_for(message, source="/agent", at_ms=0) for message in (lost, other)]
     values = [writer.encode(message) for message in (lost, other)]
 
-    with pytest.raises(SchemaUnavailable, match="it was announced, and the topic is empty"):
+    def is_given_up() -> None:
+        with pytest.raises(Unreadable, match="what it lacked had 600 s to come back") as caught:
+            reader.decode(values[1], told[1])
+        assert caught.value.reason is Reason.UNKNOWN_SCHEMA
+
+    with pytest.raises(SchemaGone, match="it was announced, and the topic is empty"):
         reader.decode(values[0], told[0])
+    now_s[0] = SCHEMA_WAIT_S - 1
+    with pytest.raises(SchemaGone):
+        reader.decode(values[1], told[1])
     now_s[0] = SCHEMA_WAIT_S
-    for value, headers in zip(values, told, strict=True):
-        with pytest.raises(Unreadable, match="no schema that it lacked came back in 600 s"):
-            reader.decode(value, headers)
+    is_given_up()
 
     SchemasTopicSource(log.reader()).announce(shape_of("StepContinue").schema, "")
     assert reader.decode(values[0], told[0]) == lost
-    with pytest.raises(SchemaUnavailable):
+    is_given_up()
+    now_s[0] += 10 * SCHEMA_WAIT_S
+    is_given_up()
+
+    log.losses += 1
+    with pytest.raises(SchemaGone):
         reader.decode(values[1], told[1])
+    now_s[0] += SCHEMA_WAIT_S
+    is_given_up()
