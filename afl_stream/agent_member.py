@@ -236,7 +236,7 @@ class GroupMember:
             if opened is None:
                 return
             partition.unopened.popleft()
-            partition.waits = 0
+            partition.waits, partition.waits_for = 0, None
             partition.dirty = True
             if progress.take(record.offset):
                 if record.offset < progress.read_again_until and self._held.read_again.skips(partition.where, opened):

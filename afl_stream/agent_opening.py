@@ -9,7 +9,7 @@ from afl.core.warning_limits import LimitedLog
 from afl_stream.agent_partitions import FIRST_BACKOFF_S
 from afl_stream.agent_runtime import Shared
 from afl_stream.agent_work import PartitionWork
-from afl_stream.errors import NewerFormat, SchemaUnavailable, Unreadable
+from afl_stream.errors import NewerFormat, SchemaGone, SchemaUnavailable, Unreadable
 from afl_stream.messages import Event
 
 log = logging.getLogger(__name__)
@@ -28,6 +28,8 @@ def open_first(partition: PartitionWork, shared: Shared, warnings: LimitedLog) -
         wait_s = min(FIRST_BACKOFF_S * 2**partition.waits, shared.config.max_backoff_s)
         partition.waits = min(partition.waits + 1, 16)
         partition.retry_at_s = shared.clock_s() + wait_s
+        if isinstance(error, SchemaGone):
+            partition.waits_for = f"{record.topic}[{record.partition}] offset {record.offset}: {error}"
         warnings.warning(f"waits for schemas of {record.topic}", _WAITS, error, *partition.where)
     except NewerFormat as error:
         partition.halted = f"{record.topic}[{record.partition}] offset {record.offset}: {error}"

@@ -265,7 +265,8 @@ class HeldPartitions:
 
     def health(self, in_flight: int) -> tuple[tuple[str, ...], int]:
         """What is wrong, in words, and the lag. May be called by any thread."""
-        reasons = [partition.halted for partition in tuple(self._partitions.values()) if partition.halted is not None]
+        held = tuple(self._partitions.values())
+        reasons = [why for partition in held if (why := partition.halted or partition.waits_for) is not None]
         if (problem := self._watchdog.problem) is not None:
             reasons.append(problem if self.group in problem else f"group {self.group}: {problem}")
         silent_s = self._shared.clock_s() - self._last_progress_s

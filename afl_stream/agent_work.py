@@ -40,6 +40,8 @@ class PartitionWork:
     #: When to try again to decode the first of them.
     retry_at_s: float = 0.0
     waits: int = 0
+    #: Why the first of them waits for a schema that is gone.
+    waits_for: str | None = None
     #: Why nothing of this partition is handled until an operator acts.
     halted: str | None = None
     dirty: bool = False

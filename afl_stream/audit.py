@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from afl.core.warning_limits import LimitedLog
 from afl_stream.agent_runtime import Clock, LostRecords, monotonic_s, no_probe
@@ -26,7 +26,7 @@ from afl_stream.audit_lines import (
 from afl_stream.audit_lost_offsets import written_before_offsets_were_lost
 from afl_stream.codec import Codec, single_object_codec
 from afl_stream.config import StreamConfig
-from afl_stream.errors import NewerFormat, SchemaUnavailable, TopicMissing, Unreadable
+from afl_stream.errors import NewerFormat, SchemaGone, SchemaUnavailable, TopicMissing, Unreadable
 from afl_stream.topic_log import TopicLog
 from afl_stream.topic_policies import tell_unsafe_policies
 from afl_stream.topics import Topology
@@ -86,6 +86,14 @@ class AuditCounts:
     commit_failures: int = 0
 
 
+class _Wait(NamedTuple):
+    """Why a partition waits, and until when."""
+
+    why: str
+    retry_at_s: float
+    backoff_s: float
+
+
 class Audit:
     """
     Writes a line for each record, in the order of each partition.
@@ -132,6 +140,8 @@ class Audit:
         self._begun: set[TopicPartition] = set()
         self._unopened: dict[TopicPartition, deque[Record]] = {}
         self._halted: dict[TopicPartition, str] = {}
+        #: Partitions that wait for a schema that is gone.
+        self._waits: dict[TopicPartition, _Wait] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self._followed: dict[str, bool] = {}
@@ -177,7 +187,7 @@ class Audit:
     @property
     def problems(self) -> tuple[str, ...]:
         """Which partitions are not followed, and why. Any thread may ask."""
-        return tuple(self._halted.values())
+        return (*self._halted.copy().values(), *(wait.why for wait in self._waits.copy().values()))
 
     def health(self) -> Health:
         """Whether the audit gets on. Any thread may ask."""
@@ -320,6 +330,8 @@ class Audit:
         """The lines of what was read of a partition, up to a record that has to wait."""
         lines: list[bytes] = []
         queue = self._unopened[where]
+        if where in self._waits and self._clock_s() < self._waits[where].retry_at_s:
+            return lines
         while queue and where not in self._halted:
             record = queue[0]
             if not self._is_followed(where.topic):
@@ -329,6 +341,9 @@ class Audit:
             else:
                 try:
                     lines.append(self._line(record))
+                except SchemaGone as error:
+                    self._wait_at(record, error)
+                    break
                 except SchemaUnavailable as error:
                     self._warnings.warning("waits for schemas", "%s; the audit waits", error)
                     self._retry_at_s = self._clock_s() + self._backoff_s
@@ -339,12 +354,22 @@ class Audit:
                     log.error("%s; the partition is paused", self._halted[where])
                     break
                 self._backoff_s = FIRST_BACKOFF_S
+                self._waits.pop(where, None)
                 self._count(written=1)
             queue.popleft()
             before = reached.get(where)
             latest_ms = record.timestamp_ms if before is None else max(before.time_ms, record.timestamp_ms)
             reached[where] = LastWritten(record.offset, latest_ms)
         return lines
+
+    def _wait_at(self, record: Record, error: SchemaGone) -> None:
+        """Have its partition wait, and no other."""
+        where = record.topic_partition
+        before = self._waits.get(where)
+        backoff_s = FIRST_BACKOFF_S if before is None else min(2 * before.backoff_s, self.config.max_backoff_s)
+        why = f"{where.topic}[{where.partition}] offset {record.offset}: {error}"
+        self._waits[where] = _Wait(why, self._clock_s() + backoff_s, backoff_s)
+        self._warnings.warning("waits for schemas that are gone", "%s; the partition waits", why)
 
     def _note(self, reached: Mapping[TopicPartition, LastWritten]) -> None:
         """Remember how far the lines on disk go. Not sooner: what is noted is committed, also on the way out."""
@@ -434,5 +459,6 @@ class Audit:
         for where in partitions:
             self._unopened.pop(where, None)
             self._halted.pop(where, None)
+            self._waits.pop(where, None)
             self._positions.pop(where, None)
             self._paused.discard(where)

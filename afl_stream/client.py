@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
+from typing import Final
 
 from afl.compiled import CompiledProgram
 from afl.core.clock import epoch_ms
@@ -11,7 +14,7 @@ from afl.runtime.types import workflow_id_v7
 from afl_stream.codec import Codec
 from afl_stream.config import StreamConfig
 from afl_stream.definitions import Definitions, deploy
-from afl_stream.errors import StreamError, TopicMissing, Unreadable
+from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, TopicMissing, Unreadable
 from afl_stream.headers import headers_for
 from afl_stream.message_shapes import check_ids
 from afl_stream.messages import (
@@ -45,10 +48,14 @@ from afl_stream.transport import (
     produce_acknowledged,
 )
 
+_log = logging.getLogger(__name__)
+
 SOURCE = "/afl-stream/client"
 
 #: The milestone of a run that there will not be.
 REJECTED = "workflow.rejected"
+#: Records of the lifecycle topic that are kept until their schemas can be looked up: the newest of them.
+_MOST_UNCLEAR: Final = 100
 
 
 class NotInTime(StreamError):
@@ -272,6 +279,8 @@ class Milestones:
         """Raises TopicMissing and what the transport raises."""
         self._codec = codec
         self._key = None if workflow_id is None else workflow_id.encode()
+        #: Records whose schemas cannot be looked up yet. Others are read without them; many are a stranger's.
+        self._unclear: deque[Record] = deque(maxlen=_MOST_UNCLEAR)
         found = transport.admin().topics([topic]).get(topic)
         if found is None:
             raise TopicMissing(topic, "milestones of workflows")
@@ -292,15 +301,25 @@ class Milestones:
 
     def read(self, timeout_s: float) -> list[Lifecycle]:
         """What has come, after waiting up to `timeout_s` for the first. Raises BrokerUnavailable while none answers."""
-        return [m for record in self._consumer.consume(500, timeout_s) if (m := self._milestone(record)) is not None]
+        records, again = self._consumer.consume(500, timeout_s), self._unclear.copy()
+        self._unclear.clear()
+        found = [self._milestone(record) for record in records]
+        while again and not self._unclear:  # One that is still unclear will do: each look may take its time.
+            found.append(self._milestone(again.popleft()))
+        self._unclear.extendleft(reversed(again))
+        return [milestone for milestone in found if milestone is not None]
 
     def _milestone(self, record: Record) -> Lifecycle | None:
         if self._key is not None and record.key != self._key:
             return None
         try:
             message = self._codec.decode(record.value, record.headers)
-        except Unreadable:
-            return None  # A stranger's record is no milestone.
+        except (Unreadable, NewerFormat):
+            return None  # A stranger's record is no milestone, and what a newer release tells is nothing to this one.
+        except SchemaUnavailable as error:
+            _log.debug("%s[%d] offset %d is looked at again: %s", *record[:3], error)
+            self._unclear.append(record)
+            return None
         if not isinstance(message, Lifecycle):
             return None
         # A start that was rejected earlier says nothing about another one of that id.

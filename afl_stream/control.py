@@ -13,10 +13,11 @@ from afl_stream.batch_size import BatchSize
 from afl_stream.command_backlog import CommandBacklog
 from afl_stream.control_stats import ControlStats as ControlStats
 from afl_stream.deployment import Deployment
-from afl_stream.errors import NewerFormat, NotEvaluable, NotStorable, SchemaUnavailable
+from afl_stream.errors import NewerFormat, NotEvaluable, NotStorable, SchemaGone, SchemaUnavailable
 from afl_stream.giving_up import EXHAUSTED, free_memory, give_up
 from afl_stream.outbox import OutboxPublisher, Probe, control_lane, no_probe
 from afl_stream.outcomes import Outcome
+from afl_stream.paused_partitions import PausedPartitions
 from afl_stream.positions import Positions
 from afl_stream.running_again import BatchOfItsOwn
 from afl_stream.script_turns import EndedScript, ScriptTurns
@@ -76,7 +77,8 @@ class ControlLoop:
     steps). Scripts run elsewhere: no record and no workflow waits for one.
 
     A batch is one transaction, but no workflow holds up another: one that another writer has changed is read again,
-    and after that the batch is split. Losing a position means that the partition has another owner: everything is
+    and after that the batch is split. A record that cannot be read yet holds up its partition and no other: one of a
+    newer release until the upgrade, one whose schema is gone until that is back. Losing a position means that the partition has another owner: everything is
     dropped, and the loop joins its group again.
     """
 
@@ -94,8 +96,7 @@ class ControlLoop:
         deployment.store_claim.claim(is_new=new_store)
         self._producer: Producer = transport.producer()
         self._publisher = OutboxPublisher(deployment.store, self._producer, probe)
-        #: Partitions that wait for an upgrade: from which offset on, and why.
-        self._paused: dict[TopicPartition, tuple[int, str]] = {}
+        self._paused = PausedPartitions(deployment.clock.monotonic_s)
         self._runnable: deque[str] = deque()
         self._backlog = CommandBacklog(deployment.topology.commands())
         settings = deployment.config.evaluator
@@ -141,6 +142,7 @@ class ControlLoop:
         self._publisher.publish_lanes([control_lane(number) for number in control], _LANES_TIMEOUT_S)
         self._probe("control.lanes_published")
         starts = self._positions.take(partitions, self._consumer)
+        self._paused.forget(partitions)
         self._probe("control.positions_read")
         self._backlog.add(self._positions.ends(partitions))
         self._own(control, add=True)
@@ -155,8 +157,7 @@ class ControlLoop:
         gone = set(partitions)
         self._d.store_claim.look_soon()
         self._positions.drop(partitions)
-        for partition in partitions:
-            self._paused.pop(partition, None)
+        self._paused.forget(partitions)
         self._unapplied = [record for record in self._unapplied if record.topic_partition not in gone]
         self._own([p.partition for p in partitions if p.topic == self._topics[0]], add=False)
         self._scripts.drop_waiting(lambda workflow_id: self._d.lanes.lane_of(workflow_id) == self._d.lanes.own)
@@ -181,7 +182,7 @@ class ControlLoop:
     def run_once(self, timeout_s: float) -> int:
         """Handle one batch, waiting up to `timeout_s` for its first record; how many records it had.
 
-        Raises SchemaUnavailable when a schema cannot be looked up right now, and BrokerUnavailable when no broker
+        Raises SchemaUnavailable when no schema can be looked up right now, and BrokerUnavailable when no broker
         answers: what was read waits, call again later. WrongStore when the deployment has another store by now.
         """
         self._publisher.settle()
@@ -192,13 +193,13 @@ class ControlLoop:
         try:
             ended = self._scripts.take(_MOST_SCRIPTS)
             # Where commands lie that are read first, they come within the time-out.
-            may_go_on = self._backlog.is_read(self._positions.next_offset, self._paused)
+            may_go_on = self._backlog.is_read(self._positions.next_offset, self._paused.partitions)
             waits = not ended and not (self._runnable and may_go_on)
             records = self._read(self._scripts.patience_s(timeout_s) if waits else 0.0)
             # Now that a broker has answered, and before anything is done with what was read.
             self._d.store_claim.look_when_due(self._broker_answers)
             # Asked again: partitions may have been taken over meanwhile.
-            if self._backlog.is_read(self._positions.next_offset, self._paused):
+            if self._backlog.is_read(self._positions.next_offset, self._paused.partitions):
                 turns = [Turn(self._runnable.popleft()) for _ in range(min(len(self._runnable), _MOST_TURNS))]
             if records or turns or ended:
                 started_s, self._turns_s = time.monotonic(), 0.0
@@ -216,6 +217,8 @@ class ControlLoop:
         return len(records)
 
     def _read(self, timeout_s: float) -> list[Record]:
+        if self._paused:
+            self._try_paused()
         if self._unapplied:
             self._stay_in_group()
             records, self._unapplied = self._unapplied, []
@@ -240,8 +243,12 @@ class ControlLoop:
 
     def _find_way_on(self, partitions: list[TopicPartition]) -> None:
         """The log is not what it was. Raises what `Positions.take` finds, or reads on where that says."""
-        for partition, start in self._positions.take(partitions, self._consumer).items():
+        starts = self._positions.take(partitions, self._consumer)
+        silent = [partition for partition in starts if self._paused.is_silent(partition)]
+        self._paused.forget(starts)
+        for partition, start in starts.items():
             self._consumer.seek(partition, start)
+        self._consumer.resume(silent)
 
     def _stay_in_group(self) -> None:
         """Let the group see that we live while records wait. What comes of a rebalance meanwhile waits behind them."""
@@ -250,7 +257,7 @@ class ControlLoop:
         try:
             self._unapplied += self._consume(1, 0.0)
         finally:
-            self._consumer.resume([p for p in self._consumer.assignment() if p not in self._paused])
+            self._consumer.resume([p for p in self._consumer.assignment() if not self._paused.is_silent(p)])
 
     def _process(self, records: list[Record], turns: list[Turn]) -> None:
         waiting = records
@@ -310,7 +317,7 @@ class ControlLoop:
         self._commit(unit, records)
 
     def _apply(self, unit: UnitOfWork, records: list[Record]) -> list[Record]:
-        """Apply the records; those of a partition with a newer format wait there, and are not among the returned.
+        """Apply the records; those of a partition that has to stand still wait there, and are not among the returned.
 
         Nor are those behind the position: a rebalance may deliver a record again within one read.
         """
@@ -324,24 +331,33 @@ class ControlLoop:
             next_offset = ends.get(partition, self._positions.next_offset(partition))
             if next_offset is None or record.offset < next_offset:
                 continue
-            if partition in self._paused and record.offset >= self._paused[partition][0]:
+            if self._paused and self._paused.holds(partition, record.offset):
                 continue
             try:
                 unit.apply(record)
-            except NewerFormat as error:
+            except (NewerFormat, SchemaGone) as error:
                 self._pause(record, error)
                 continue
+            if self._paused:
+                self._paused.passed(partition, record.offset)
             applied.append(record)
             ends[partition] = record.offset + 1
         return applied
 
-    def _pause(self, record: Record, error: NewerFormat) -> None:
+    def _pause(self, record: Record, error: NewerFormat | SchemaGone) -> None:
+        """Read nothing more there for now, and all from the record on later. One whose schema is gone is tried again."""
         partition = record.topic_partition
-        self._paused[partition] = (record.offset, f"offset {record.offset}: {error}")
+        self._paused.add(record, error)
         told = "%s[%d] is paused at offset %d: %s"
         self._d.warnings.error(f"pauses of {partition.topic}", told, *partition, record.offset, error)
         self._consumer.seek(partition, record.offset)
         self._consumer.pause([partition])
+
+    def _try_paused(self) -> None:
+        """Read on where a schema may be back. All from there on is read again, so none of it is taken from what waits."""
+        if due := self._paused.try_due():
+            self._unapplied = [r for r in self._unapplied if r.offset < due.get(r.topic_partition, r.offset + 1)]
+            self._consumer.resume(list(due))
 
     def _commit(self, unit: UnitOfWork, records: list[Record]) -> None:
         try:
@@ -427,7 +443,7 @@ class ControlLoop:
             undeliverable=dict(self._publisher.undeliverable()),
             doubled=frozenset((facet, first, other) for facet, (first, other) in self._doubled.copy().items()),
             owned=tuple(self._positions.owned()),
-            paused={partition: why for partition, (_, why) in self._paused.items()},
+            paused=self._paused.reasons(),
         )
 
     def _broker_answers(self) -> bool:

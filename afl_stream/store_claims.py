@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from afl_stream.errors import Reason, Unreadable
 from afl_stream.messages import StoreClaim
+
+#: The highest number that a claim may have: far more than are ever counted up to, and exact in every language.
+HIGHEST_NUMBER: Final = 2**53
 
 
 class StoreClaims:
@@ -12,6 +18,9 @@ class StoreClaims:
     A claim counts when its number is higher than that of the one before that counts: of two evaluators that claim at
     the same time, each with the next number, the first in the log has it. All claims have one key, so that they stand
     in one partition, and compaction leaves the last.
+
+    Whoever may write to the topic may also write a number that nobody would count up to. Of claims with the highest
+    number each counts in its turn, so that there is always a next one: a deployment can be given another store.
     """
 
     def __init__(self) -> None:
@@ -21,8 +30,12 @@ class StoreClaims:
         self._later: StoreClaim | None = None
 
     def take(self, claim: StoreClaim) -> None:
-        """Take the next claim of the log."""
-        if self.current is None or claim.number > self.current.number:
+        """Take the next claim of the log. Raises Unreadable for a number that no evaluator gives one."""
+        if not 1 <= claim.number <= HIGHEST_NUMBER:
+            self._later = claim
+            told = f"the claim of a store has the number {claim.number}, which is not among 1 to {HIGHEST_NUMBER}"
+            raise Unreadable(Reason.NUMBER_OUT_OF_RANGE, told)
+        if self.current is None or claim.number > self.current.number or claim.number == HIGHEST_NUMBER:
             self.current, self._later = claim, None
         elif claim.store != self.current.store:
             self._later = claim
@@ -35,4 +48,4 @@ class StoreClaims:
     @property
     def next_number(self) -> int:
         """The number of the claim that would count next."""
-        return 1 if self.current is None else self.current.number + 1
+        return 1 if self.current is None else min(self.current.number + 1, HIGHEST_NUMBER)

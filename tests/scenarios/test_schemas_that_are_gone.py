@@ -1,0 +1,149 @@
+"""A record whose schema is gone from its topic holds up its own partition, until the schema is back, and no other."""
+
+import pytest
+
+from afl.runtime.persistence import COMPLETED
+from afl_stream.embedded import Faults
+from afl_stream.errors import SchemaUnavailable
+from afl_stream.headers import headers_for
+from afl_stream.messages import Lifecycle, Message, StepContinue
+from afl_stream.transport import BrokerUnavailable, TopicPartition
+from tests.record_headers import headers_of
+from tests.scenarios.desk import DESK, FIRST, SECOND, THIRD, Desk
+from tests.scenarios.loop_harness import START_MS, Deployment
+from tests.scenarios.other_writers import announcement_of, schema_of_another_writer, written_by_another
+
+
+def lose_schemas(deployment: Deployment) -> None:
+    """Delete every record of the schemas topic."""
+    topic = deployment.topology.schemas()
+    deployment.broker.truncate(TopicPartition(topic, 0), deployment.records(topic)[-1].offset + 1)
+
+
+def put_by_another(deployment: Deployment, topic: str, message: Message, key: str, at_ms: int) -> None:
+    """Put a record whose schema no topic has, with the headers that a release of ours gives it."""
+    headers = headers_for(message, source="/another", at_ms=at_ms)
+    deployment.put(topic, written_by_another(deployment.codec, message), key=key.encode(), headers=headers)
+
+
+def announce_by_another(deployment: Deployment, message: Message) -> None:
+    key, text = announcement_of(schema_of_another_writer(message))
+    deployment.put(deployment.topology.schemas(), text, key=key)
+
+
+@pytest.mark.parametrize("at_ms", [0, START_MS])
+def test_other_partitions_go_on_and_what_is_behind_it_comes_after_it(at_ms: int) -> None:
+    deployment = Deployment(None, DESK)
+    desk = Desk(deployment)
+    held, other = deployment.id_in_partition(0), deployment.id_in_partition(1)
+    desk.start(held)
+    desk.start(other)
+    lose_schemas(deployment)
+    control, step_id = deployment.topology.control(), desk.step(FIRST, held).id
+    gone = StepContinue(step_id=step_id, result={"answer": THIRD})
+
+    put_by_another(deployment, control, gone, held, at_ms)
+    deployment.send(StepContinue(step_id=step_id, result={"answer": "behind it"}))
+    deployment.send(StepContinue(step_id=desk.step(SECOND, held).id, result={"answer": "behind it"}))
+    desk.finish(other)
+
+    assert deployment.workflow(other).status == COMPLETED
+    assert desk.step(FIRST, held).returns == desk.step(SECOND, held).returns == {}
+    (partition,) = desk.evaluator.stats.paused
+    assert partition == TopicPartition(control, 0)
+    reasons = desk.evaluator.service.health().reasons
+    assert ["it was announced, and records of afl.schemas[0] before offset" in reason for reason in reasons] == [True]
+
+    announce_by_another(deployment, gone)
+    deployment.clock.advance(10_000)
+    deployment.settle()
+
+    assert desk.step(FIRST, held).returns == {"answer": THIRD}
+    assert desk.step(SECOND, held).returns == {"answer": "behind it"}
+    assert desk.evaluator.stats.paused == {}
+    assert desk.evaluator.service.health().ready
+    assert deployment.dead_letters(control) == []
+
+
+@pytest.mark.parametrize("passes", range(6))
+def test_nothing_is_skipped_when_no_schema_can_be_looked_up_at_the_same_time(passes: int) -> None:
+    deployment = Deployment(None, DESK, control_partitions=1)
+    faults = Faults()
+    desk = Desk(deployment)
+    desk.start()
+    first, second = desk.step(FIRST).id, desk.step(SECOND).id
+    desk.start("wf-2")
+    deployment.remove(desk.evaluator, killed=False)
+    lose_schemas(deployment)
+    control = deployment.topology.control()
+    gone = StepContinue(step_id=second, result={"answer": THIRD})
+    deployment.send(StepContinue(step_id=first, result={"answer": THIRD}))
+    put_by_another(deployment, control, gone, "wf-1", 0)
+    deployment.send(StepContinue(step_id=desk.step(FIRST, "wf-2").id, result={"answer": "behind it"}))
+    evaluator = deployment.evaluator(faults)
+    faults.fail_at("poll.before_deliver", passes=passes, times=3, error=BrokerUnavailable("the broker is away"))
+
+    for _ in range(20):
+        try:
+            deployment.clock.advance(1_000)
+            evaluator.turn()
+        except (SchemaUnavailable, BrokerUnavailable):
+            continue
+    assert list(evaluator.stats.paused) == [TopicPartition(control, 0)]
+    assert deployment.outcomes() == {"applied": 1}
+    announce_by_another(deployment, gone)
+    deployment.clock.advance(10_000)
+    deployment.settle()
+
+    assert deployment.outcomes() == {"applied": 3}
+    assert desk.step(FIRST, "wf-2").returns == {"answer": "behind it"}
+    assert deployment.dead_letters(control) == []
+
+
+def test_a_partition_that_waits_is_forgotten_with_its_assignment_and_waits_at_its_next_owner() -> None:
+    deployment = Deployment(None, DESK)
+    desk = Desk(deployment)
+    held = deployment.id_in_partition(0)
+    desk.start(held)
+    lose_schemas(deployment)
+    control = deployment.topology.control()
+    gone = StepContinue(step_id=desk.step(FIRST, held).id, result={"answer": THIRD})
+    put_by_another(deployment, control, gone, held, 0)
+    deployment.settle()
+    first, place = desk.evaluator, TopicPartition(control, 0)
+    assert list(first.stats.paused) == [place]
+
+    second = deployment.evaluator()
+    deployment.settle()
+    assert first.partitions() | second.partitions() == {0, 1}
+    owner, other = (first, second) if 0 in first.partitions() else (second, first)
+    assert (list(owner.stats.paused), list(other.stats.paused)) == ([place], [])
+    deployment.remove(owner, killed=False)
+    deployment.settle()
+    assert list(other.stats.paused) == [place]
+
+    announce_by_another(deployment, gone)
+    deployment.clock.advance(10_000)
+    deployment.settle()
+
+    assert desk.step(FIRST, held).returns == {"answer": THIRD}
+    assert other.stats.paused == {}
+
+
+def test_a_stranger_on_the_lifecycle_topic_ends_no_wait_and_a_milestone_comes_when_its_schema_does() -> None:
+    deployment = Deployment(None, DESK)
+    topic = deployment.topology.lifecycle()
+    milestones = deployment.client.milestones()
+    one, two = (Lifecycle(workflow_id="wf-1", kind=f"workflow.{kind}", at=1) for kind in ("started", "completed"))
+    newer = (("afl_step_schema_version", b"9.0"),)
+    deployment.put(topic, deployment.codec.encode(one), key=b"wf-1", headers=newer)
+    deployment.put(topic, b"\xc3\x01junk", key=b"wf-1")
+    lose_schemas(deployment)
+    put_by_another(deployment, topic, one, "wf-1", 0)
+    deployment.put(topic, deployment.codec.encode(two), key=b"wf-1")
+
+    assert milestones.read(0.0) == [two]
+    assert milestones.read(0.0) == []
+    announce_by_another(deployment, one)
+    assert milestones.read(0.0) == [one]
+    assert milestones.read(0.0) == []
