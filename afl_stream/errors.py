@@ -168,14 +168,18 @@ class SchemaTaken(StreamError):
 class SchemaUnavailable(StreamError):
     """A schema or program cannot be looked up or announced right now: wait and try again, skip nothing."""
 
+    fact = "cannot be reached right now"
+
     def __init__(self, wanted: str, cause: str) -> None:
-        super().__init__(f"{wanted} cannot be reached right now: {cause}")
+        super().__init__(f"{wanted} {self.fact}: {cause}")
         self.wanted = wanted
         self.cause = cause
 
 
 class SchemaGone(SchemaUnavailable):
     """The schemas topic can be read and has lost the schema of a record: its partition waits, and no other."""
+
+    fact = "is gone"
 
     def __init__(self, schema_id: str, why: str) -> None:
         super().__init__(f"schema {schema_id}", f"it was announced, and {why}")

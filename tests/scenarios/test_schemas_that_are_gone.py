@@ -3,14 +3,13 @@
 import pytest
 
 from afl.runtime.persistence import COMPLETED
-from afl_stream.embedded import Faults
 from afl_stream.errors import SchemaUnavailable
 from afl_stream.headers import headers_for
-from afl_stream.messages import Lifecycle, Message, StepContinue
+from afl_stream.messages import Lifecycle, Message, StartWorkflow, StepContinue
 from afl_stream.transport import BrokerUnavailable, TopicPartition
 from tests.record_headers import headers_of
-from tests.scenarios.desk import DESK, FIRST, SECOND, THIRD, Desk
-from tests.scenarios.loop_harness import START_MS, Deployment
+from tests.scenarios.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
+from tests.scenarios.loop_harness import START_MS, Deployment, Interruptions, program_of
 from tests.scenarios.other_writers import announcement_of, schema_of_another_writer, written_by_another
 
 
@@ -52,7 +51,7 @@ def test_other_partitions_go_on_and_what_is_behind_it_comes_after_it(at_ms: int)
     (partition,) = desk.evaluator.stats.paused
     assert partition == TopicPartition(control, 0)
     reasons = desk.evaluator.service.health().reasons
-    assert ["it was announced, and records of afl.schemas[0] before offset" in reason for reason in reasons] == [True]
+    assert ["is gone: it was announced, and records of afl.schemas[0] before offset" in reason for reason in reasons] == [True]
 
     announce_by_another(deployment, gone)
     deployment.clock.advance(10_000)
@@ -65,58 +64,64 @@ def test_other_partitions_go_on_and_what_is_behind_it_comes_after_it(at_ms: int)
     assert deployment.dead_letters(control) == []
 
 
-@pytest.mark.parametrize("passes", range(6))
-def test_nothing_is_skipped_when_no_schema_can_be_looked_up_at_the_same_time(passes: int) -> None:
-    deployment = Deployment(None, DESK, control_partitions=1)
-    faults = Faults()
-    desk = Desk(deployment)
-    desk.start()
-    first, second = desk.step(FIRST).id, desk.step(SECOND).id
-    desk.start("wf-2")
-    deployment.remove(desk.evaluator, killed=False)
+def test_nothing_is_skipped_when_definitions_cannot_be_read_either() -> None:
+    deployment, interruptions = Deployment(None, DESK), Interruptions()
+    evaluator = deployment.evaluator(interruptions)
+    deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1")
+    deployment.settle()
     lose_schemas(deployment)
-    control = deployment.topology.control()
-    gone = StepContinue(step_id=second, result={"answer": THIRD})
-    deployment.send(StepContinue(step_id=first, result={"answer": THIRD}))
-    put_by_another(deployment, control, gone, "wf-1", 0)
-    deployment.send(StepContinue(step_id=desk.step(FIRST, "wf-2").id, result={"answer": "behind it"}))
-    evaluator = deployment.evaluator(faults)
-    faults.fail_at("poll.before_deliver", passes=passes, times=3, error=BrokerUnavailable("the broker is away"))
+    commands, key = deployment.topology.commands(), deployment.id_in_partition(0)
+    at_once, gone, behind, other = (
+        StartWorkflow(workflow_id=workflow_id, workflow=REPORT, inputs={"subject": FIRST}, program=program)
+        for workflow_id, program in (
+            (deployment.id_in_partition(0, "at-once"), deployment.programs[0].fingerprint),
+            (key, deployment.programs[0].fingerprint),
+            (deployment.id_in_partition(0, "behind"), None),
+            (deployment.id_in_partition(1, "other"), None),
+        )
+    )
+    deployment.send(at_once)
+    put_by_another(deployment, commands, gone, key, 0)
+    deployment.send(behind)
+    deployment.send(other)
 
-    for _ in range(20):
-        try:
-            deployment.clock.advance(1_000)
-            evaluator.turn()
-        except (SchemaUnavailable, BrokerUnavailable):
-            continue
-    assert list(evaluator.stats.paused) == [TopicPartition(control, 0)]
-    assert deployment.outcomes() == {"applied": 1}
+    def somebody_deploys() -> None:
+        deployment.client.deploy(program_of(DESK.replace("second", "other")))
+
+    interruptions.happens_at("control.read", somebody_deploys)
+    # The commands are read, and the schemas; the definitions are not, for the last of the commands.
+    interruptions.fail_at("poll.before_deliver", passes=2, error=BrokerUnavailable("the broker is away"))
+    with pytest.raises(SchemaUnavailable, match=r"afl\.definitions cannot be reached right now"):
+        evaluator.turn()
+    assert list(evaluator.stats.paused) == [TopicPartition(commands, 0)]
     announce_by_another(deployment, gone)
     deployment.clock.advance(10_000)
     deployment.settle()
 
-    assert deployment.outcomes() == {"applied": 3}
-    assert desk.step(FIRST, "wf-2").returns == {"answer": "behind it"}
-    assert deployment.dead_letters(control) == []
+    started = [deployment.workflow(start.workflow_id).id for start in (at_once, gone, behind, other)]
+    assert started == [start.workflow_id for start in (at_once, gone, behind, other)]
+    assert evaluator.stats.paused == {}
+    assert deployment.dead_letters(commands) == []
 
 
-def test_a_partition_that_waits_is_forgotten_with_its_assignment_and_waits_at_its_next_owner() -> None:
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_partition_that_waits_is_forgotten_with_its_assignment_and_waits_at_its_next_owner(number: int) -> None:
     deployment = Deployment(None, DESK)
     desk = Desk(deployment)
-    held = deployment.id_in_partition(0)
+    held = deployment.id_in_partition(number)
     desk.start(held)
     lose_schemas(deployment)
     control = deployment.topology.control()
     gone = StepContinue(step_id=desk.step(FIRST, held).id, result={"answer": THIRD})
     put_by_another(deployment, control, gone, held, 0)
     deployment.settle()
-    first, place = desk.evaluator, TopicPartition(control, 0)
+    first, place = desk.evaluator, TopicPartition(control, number)
     assert list(first.stats.paused) == [place]
 
     second = deployment.evaluator()
     deployment.settle()
     assert first.partitions() | second.partitions() == {0, 1}
-    owner, other = (first, second) if 0 in first.partitions() else (second, first)
+    owner, other = (first, second) if number in first.partitions() else (second, first)
     assert (list(owner.stats.paused), list(other.stats.paused)) == ([place], [])
     deployment.remove(owner, killed=False)
     deployment.settle()
