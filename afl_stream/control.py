@@ -78,8 +78,8 @@ class ControlLoop:
 
     A batch is one transaction, but no workflow holds up another: one that another writer has changed is read again,
     and after that the batch is split. A record that cannot be read yet holds up its partition and no other: one of a
-    newer release until the upgrade, one whose schema is gone until that is back. Losing a position means that the partition has another owner: everything is
-    dropped, and the loop joins its group again.
+    newer release until the upgrade, one whose schema is gone until that is back. Losing a position means that the
+    partition has another owner: everything is dropped, and the loop joins its group again.
     """
 
     def __init__(
@@ -345,7 +345,7 @@ class ControlLoop:
         return applied
 
     def _pause(self, record: Record, error: NewerFormat | SchemaGone) -> None:
-        """Read nothing more there for now, and all from the record on later. One whose schema is gone is tried again."""
+        """Read nothing more there for now; a record whose schema is gone is tried again, and what follows it."""
         partition = record.topic_partition
         self._paused.add(record, error)
         told = "%s[%d] is paused at offset %d: %s"
@@ -354,7 +354,7 @@ class ControlLoop:
         self._consumer.pause([partition])
 
     def _try_paused(self) -> None:
-        """Read on where a schema may be back. All from there on is read again, so none of it is taken from what waits."""
+        """Read on where a schema may be back. All from there on comes again, so none is taken from what waits."""
         if due := self._paused.try_due():
             self._unapplied = [r for r in self._unapplied if r.offset < due.get(r.topic_partition, r.offset + 1)]
             self._consumer.resume(list(due))

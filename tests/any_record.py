@@ -2,14 +2,17 @@
 what no writer of ours makes, in every field that a record has."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hypothesis import strategies as st
 
 from afl_stream.codec import Codec
 from afl_stream.errors import NewerFormat, Unreadable
+from afl_stream.framing import SingleObjectFraming
+from afl_stream.headers import headers_for
 from afl_stream.messages import (
+    STORE_KEY,
     CancelWorkflow,
     Event,
     ExternalEvent,
@@ -25,8 +28,11 @@ from afl_stream.messages import (
     StepContinue,
     StepFailed,
     StepUpdate,
+    StoreClaim,
 )
+from afl_stream.store_claims import HIGHEST_NUMBER
 from afl_stream.transport import Headers, UnreadableHeaders
+from afl_stream.versions import HEADERS
 
 #: Ids that readers act on: of a run that is there, of none, and as long as they get.
 _WORKFLOWS = ("known", "unknown", "x" * 128)
@@ -62,6 +68,42 @@ def any_records(codec: Codec) -> st.SearchStrategy[AnyRecord]:
     return _records(codec).filter(is_of_this_release)
 
 
+def holding_records(codec: Codec, now_ms: int) -> st.SearchStrategy[AnyRecord]:
+    """Make records that hold up their partitions, on purpose: a newer release wrote them, or they have all headers of
+    ours and a schema that no topic has."""
+    return st.one_of(_newer_records(codec), _records_without_schema(now_ms))
+
+
+def _newer_records(codec: Codec) -> st.SearchStrategy[AnyRecord]:
+    def record(message: Message, header: str, version: str) -> AnyRecord:
+        headers = dict(headers_for(message, source="/any")) | {header: version.encode()}
+        return _with(codec.encode(message), headers)
+
+    versions = st.builds("{}.{}".format, st.integers(2, 99), st.integers(0, 9))
+    return st.builds(record, st.sampled_from(_messages()), st.sampled_from(sorted(HEADERS)), versions)
+
+
+def _records_without_schema(now_ms: int) -> st.SearchStrategy[AnyRecord]:
+    def record(message: Message, fingerprint: int, body: bytes, at_ms: int, ce_time: bytes | None) -> AnyRecord:
+        headers = dict(headers_for(message, source="/any", at_ms=at_ms))
+        headers["ce_time"] = ce_time or headers["ce_time"]
+        return _with(SingleObjectFraming().frame(fingerprint, body), headers)
+
+    return st.builds(
+        record,
+        message=st.sampled_from(_messages()),
+        # None of ours is among them.
+        fingerprint=st.integers(0, 2**32),
+        body=st.binary(max_size=40),
+        at_ms=st.sampled_from([0, now_ms - 1, now_ms, now_ms + 1, 253_402_300_799_000]),
+        ce_time=st.none() | st.sampled_from([b"", b"yesterday", b"\xff"]),
+    )
+
+
+def _with(value: bytes, headers: Mapping[str, bytes | None]) -> AnyRecord:
+    return AnyRecord(b"known", value, tuple((name.encode(), content) for name, content in headers.items()), 0)
+
+
 def text_headers(record: AnyRecord) -> Headers:
     """The headers as a transport delivers them."""
     try:
@@ -71,10 +113,32 @@ def text_headers(record: AnyRecord) -> Headers:
 
 
 def _records(codec: Codec) -> st.SearchStrategy[AnyRecord]:
+    return _records_of(_keys(), _values([codec.encode(message) for message in _messages()])) | _claims(codec)
+
+
+def _claims(codec: Codec) -> st.SearchStrategy[AnyRecord]:
+    """Claims of stores, under their key and others. None has a number that counts: who may write one that does may give
+    the deployment another store."""
+    numbers = [n for n in (*_LONGS, HIGHEST_NUMBER + 1) if not 1 < n <= HIGHEST_NUMBER]
+    values = [
+        codec.encode(StoreClaim(store=store, mark="m", number=number, location="\0", host="x" * 5_000, at=number))
+        for number in numbers
+        for store in ("strange", "")
+    ]
+    return _records_of(st.just(STORE_KEY.encode()) | _keys(), st.sampled_from(values))
+
+
+def _keys() -> st.SearchStrategy[bytes | None]:
+    return st.none() | st.binary(max_size=20) | st.sampled_from([name.encode() for name in _WORKFLOWS])
+
+
+def _records_of(
+    keys: st.SearchStrategy[bytes | None], values: st.SearchStrategy[bytes | None]
+) -> st.SearchStrategy[AnyRecord]:
     return st.builds(
         AnyRecord,
-        key=st.none() | st.binary(max_size=20) | st.sampled_from([name.encode() for name in _WORKFLOWS]),
-        value=_values([codec.encode(message) for message in _messages()]),
+        key=keys,
+        value=values,
         headers=_headers(),
         # The broker takes no time that is much later than its own.
         timestamp_ms=st.sampled_from([-(2**62), -62_135_596_800_001, -1, 0, 1])

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from afl_stream.agent import HandlerContext
 from afl_stream.audit import Audit, AuditConfig, AuditStream
 from afl_stream.embedded import EmbeddedTransport
 from afl_stream.transport import TopicPartition
-from tests.any_record import AnyRecord, any_records, text_headers
+from tests.any_record import AnyRecord, any_records, holding_records, text_headers
 from tests.scenarios.loop_harness import Deployment
 
 ANY = """
@@ -23,6 +24,7 @@ namespace any {
 }
 """
 ASK = "any.Ask"
+NEWER = AnyRecord(b"known", b"\xc3\x01", ((b"afl_step_schema_version", b"9.0"),), 0)
 
 
 def answer(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
@@ -34,8 +36,8 @@ def answer(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
 class EveryReader:
     """A deployment with one of each reader at work."""
 
-    def __init__(self, directory: Path | None) -> None:
-        self.deployment = Deployment(directory, ANY, control_partitions=1)
+    def __init__(self, directory: Path | None, *, partitions: int = 1) -> None:
+        self.deployment = Deployment(directory, ANY, control_partitions=partitions)
         # A file does not keep them.
         self.has_markers = directory is None
         self.topics = [
@@ -76,7 +78,10 @@ class EveryReader:
         self.milestones.read(0.0)
         while self.audit.turn(0.0):
             pass
-        assert self.audit.problems == ()
+
+    def assert_nothing_is_held(self) -> None:
+        assert (self.deployment.evaluators[0].stats.paused, self.audit.problems) == ({}, ())
+        assert not [reason for reason in self.deployment.workers[0].agent.health().reasons if "offset" in reason]
 
     def assert_a_run_goes_through(self) -> None:
         self.runs += 1
@@ -85,6 +90,19 @@ class EveryReader:
         self.work()
         found = self.deployment.workflow(workflow_id)
         assert (found.status, found.outputs) == (COMPLETED, {"n": self.runs})
+
+    def assert_a_run_goes_through_beside_partition_0(self) -> None:
+        deployment, facet = self.deployment, self.deployment.topology.facet(ASK)
+        while True:
+            self.runs += 1
+            workflow_id = deployment.id_in_partition(1, f"good-{self.runs}")
+            deployment.client.start("any.Thing", {"n": self.runs}, workflow_id=workflow_id)
+            self.work()
+            keys = [(record.key or b"", record.partition) for record in deployment.records(facet)]
+            (partition,) = {number for key, number in keys if key.startswith(workflow_id.encode() + b":")}
+            if partition == 1:  # Else its event is behind what was put there.
+                assert deployment.workflow(workflow_id).status == COMPLETED
+                return
 
 
 def put_any(readers: EveryReader, examples: int) -> None:
@@ -97,6 +115,7 @@ def put_any(readers: EveryReader, examples: int) -> None:
             readers.put(record)
         readers.work()
         readers.assert_a_run_goes_through()
+        readers.assert_nothing_is_held()
 
     holds()
     lines = [json.loads(line) for line in readers.written.getvalue().splitlines()]
@@ -110,6 +129,32 @@ def test_no_record_ends_a_reader_nor_the_next_one(tmp_path: Path) -> None:
 
     readers.restart()
     readers.assert_a_run_goes_through()
+
+
+@pytest.mark.parametrize("has_lost_schemas", [False, True])
+def test_a_record_that_holds_up_its_partition_ends_no_reader_and_holds_up_no_other(has_lost_schemas: bool) -> None:
+    readers = EveryReader(None, partitions=2)
+    deployment = readers.deployment
+    codec, schemas = deployment.codec, deployment.topology.schemas()
+    if has_lost_schemas:
+        deployment.broker.truncate(TopicPartition(schemas, 0), deployment.records(schemas)[-1].offset + 1)
+    some = any_records(codec) | holding_records(codec, deployment.clock.now_ms())
+
+    @given(records=st.lists(some, min_size=1, max_size=8))
+    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    def holds(records: list[AnyRecord]) -> None:
+        for record in records:
+            readers.put(record)
+        readers.assert_a_run_goes_through_beside_partition_0()
+
+    holds()
+    readers.put(NEWER)
+    readers.assert_a_run_goes_through_beside_partition_0()
+    paused = deployment.evaluators[0].stats.paused
+    assert {where.partition for where in paused} == {0}
+    assert all("[0] offset" in reason for reason in readers.audit.problems)
+    assert len(readers.audit.problems) >= 3
+    assert any("[0] offset" in reason for reason in deployment.workers[0].agent.health().reasons)
 
 
 def test_no_record_ends_a_reader_of_a_log_with_transactions() -> None:

@@ -338,6 +338,53 @@ def test_a_claim_that_came_too_late_is_written_over(tmp_path: Path) -> None:
     assert claims(deployment)[-1].store == deployment.store.identity().id
 
 
+@pytest.mark.parametrize("number", [2**63 - 1, 2**53 + 1, 0, -(2**63)])
+def test_a_claim_with_a_number_that_nobody_counts_up_to_shuts_nobody_out(
+    number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = Deployment(None, DESK)
+    desk = Desk(deployment)
+    running = Rival(deployment, deployment.store)
+    put_claim(deployment, number)
+
+    Rival(deployment, deployment.store).leave()
+    running.now_s += CLAIM_INTERVAL_S
+    running.settle()
+    running.leave()
+    desk.start()
+    desk.finish()
+
+    assert deployment.workflow("wf-1").status == COMPLETED
+    # Compaction leaves the last claim.
+    assert claims(deployment)[-1].store == deployment.store.identity().id
+    assert f"the claim of a store has the number {number}, which is not among 1 to {2**53}" in caplog.text
+
+
+def test_a_claim_with_the_highest_number_leaves_a_way_back() -> None:
+    deployment = Deployment(None, DESK)
+    Desk(deployment)
+    put_claim(deployment, 2**53)
+
+    with pytest.raises(WrongStore, match="have store strange at l"):
+        Rival(deployment, deployment.store)
+    rival = Rival(deployment, deployment.store, new_store=True)
+    assert claims(deployment)[-1].store == deployment.store.identity().id
+    another = Rival(deployment, MemoryStore(clock=deployment.clock), new_store=True)
+    rival.now_s += CLAIM_INTERVAL_S
+    with pytest.raises(WrongStore, match=another.store.identity().id):
+        rival.turn()
+    another.leave()
+    with pytest.raises(WrongStore, match=another.store.identity().id):
+        Rival(deployment, deployment.store)
+
+
+def put_claim(deployment: Deployment, number: int) -> None:
+    """Put a claim that no evaluator has written."""
+    claim = StoreClaim(store="strange", mark="m", number=number, location="l", host="h", at=1)
+    topic = deployment.topology.definitions()
+    deployment.put(topic, deployment.codec.encode(claim, topic), key=STORE_KEY.encode())
+
+
 def test_an_evaluator_says_now_and_then_which_store_it_has(tmp_path: Path) -> None:
     deployment = Deployment(None, DESK)
     rival = Rival(deployment, deployment.store)

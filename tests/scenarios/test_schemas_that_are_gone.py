@@ -7,7 +7,6 @@ from afl_stream.errors import SchemaUnavailable
 from afl_stream.headers import headers_for
 from afl_stream.messages import Lifecycle, Message, StartWorkflow, StepContinue
 from afl_stream.transport import BrokerUnavailable, TopicPartition
-from tests.record_headers import headers_of
 from tests.scenarios.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.scenarios.loop_harness import START_MS, Deployment, Interruptions, program_of
 from tests.scenarios.other_writers import announcement_of, schema_of_another_writer, written_by_another
@@ -51,7 +50,9 @@ def test_other_partitions_go_on_and_what_is_behind_it_comes_after_it(at_ms: int)
     (partition,) = desk.evaluator.stats.paused
     assert partition == TopicPartition(control, 0)
     reasons = desk.evaluator.service.health().reasons
-    assert ["is gone: it was announced, and records of afl.schemas[0] before offset" in reason for reason in reasons] == [True]
+    assert [
+        "is gone: it was announced, and records of afl.schemas[0] before offset" in reason for reason in reasons
+    ] == [True]
 
     announce_by_another(deployment, gone)
     deployment.clock.advance(10_000)

@@ -9,7 +9,7 @@ import pytest
 
 from afl_stream.agent import HandlerContext, LostRecords
 from afl_stream.embedded import Faults
-from afl_stream.errors import NewerFormat, SchemaUnavailable
+from afl_stream.errors import NewerFormat, SchemaGone, SchemaUnavailable
 from afl_stream.exit_codes import ExitCode
 from afl_stream.messages import StepFailed
 from afl_stream.transport import BrokerUnavailable, OffsetOutOfRange, TopicPartition
@@ -253,6 +253,26 @@ def test_a_schema_that_cannot_be_looked_up_now_is_waited_for_and_nothing_is_skip
 
     assert deployment.results() == {"wf-1:1": {"n": 1}, "wf-2:2": {"n": 2}}
     assert deployment.dead_letters() == []
+
+
+def test_a_partition_that_waits_for_a_schema_that_is_gone_is_reported_until_it_is_back() -> None:
+    deployment, now_s = Deployment(), [0.0]
+    deployment.publish(event(step=1), event(step=2))
+    codec = MoodyCodec(deployment, SchemaGone("00ff", "afl.schemas is empty"), times=1)
+    agent = deployment.agent(codec=codec, clock_s=lambda: now_s[0])
+    agent.register(PAY, Gates())
+
+    agent.run_once(0)
+    health = agent.health()
+    now_s[0] = 1.0
+    turn_until(agent, lambda: committed_offset(deployment) == 2)
+
+    assert not health.ready
+    assert health.reasons == (
+        "afl.events.billing.Pay[0] offset 0: schema 00ff is gone: it was announced, and afl.schemas is empty",
+    )
+    assert agent.health().ready
+    assert deployment.results() == {"wf-1:1": {"n": 1}, "wf-2:2": {"n": 2}}
 
 
 def test_a_record_of_a_newer_format_halts_its_partition_and_is_reported() -> None:

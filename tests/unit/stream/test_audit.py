@@ -17,7 +17,7 @@ from afl_stream.audit_group import GroupNameUnreadable, group_of
 from afl_stream.audit_lines import TAIL_BYTES, encode_line
 from afl_stream.config import StreamConfig
 from afl_stream.embedded import Crash, EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport, Faults
-from afl_stream.errors import NewerFormat, SchemaUnavailable, TopicMissing
+from afl_stream.errors import NewerFormat, SchemaGone, SchemaUnavailable, TopicMissing
 from afl_stream.messages import (
     FailureReason,
     Lifecycle,
@@ -39,15 +39,15 @@ class AuditBench:
     """An audit of a deployment into a file, in a process of its own as far as the broker can tell."""
 
     def __init__(self, deployment: Deployment, path: Path, faults: Faults | None = None, **settings: Any) -> None:
-        codec = settings.pop("codec", None)
+        party = {name: settings.pop(name) for name in ("codec", "clock_s") if name in settings}
         self.path = path
         self.transport = EmbeddedTransport(deployment.broker)
         self.audit = Audit(
             AuditConfig(stream=deployment.stream, **settings),
             self.transport,
             AuditFile(path),
-            codec=codec,
             probe=(faults or Faults()).probe,
+            **party,
         )
 
     def catch_up(self) -> None:
@@ -343,6 +343,28 @@ def test_a_schema_that_cannot_be_looked_up_now_is_waited_for(tmp_path: Path) -> 
         return len(lines_of(bench.path)) == 2
 
     eventually(all_written)
+    bench.audit.close()
+
+
+def test_a_schema_that_is_gone_holds_up_its_partition_and_is_reported_until_it_is_back(tmp_path: Path) -> None:
+    deployment, now_s = Deployment(partitions=2), [0.0]
+    deployment.publish(*(event(step=n) for n in range(1, 41)))
+    one, other = (len([r for r in deployment.records(TOPIC) if r.partition == n]) for n in (0, 1))
+    codec = MoodyCodec(deployment, SchemaGone("00ff", "afl.schemas is empty"), times=1)
+    bench = AuditBench(deployment, tmp_path / "audit.jsonl", codec=codec, clock_s=lambda: now_s[0])
+
+    for _ in range(5):
+        bench.audit.turn(0)
+    health, before = bench.audit.health(), len(lines_of(bench.path))
+    now_s[0] = 1.0
+    bench.audit.turn(0)
+    after = len(lines_of(bench.path))
+
+    assert before in (one, other)
+    assert before < after == 40
+    (reason,) = health.reasons
+    assert "offset 0: schema 00ff is gone: it was announced, and afl.schemas is empty" in reason
+    assert bench.audit.health().ready
     bench.audit.close()
 
 

@@ -12,7 +12,15 @@ import pytest
 from afl_stream.afl_types import TypeScope
 from afl_stream.avro_schema import WriterSchema
 from afl_stream.codec import Codec, Wire, decode_key, single_object_codec
-from afl_stream.errors import EventTooLarge, NewerFormat, Reason, SchemaGone, SchemaUnavailable, Unreadable, ValueRefused
+from afl_stream.errors import (
+    EventTooLarge,
+    NewerFormat,
+    Reason,
+    SchemaGone,
+    SchemaUnavailable,
+    Unreadable,
+    ValueRefused,
+)
 from afl_stream.framing import SingleObjectFraming
 from afl_stream.headers import headers_for
 from afl_stream.limits import SCHEMA_WAIT_S
