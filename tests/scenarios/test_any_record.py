@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from hypothesis import strategies as st
 from afl.runtime.persistence import COMPLETED
 from afl_stream.agent import HandlerContext
 from afl_stream.audit import Audit, AuditConfig, AuditStream
+from afl_stream.codec import Codec
 from afl_stream.embedded import EmbeddedTransport
 from afl_stream.transport import TopicPartition
-from tests.any_record import AnyRecord, any_records, holding_records, text_headers
-from tests.scenarios.loop_harness import Deployment
+from tests.any_record import AnyRecord, any_records, newer_records, records_without_schema, text_headers
+from tests.scenarios.loop_harness import START_MS, Deployment
 
 ANY = """
 namespace any {
@@ -24,7 +26,6 @@ namespace any {
 }
 """
 ASK = "any.Ask"
-NEWER = AnyRecord(b"known", b"\xc3\x01", ((b"afl_step_schema_version", b"9.0"),), 0)
 
 
 def answer(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
@@ -79,6 +80,22 @@ class EveryReader:
         while self.audit.turn(0.0):
             pass
 
+    def lose_schemas(self) -> None:
+        topic = self.deployment.topology.schemas()
+        self.deployment.broker.truncate(TopicPartition(topic, 0), self.deployment.records(topic)[-1].offset + 1)
+
+    def assert_partition_0_is_held(self) -> None:
+        """Both of the evaluator's, the agent's and what the audit reads of them and of the lifecycle."""
+        deployment = self.deployment
+        topology = deployment.topology
+        control, commands = TopicPartition(topology.control(), 0), TopicPartition(topology.commands(), 0)
+        assert sorted(deployment.evaluators[0].stats.paused) == sorted([control, commands])
+        (reason,) = deployment.workers[0].agent.health().reasons
+        assert reason.startswith(f"{topology.facet(ASK)}[0] offset ")
+        followed = [control.topic, commands.topic, topology.facet(ASK), topology.lifecycle()]
+        problems = [problem.partition("[0] offset ")[0] for problem in self.audit.problems]
+        assert sorted(problems) == sorted(followed)
+
     def assert_nothing_is_held(self) -> None:
         assert (self.deployment.evaluators[0].stats.paused, self.audit.problems) == ({}, ())
         assert not [reason for reason in self.deployment.workers[0].agent.health().reasons if "offset" in reason]
@@ -131,30 +148,23 @@ def test_no_record_ends_a_reader_nor_the_next_one(tmp_path: Path) -> None:
     readers.assert_a_run_goes_through()
 
 
-@pytest.mark.parametrize("has_lost_schemas", [False, True])
-def test_a_record_that_holds_up_its_partition_ends_no_reader_and_holds_up_no_other(has_lost_schemas: bool) -> None:
-    readers = EveryReader(None, partitions=2)
-    deployment = readers.deployment
-    codec, schemas = deployment.codec, deployment.topology.schemas()
-    if has_lost_schemas:
-        deployment.broker.truncate(TopicPartition(schemas, 0), deployment.records(schemas)[-1].offset + 1)
-    some = any_records(codec) | holding_records(codec, deployment.clock.now_ms())
+@pytest.mark.parametrize("holding", [newer_records, records_without_schema])
+def test_a_record_that_holds_up_its_partition_ends_no_reader_and_holds_up_no_other(
+    holding: Callable[[Codec, int], st.SearchStrategy[AnyRecord]],
+) -> None:
+    codec = EveryReader(None).deployment.codec
 
-    @given(records=st.lists(some, min_size=1, max_size=8))
-    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-    def holds(records: list[AnyRecord]) -> None:
-        for record in records:
+    @given(before=st.lists(any_records(codec), max_size=3), it=holding(codec, START_MS), after=any_records(codec))
+    @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    def holds(before: list[AnyRecord], it: AnyRecord, after: AnyRecord) -> None:
+        readers = EveryReader(None, partitions=2)
+        readers.lose_schemas()
+        for record in (*before, it, after):
             readers.put(record)
         readers.assert_a_run_goes_through_beside_partition_0()
+        readers.assert_partition_0_is_held()
 
     holds()
-    readers.put(NEWER)
-    readers.assert_a_run_goes_through_beside_partition_0()
-    paused = deployment.evaluators[0].stats.paused
-    assert {where.partition for where in paused} == {0}
-    assert all("[0] offset" in reason for reason in readers.audit.problems)
-    assert len(readers.audit.problems) >= 3
-    assert any("[0] offset" in reason for reason in deployment.workers[0].agent.health().reasons)
 
 
 def test_no_record_ends_a_reader_of_a_log_with_transactions() -> None:
