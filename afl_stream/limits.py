@@ -57,9 +57,11 @@ MAX_ERROR_HEADER_CHARS: Final = 1_000
 
 #: Writer schemas that one reader keeps in memory. Ids come from the outside, so the cache needs a bound.
 MAX_CACHED_SCHEMAS: Final = 10_000
-#: How long records wait whose writer schema is gone from the schemas topic, as long as none that is missing comes back.
-#: Whoever holds one announces it again within half a minute.
+#: How long records wait whose writer schema is gone from the schemas topic: one wait for each loss of that topic.
+#: Whoever holds a schema announces it again within half a minute.
 SCHEMA_WAIT_S: Final = 600
+#: The highest number of a store's claim: far more than are ever counted up to, and exact in every language.
+MAX_CLAIM_NUMBER: Final = 2**53
 
 #: What one run of a script may use, by default: time on the clock and of the processor in seconds, memory, the result
 #: as JSON, and what is kept of what it prints; and what those processes of one worker hold together that wait.

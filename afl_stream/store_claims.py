@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from afl_stream.errors import Reason, Unreadable
+from afl_stream.limits import MAX_CLAIM_NUMBER
 from afl_stream.messages import StoreClaim
-
-#: The highest number that a claim may have: far more than are ever counted up to, and exact in every language.
-HIGHEST_NUMBER: Final = 2**53
 
 
 class StoreClaims:
@@ -31,11 +27,11 @@ class StoreClaims:
 
     def take(self, claim: StoreClaim) -> None:
         """Take the next claim of the log. Raises Unreadable for a number that no evaluator gives one."""
-        if not 1 <= claim.number <= HIGHEST_NUMBER:
+        if not 1 <= claim.number <= MAX_CLAIM_NUMBER:
             self._later = claim
-            told = f"the claim of a store has the number {claim.number}, which is not among 1 to {HIGHEST_NUMBER}"
+            told = f"the claim of a store has the number {claim.number}, which is not among 1 to {MAX_CLAIM_NUMBER}"
             raise Unreadable(Reason.NUMBER_OUT_OF_RANGE, told)
-        if self.current is None or claim.number > self.current.number or claim.number == HIGHEST_NUMBER:
+        if self.current is None or claim.number > self.current.number or claim.number == MAX_CLAIM_NUMBER:
             self.current, self._later = claim, None
         elif claim.store != self.current.store:
             self._later = claim
@@ -48,4 +44,4 @@ class StoreClaims:
     @property
     def next_number(self) -> int:
         """The number of the claim that would count next."""
-        return 1 if self.current is None else min(self.current.number + 1, HIGHEST_NUMBER)
+        return 1 if self.current is None else min(self.current.number + 1, MAX_CLAIM_NUMBER)

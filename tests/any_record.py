@@ -11,6 +11,7 @@ from afl_stream.codec import Codec
 from afl_stream.errors import NewerFormat, Unreadable
 from afl_stream.framing import SingleObjectFraming
 from afl_stream.headers import headers_for
+from afl_stream.limits import MAX_CLAIM_NUMBER
 from afl_stream.messages import (
     STORE_KEY,
     CancelWorkflow,
@@ -30,7 +31,6 @@ from afl_stream.messages import (
     StepUpdate,
     StoreClaim,
 )
-from afl_stream.store_claims import HIGHEST_NUMBER
 from afl_stream.transport import Headers, UnreadableHeaders
 from afl_stream.versions import HEADERS
 
@@ -122,7 +122,7 @@ def _records(codec: Codec) -> st.SearchStrategy[AnyRecord]:
 def _claims(codec: Codec) -> st.SearchStrategy[AnyRecord]:
     """Claims of stores, under their key and others. None has a number that counts: who may write one that does may give
     the deployment another store."""
-    numbers = [n for n in (*_LONGS, HIGHEST_NUMBER + 1) if not 1 < n <= HIGHEST_NUMBER]
+    numbers = [n for n in (*_LONGS, MAX_CLAIM_NUMBER + 1) if not 1 < n <= MAX_CLAIM_NUMBER]
     values = [
         codec.encode(StoreClaim(store=store, mark="m", number=number, location="\0", host="x" * 5_000, at=number))
         for number in numbers
