@@ -12,7 +12,7 @@ from afl_stream.codec import Codec, single_object_codec
 from afl_stream.config import AgentSettings, StreamConfig, TopicSettings
 from afl_stream.embedded import EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport
 from afl_stream.headers import headers_for
-from afl_stream.messages import Event, Message, StepContinue, StepFailed, event_id_of
+from afl_stream.messages import Event, Lifecycle, Message, StepContinue, StepFailed, event_id_of
 from afl_stream.topic_declarations import load_declarations
 from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
@@ -94,6 +94,13 @@ class Deployment:
 
     def publish_bytes(self, facet: str, value: bytes | None, *, key: bytes | None, headers: Headers = ()) -> None:
         self.producer.produce(self.topology.facet(facet), value, key=key, headers=headers)
+        assert self.producer.flush(10) == 0
+
+    def tell(self, kind: str, step: int, at: int) -> None:
+        """Write a milestone of the run of this step's event to the lifecycle topic."""
+        topic, milestone = self.topology.lifecycle(), Lifecycle(workflow_id=f"wf-{step}", kind=kind, at=at)
+        value, key = self.codec.encode(milestone, topic), milestone.workflow_id.encode()
+        self.producer.produce(topic, value, key=key, headers=headers_for(milestone, source="/tests"))
         assert self.producer.flush(10) == 0
 
     def agent(
