@@ -11,7 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from afl.runtime.persistence import Batch, Position, PositionMove, Store
 from afl_stream.errors import StreamError
-from afl_stream.transport import Admin, Consumer, TopicPartition, UnknownTopic, Watermarks, WrongCluster
+from afl_stream.transport import (
+    Admin,
+    Consumer,
+    TopicPartition,
+    UnknownTopic,
+    Watermarks,
+    WrongCluster,
+    is_another_topic,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -189,7 +197,7 @@ class Positions:
         """Whether the broker has another topic of this name now than we read from."""
         found = self._admin.topics([topic]).get(topic)
         held = {self._places[partition].topic_id for partition in self.of_topic(topic)}
-        return found is not None and bool(found.topic_id) and bool(held) and held != {found.topic_id}
+        return found is not None and any(is_another_topic(known, found.topic_id) for known in held)
 
     def moves(self, ends: Mapping[TopicPartition, int]) -> list[PositionMove]:
         """The moves to these next offsets, for the batch that has handled what is before them."""

@@ -13,6 +13,7 @@ import pytest
 
 from afl_stream.agent import LostRecords
 from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
+from afl_stream.audit_assignment import DESCRIPTIONS_INTERVAL_S
 from afl_stream.audit_group import GroupNameUnreadable, group_of
 from afl_stream.audit_lines import TAIL_BYTES, encode_line
 from afl_stream.config import StreamConfig
@@ -30,7 +31,7 @@ from afl_stream.messages import (
 from afl_stream.transport import BrokerUnavailable, OffsetOutOfRange, Start, TopicPartition
 from tests.eventually import eventually
 from tests.scenarios.loop_harness import Interruptions
-from tests.unit.stream.agent_bench import PAY, Deployment, MoodyCodec, event
+from tests.unit.stream.agent_bench import PAY, Deployment, MoodyCodec, TransportOfUntoldIds, event
 
 TOPIC = "afl.events.billing.Pay"
 
@@ -415,9 +416,10 @@ class Watcher:
     def __init__(self, deployment: Deployment, start: Start = Start.EARLIEST, **settings: Any) -> None:
         self.stream = io.BytesIO()
         self.now_s = 0.0
+        self.transport = TransportOfUntoldIds(deployment.broker)
         self.audit = Audit(
             AuditConfig(stream=deployment.stream, alone=start, lost_records=LostRecords.EARLIEST, **settings),
-            EmbeddedTransport(deployment.broker),
+            self.transport,
             AuditStream(self.stream),
             clock_s=lambda: self.now_s,
         )
@@ -497,6 +499,30 @@ def test_an_audit_outside_a_group_follows_a_topic_that_is_made_again_from_its_fi
     watcher.audit.close()
 
     assert watcher.steps == ["wf-1:1", "wf-2:2", "wf-3:3"]
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_an_audit_outside_a_group_takes_no_topic_for_another_whose_id_is_not_told_in_passing(
+    is_made_again: bool,
+) -> None:
+    deployment = Deployment()
+    deployment.publish(event(step=1), event(step=2))
+    watcher = Watcher(deployment)
+    watcher.catch_up()
+    watcher.transport.tells_ids = False
+    watcher.wait(DESCRIPTIONS_INTERVAL_S)
+    untold = watcher.steps
+    if is_made_again:
+        deployment.admin.delete_topic(TOPIC)
+        deployment.create_topics([PAY])
+        deployment.publish(event(step=3), event(step=4))
+    watcher.transport.tells_ids = True
+    watcher.wait(DESCRIPTIONS_INTERVAL_S)
+    watcher.wait(DESCRIPTIONS_INTERVAL_S)
+    watcher.audit.close()
+
+    assert untold == ["wf-1:1", "wf-2:2"]
+    assert watcher.steps == untold + ["wf-3:3", "wf-4:4"] * is_made_again
 
 
 def test_an_audit_outside_a_group_goes_on_without_a_facets_topic_that_is_gone() -> None:
