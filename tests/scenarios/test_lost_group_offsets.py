@@ -245,6 +245,40 @@ def test_an_agent_that_follows_one_that_died_half_way_through_skips_the_rest() -
     assert handled_of(deployment) == {1}
 
 
+def test_what_is_read_again_stays_noted_where_ended_runs_cannot_be_learned_for_a_while(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    deployment, ended = agent_bench.Deployment(window=2, max_crashes=50), range(2, 9)
+    deployment.publish(*(event(step=n) for n in (1, *ended)))
+
+    def tell_ended() -> None:
+        for number in ended:
+            deployment.tell("workflow.completed", number, event().created_at)
+
+    def dies_at_work() -> None:
+        def die(payload: dict[str, object]) -> dict[str, object]:
+            raise Crash("handler")
+
+        agent = deployment.agent()
+        agent.register(PAY, die)
+        with pytest.raises(Crash):
+            turns(lambda: agent.run_once(0.01))
+        agent.kill()
+
+    tell_ended()
+    dies_at_work()
+    deployment.admin.delete_topic(deployment.topology.lifecycle())
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        dies_at_work()
+    assert "group afl.agent.billing.Pay reads afl.events.billing.Pay again" in caplog.text
+    assert "cannot be learned: there is no topic afl.lifecycle" in caplog.text
+
+    deployment.create_topics([PAY])
+    tell_ended()
+    assert handled_of(deployment) == {1}
+
+
 def test_what_is_read_again_is_noted_until_it_is_past(tmp_path: Path) -> None:
     deployment = agent_bench.Deployment(broker=EmbeddedBroker(tmp_path / "log"))
     deployment.publish(*(event(step=n) for n in range(1, 5)))
