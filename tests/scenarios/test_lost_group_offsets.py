@@ -245,38 +245,43 @@ def test_an_agent_that_follows_one_that_died_half_way_through_skips_the_rest() -
     assert handled_of(deployment) == {1}
 
 
-def test_what_is_read_again_stays_noted_where_ended_runs_cannot_be_learned_for_a_while(
-    caplog: pytest.LogCaptureFixture,
+def dies_at_work(deployment: agent_bench.Deployment) -> None:
+    def die(payload: dict[str, object]) -> dict[str, object]:
+        raise Crash("handler")
+
+    agent = deployment.agent()
+    agent.register(PAY, die)
+    with pytest.raises(Crash):
+        turns(lambda: agent.run_once(0.01))
+    agent.kill()
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["noted before", "first read then"])
+@pytest.mark.parametrize("is_empty", [False, True], ids=["no topic", "an empty topic"])
+def test_what_is_read_again_is_noted_while_which_runs_have_ended_cannot_be_learned(
+    is_empty: bool, is_new: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     deployment, ended = agent_bench.Deployment(window=2, max_crashes=50), range(2, 9)
     deployment.publish(*(event(step=n) for n in (1, *ended)))
-
-    def tell_ended() -> None:
+    if not is_new:
         for number in ended:
             deployment.tell("workflow.completed", number, event().created_at)
-
-    def dies_at_work() -> None:
-        def die(payload: dict[str, object]) -> dict[str, object]:
-            raise Crash("handler")
-
-        agent = deployment.agent()
-        agent.register(PAY, die)
-        with pytest.raises(Crash):
-            turns(lambda: agent.run_once(0.01))
-        agent.kill()
-
-    tell_ended()
-    dies_at_work()
+        dies_at_work(deployment)
     deployment.admin.delete_topic(deployment.topology.lifecycle())
+    if is_empty:
+        deployment.create_topics([PAY])
     caplog.clear()
     with caplog.at_level(logging.WARNING):
-        dies_at_work()
-    assert "group afl.agent.billing.Pay reads afl.events.billing.Pay again" in caplog.text
-    assert "cannot be learned: there is no topic afl.lifecycle" in caplog.text
+        dies_at_work(deployment)
+    told = "has no committed offsets for" if is_new else "reads afl.events.billing.Pay again"
+    assert (f"group afl.agent.billing.Pay {told}" in caplog.text) is not is_empty
+    assert ("cannot be learned: there is no topic afl.lifecycle" in caplog.text) is not is_empty
 
     deployment.create_topics([PAY])
-    tell_ended()
-    assert handled_of(deployment) == {1}
+    for number in ended:
+        deployment.tell("workflow.completed", number, event().created_at)
+    # An empty topic says that nothing has ended: of a new group nothing is noted then.
+    assert handled_of(deployment) == ({1, *ended} if is_new and is_empty else {1})
 
 
 def test_what_is_read_again_is_noted_until_it_is_past(tmp_path: Path) -> None:
