@@ -194,10 +194,13 @@ class Positions:
         return self._next.get(partition)
 
     def is_made_anew(self, topic: str) -> bool:
-        """Whether the broker has another topic of this name now than we read from."""
+        """Whether the broker has another topic of this name now than we read from, or may have."""
         found = self._admin.topics([topic]).get(topic)
+        if found is None or not found.topic_id:
+            return False
         held = {self._places[partition].topic_id for partition in self.of_topic(topic)}
-        return found is not None and any(is_another_topic(known, found.topic_id) for known in held)
+        # Where it was not known what we read from, taking it again tells.
+        return any(not known or is_another_topic(known, found.topic_id) for known in held)
 
     def moves(self, ends: Mapping[TopicPartition, int]) -> list[PositionMove]:
         """The moves to these next offsets, for the batch that has handled what is before them."""
