@@ -189,7 +189,7 @@ class Consumer(Protocol):
 
     def poll(self, timeout_s: float) -> Record | None:
         """The next record, or None after `timeout_s`. Raises OffsetOutOfRange, BrokerUnavailable, and UnknownTopic
-        once for a subscribed topic that is not there."""
+        once for a subscribed topic that is not there; maybe also for one that a pattern had found."""
 
     def consume(self, max_records: int, timeout_s: float) -> list[Record]:
         """Wait up to `timeout_s` for one record, then take what is there, at most `max_records`; in offset order a

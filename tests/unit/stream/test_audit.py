@@ -28,7 +28,7 @@ from afl_stream.messages import (
     StepFailed,
     StepUpdate,
 )
-from afl_stream.transport import BrokerUnavailable, OffsetOutOfRange, Start, TopicPartition
+from afl_stream.transport import BrokerUnavailable, OffsetOutOfRange, Start, TopicPartition, UnknownTopic
 from tests.eventually import eventually
 from tests.scenarios.loop_harness import Interruptions
 from tests.unit.stream.agent_bench import PAY, Deployment, MoodyCodec, TransportOfUntoldIds, event
@@ -387,6 +387,40 @@ def test_a_missing_topic_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(TopicMissing, match=r"afl\.control"):
         bench.audit.start()
+    bench.audit.close()
+
+
+def test_an_audit_in_a_group_goes_on_without_a_facets_topic_that_is_gone_and_takes_it_up_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = Deployment()
+    deployment.create_topics(["billing.Void"])
+    deployment.publish(event("billing.Void", 1), event("billing.Void", 2))
+    bench = AuditBench(deployment, tmp_path / "audit.jsonl")
+    bench.catch_up()
+
+    deployment.admin.delete_topic("afl.events.billing.Void")
+    deployment.publish(event(step=3))
+    bench.catch_up()
+    assert "there is no topic afl.events.billing.Void any more; the audit goes on with the others" in caplog.text
+    assert bench.audit.health().ready
+
+    deployment.create_topics(["billing.Void"])
+    deployment.publish(event("billing.Void", 4))
+    bench.catch_up()
+    bench.audit.close()
+    assert "back, and read again: afl.events.billing.Void" in caplog.text
+    assert [line["step"] for line in lines_of(bench.path)] == ["wf-1:1", "wf-2:2", "wf-3:3", "wf-4:4"]
+
+
+def test_an_audit_in_a_group_ends_when_a_topic_that_it_cannot_do_without_is_gone(tmp_path: Path) -> None:
+    deployment = Deployment()
+    bench = AuditBench(deployment, tmp_path / "audit.jsonl")
+    bench.catch_up()
+    deployment.admin.delete_topic("afl.control")
+
+    with pytest.raises(UnknownTopic, match=r"afl\.control"):
+        bench.catch_up()
     bench.audit.close()
 
 
