@@ -12,7 +12,8 @@ import pytest
 from afl_stream.exit_codes import ExitCode
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S
+from tests.integration.processes import DEADLINE_S, Processes
+from tests.integration.test_audit_on_kafka import without_tuning
 
 pytestmark = pytest.mark.long
 
@@ -70,10 +71,12 @@ def test_an_agent_goes_on_without_a_vanished_topic_and_takes_it_up_again(
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_an_audit_in_a_group_goes_on_without_a_vanished_topic_and_takes_it_up_again(
-    protocol: str, deployments: Deployments, tmp_path: Path
+    protocol: str, deployments: Deployments, processes: Processes, tmp_path: Path
 ) -> None:
     deployment, file = deployments(TWO, protocol=protocol), tmp_path / "audit.jsonl"
-    audit = deployment.command("audit", "--file", str(file))
+    # Clients as they are by default: they hear of the topic from its broker before the group does.
+    environment = without_tuning(deployment.environment)
+    audit = processes.start("audit", "afl_stream", "audit", "--file", str(file), environment=environment)
 
     def is_audited(facet: str, key: str) -> None:
         """Show that the audit reads the facet: a garbage record becomes a line."""
