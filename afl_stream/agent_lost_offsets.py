@@ -94,7 +94,8 @@ class ReadAgain:
             if self._refuses:
                 raise OffsetsLost(self._group, bare, f"{_UNKNOWN}: {why_unknown}")
             log.warning(
-                "group %s has no committed offsets for %s, and all of it is handled: %s: %s",
+                "group %s has no committed offsets for %s, and handles what is not known to be of an ended run: "
+                "%s: %s",
                 self._group, in_words(bare), _UNKNOWN, why_unknown,
             )  # fmt: skip
             return
