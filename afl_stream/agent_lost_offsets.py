@@ -13,7 +13,7 @@ from typing import Final
 
 from afl_stream.agent_runtime import Shared
 from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, Unreadable
-from afl_stream.log_ranges import in_words, read_ranges, without_offset
+from afl_stream.log_ranges import NotReadInTime, in_words, read_ranges, without_offset
 from afl_stream.messages import Event
 from afl_stream.transport import CommittedOffset, Consumer, TopicPartition, Watermarks
 
@@ -69,7 +69,7 @@ class ReadAgain:
         """Where what may have been handled before ends, of those partitions that are given now and have some.
 
         `noted`: of those with an offset, the ends that an earlier process has noted. Raises OffsetsLost where offsets
-        are lost and that is refused, and what the transport raises.
+        are lost and that is refused, Stopping once the process is to end, and what the transport raises.
         """
         bare = without_offset(consumer, partitions, committed)
         if not bare and not noted:
@@ -77,8 +77,15 @@ class ReadAgain:
         why_unknown = self._shared.ended_runs.read()
         if bare:
             self._judge(bare, why_unknown)
-        if not self._shared.ended_runs.are_known:
-            return {}
+        elif why_unknown is not None:
+            log.warning(
+                "group %s reads %s again, as an earlier process of it had begun to, and events of runs that have ended "
+                "may be handled once more: which have cannot be learned: %s",
+                self._group, ", ".join(sorted({where.topic for where in noted})), why_unknown,
+            )  # fmt: skip
+        # Of a new group of a deployment where nothing has ended nothing has to be noted.
+        if why_unknown is None and not self._shared.ended_runs.are_known:
+            return dict(noted)
         return {**noted, **{where: bounds.high for where, bounds in bare.items()}}
 
     def _judge(self, bare: Mapping[TopicPartition, Watermarks], why_unknown: str | None) -> None:
@@ -87,10 +94,19 @@ class ReadAgain:
             if self._refuses:
                 raise OffsetsLost(self._group, bare, f"{_UNKNOWN}: {why_unknown}")
             log.warning(
-                "group %s has no committed offsets for %s, and all of it is handled: %s: %s",
+                "group %s has no committed offsets for %s, and handles what is not known to be of an ended run: "
+                "%s: %s",
                 self._group, in_words(bare), _UNKNOWN, why_unknown,
             )  # fmt: skip
-        elif self._stand_answered_among(bare):
+            return
+        try:
+            are_lost = self._stand_answered_among(bare)
+        except NotReadInTime as error:
+            if self._refuses:
+                raise OffsetsLost(self._group, bare, f"{_UNKNOWN}: {error}") from error
+            log.warning("group %s has no committed offsets, and is taken for new: %s", self._group, error)
+            are_lost = False
+        if are_lost:
             self._tell_lost(bare)
         else:
             self._untold.update(bare)

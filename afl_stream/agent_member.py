@@ -423,6 +423,7 @@ class GroupMember:
 
     def _finish(self, work: Work) -> None:
         self._in_flight.discard(work)
+        self._suspects.forget(work)
         if work.partition.held:
             work.partition.progress.finish(work.record.offset)
             work.partition.dirty = True

@@ -80,8 +80,16 @@ class Suspects:
             return
         self.not_started()
 
+    def forget(self, work: Work) -> None:
+        """This work is finished; it may be the suspect that waits, whose run was cancelled meanwhile."""
+        if self._waiting is work:
+            self._stop_waiting()
+
     def drop(self, partition: PartitionWork) -> None:
         """The partition is gone, and with it the suspect that waits."""
         if self._waiting is not None and self._waiting.partition is partition:
-            self._waiting = None
-            self._shared.pool.end_seclusion(self)
+            self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        self._waiting = None
+        self._shared.pool.end_seclusion(self)

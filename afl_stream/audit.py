@@ -145,6 +145,9 @@ class Audit:
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self._followed: dict[str, bool] = {}
+        #: Topics without which there is nothing to audit; and others that were deleted while they were read in a group.
+        self._required: frozenset[str] = frozenset()
+        self._gone: set[str] = set()
         self._warnings = LimitedLog(log)
         self._retry_at_s = 0.0
         self._backoff_s = FIRST_BACKOFF_S
@@ -221,6 +224,7 @@ class Audit:
         topics += [topology.commands()] * config.commands
         topics += [topology.external()] * config.external
         topics += [topology.lifecycle()] * config.lifecycle
+        self._required = frozenset(topics)
         self._followed.update(dict.fromkeys(topics, True))
         existing = self._transport.admin().topic_names()
         for topic in topics:
@@ -297,9 +301,10 @@ class Audit:
             records = consumer.consume(self.config.batch_records, timeout_s)
             self._watchdog.read(consumer, len(records))
         except UnknownTopic as error:
-            if self._own is None:
-                raise
-            self._own.look_soon(missing=error.topic)
+            if self._own is not None:
+                self._own.look_soon(missing=error.topic)
+            else:
+                self._go_on_without(consumer, error)
             return []
         except OffsetOutOfRange as error:
             if self._own is not None:
@@ -314,6 +319,22 @@ class Audit:
         if self._own is not None:
             self._own.note(records)
         return []
+
+    def _go_on_without(self, consumer: Consumer, error: UnknownTopic) -> None:
+        """In a group: leave a facet's topic that is gone, until the group finds it again. Raises UnknownTopic for one
+        that the audit cannot do without."""
+        topic = error.topic
+        if topic in self._required:
+            raise error
+        if topic in self._transport.admin().topic_names():
+            return  # It was made again by now, or one broker had not heard of it.
+        self._gone.add(topic)
+        log.error("there is no topic %s any more; the audit goes on with the others until it is back", topic)
+        held = {*consumer.assignment(), *self._unopened, *self._positions, *self._written}
+        left = [where for where in held if where.topic == topic]
+        self.on_lost(left)
+        for where in left:
+            self._written.pop(where, None)
 
     def _follow_topics(self) -> frozenset[TopicPartition]:
         """Outside a group: read what has appeared, and forget the partitions of topics that are gone or others now,
@@ -417,8 +438,8 @@ class Audit:
     def _commit_with(self, consumer: Consumer, offsets: Mapping[TopicPartition, CommittedOffset], wait: bool) -> None:
         try:
             consumer.commit(offsets, wait=wait)
-        except (BrokerUnavailable, Fenced) as error:
-            # The positions stay: the next commit takes them along.
+        except (BrokerUnavailable, Fenced, UnknownTopic) as error:
+            # The positions stay: the next commit takes them along. Of a topic that is gone reading tells.
             self._count(commit_failures=1)
             self._warnings.warning("commits", "the audit's commit failed: %s", error)
             return
@@ -439,6 +460,9 @@ class Audit:
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         if self._consumer is None:
             return None
+        for topic in sorted(self._gone & {where.topic for where in partitions}):
+            self._gone.discard(topic)
+            log.warning("back, and read again: %s", topic)
         if not self.config.from_beginning:
             if self._own is None:
                 # Without an offset the log is read from its beginning; the file knows what of it is written.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from afl_stream.agent_runtime import Clock
 from afl_stream.errors import TopicMissing
-from afl_stream.transport import Admin, Consumer, Record, Start, TopicDescription, TopicPartition
+from afl_stream.transport import Admin, Consumer, Record, Start, TopicDescription, TopicPartition, is_another_topic
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ class OwnAssignment:
         changed: set[TopicPartition] = set()
         for topic, found in described.items():
             known = self._topics.get(topic)
-            if known is not None and known.topic_id != found.topic_id:
+            if known is not None and is_another_topic(known.topic_id, found.topic_id):
                 log.warning("topic %s was deleted and made again; the audit begins at its first record", topic)
                 changed |= self._drop(topic)
                 for where in changed:
@@ -114,5 +115,6 @@ class OwnAssignment:
             first_new = 0 if known is None else known.partitions
             new = [TopicPartition(topic, number) for number in range(first_new, found.partitions)]
             self._consumer.assign_more({where: self._next.get(where, self._start) for where in new})
-            self._topics[topic] = found
+            topic_id = found.topic_id or ("" if known is None else known.topic_id)
+            self._topics[topic] = replace(found, topic_id=topic_id)
         return changed

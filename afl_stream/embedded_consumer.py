@@ -144,7 +144,7 @@ class EmbeddedConsumer:
 
     def consume(self, max_records: int, timeout_s: float) -> list[Record]:
         """Raises OffsetOutOfRange (again and again, until a seek, a pause or a rebalance), BrokerUnavailable, and
-        UnknownTopic once for a subscribed topic that is not there."""
+        UnknownTopic once for a subscribed topic that is not there, or one that the pattern had found."""
         deadline_s = time.monotonic() + timeout_s
         wrote_late = False
         while True:
@@ -226,6 +226,8 @@ class EmbeddedConsumer:
                     return
                 for where in granted:
                     self._add(where, self._broker.log(where), None)
+                if self._pattern is not None:
+                    self._missing.note_found(where.topic for where in granted)
             if lost:
                 if self._listener is not None:
                     self._listener.on_lost(lost)

@@ -1,8 +1,8 @@
-"""Topics that a member of a group is subscribed to, and that are not there: each is told of once."""
+"""Topics that a member of a group is subscribed to or has read, and that are not there: each is told of once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from afl_stream.transport import UnknownTopic
 
@@ -13,15 +13,23 @@ class MissingTopics:
     def __init__(self) -> None:
         self._seen_version = -1
         self._told: set[str] = set()
+        #: Topics that a pattern has found, and that the member was given partitions of.
+        self._found: set[str] = set()
+
+    def note_found(self, topics: Iterable[str]) -> None:
+        """The member is given partitions of these."""
+        self._found.update(topics)
 
     def check(self, wanted: frozenset[str], version: int, has_topic: Callable[[str], bool]) -> None:
         """Look again when topics have come or gone: `version` is another one then. Raises UnknownTopic."""
         if self._seen_version == version:
             return
-        for topic in sorted(wanted):
+        for topic in sorted(wanted | self._found):
             if has_topic(topic):
                 self._told.discard(topic)
             elif topic not in self._told:
                 self._told.add(topic)
                 raise UnknownTopic(topic)
+        # What a pattern has found is wanted no more once it is gone.
+        self._found -= self._told
         self._seen_version = version

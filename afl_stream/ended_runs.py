@@ -12,7 +12,16 @@ from afl_stream.errors import StreamError
 from afl_stream.headers import header
 from afl_stream.log_ranges import read_ranges
 from afl_stream.messages import Event, Lifecycle
-from afl_stream.transport import Record, TopicPartition, Transport, TransportError, UnknownTopic, Watermarks
+from afl_stream.transport import (
+    Record,
+    Stopping,
+    TopicPartition,
+    Transport,
+    TransportError,
+    UnknownTopic,
+    Watermarks,
+    is_another_topic,
+)
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +47,13 @@ class EndedRuns:
     that. Of a run whose ending is no longer on the topic, or that the topic does not tell of yet, it is not known.
     """
 
-    def __init__(self, transport: Transport, codec: Codec, topic: str) -> None:
+    def __init__(self, transport: Transport, codec: Codec, topic: str, *, read_s: float = _READ_S) -> None:
+        """`read_s`: how long one `read` may take."""
         self._transport = transport
         self._codec = codec
         self._topic = topic
+        self._read_s = read_s
+        self._topic_id = ""
         self._lock = Lock()
         #: Workflow id to the time of its last ending, or withdrawal, ms since the epoch.
         self._completed: OrderedDict[str, int] = OrderedDict()
@@ -50,10 +62,15 @@ class EndedRuns:
         self._positions: dict[TopicPartition, int] = {}
 
     def read(self) -> str | None:
-        """Read what is new on the topic, and return None, or why that cannot be done."""
+        """Read what is new on the topic, and return None, or why it could not be read to its end.
+
+        Raises Stopping once the process is to end.
+        """
         with self._lock:
             try:
                 self._read()
+            except Stopping:
+                raise
             except TransportError as error:
                 return str(error)
         return None
@@ -79,6 +96,9 @@ class EndedRuns:
         found = self._transport.admin().topics([self._topic]).get(self._topic)
         if found is None:
             raise UnknownTopic(self._topic)
+        if is_another_topic(self._topic_id, found.topic_id):
+            self._positions.clear()
+        self._topic_id = found.topic_id or self._topic_id
         reader = self._transport.consumer(None)
         try:
             bounds = {
@@ -87,11 +107,13 @@ class EndedRuns:
             }
         finally:
             reader.close()
+        # What is read beyond the end was another topic's, also where the broker tells no ids.
+        self._positions = {w: read for w, read in self._positions.items() if w in bounds and read <= bounds[w].high}
         ranges = {
             where: Watermarks(low=max(at.low, self._positions.get(where, 0)), high=at.high)
             for where, at in bounds.items()
         }
-        for records in read_ranges(self._transport, ranges, _READ_S):
+        for records in read_ranges(self._transport, ranges, self._read_s):
             for record in records:
                 self._note(record)
                 self._positions[record.topic_partition] = record.offset + 1

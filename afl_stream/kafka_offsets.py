@@ -16,9 +16,17 @@ from afl.core.waits import WAITS
 from afl.core.warning_limits import LimitedLog
 from afl_stream.kafka_errors import FENCED, Connection, error_of, transport_error
 from afl_stream.kafka_topic_ids import TopicIds, TopicNews
-from afl_stream.kafka_waits import LONGEST_CALL_S, Stopping
+from afl_stream.kafka_waits import LONGEST_CALL_S
 from afl_stream.offset_owner import MADE_ANEW, with_topic, without_topic
-from afl_stream.transport import BrokerUnavailable, CommittedOffset, Fenced, TopicPartition, TransportError
+from afl_stream.transport import (
+    BrokerUnavailable,
+    CommittedOffset,
+    Fenced,
+    Stopping,
+    TopicPartition,
+    TransportError,
+    is_another_topic,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -182,7 +190,7 @@ class GroupOffsets:
     def _is_of(self, where: TopicPartition, topic_id: str, offset: int) -> bool:
         """Whether what was committed for a topic of this id is of the topic that is there now."""
         found = self._id_of.get(where, "")
-        if not topic_id or not found or topic_id == found:
+        if not is_another_topic(topic_id, found):
             return True
         _log.warning(
             "group %s: %s was deleted and made again; offset %d of partition %d was committed for the earlier one "

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from afl.core.stopping import PROCESS_STOP, Stop
 from afl_stream.kafka_errors import error_of
 from afl_stream.kafka_waits import result_of
+from afl_stream.transport import is_another_topic
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ class TopicIds:
                 else:
                     raise
         for name, told_id in found.items():
-            if told_id and self._known.setdefault(name, told_id) != told_id:
+            if told_id and is_another_topic(self._known.setdefault(name, told_id), told_id):
                 # What was known is told of as ever, with the next answer.
                 self.soon()
         return found
@@ -112,7 +113,7 @@ class TopicIds:
             _log.debug("the ids of topics are not known: %s", error)
             found = {}
         return TopicNews(
-            frozenset(topic for topic, told in found.items() if told and told != ids[topic]),
+            frozenset(topic for topic, told in found.items() if is_another_topic(ids[topic], told or "")),
             frozenset(topic for topic, told in found.items() if told is None),
         )
 
@@ -134,7 +135,7 @@ class TopicIds:
             found = str(answer.result().topic_id)
             if found == NO_ID:
                 continue
-            if self._known.setdefault(name, found) != found:
+            if is_another_topic(self._known.setdefault(name, found), found):
                 self._known[name] = found
                 changed.add(name)
         gone, self._missed = missed & self._missed, missed

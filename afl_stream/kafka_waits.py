@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from afl.core.stopping import PROCESS_STOP, Stop
 from afl.core.waits import WAITS
-from afl_stream.transport import BrokerUnavailable
+from afl_stream.transport import Stopping
 
 T = TypeVar("T")
 
@@ -18,13 +18,6 @@ T = TypeVar("T")
 _SLICE_S: Final = 0.2
 #: The longest call of a client that nothing can interrupt. A longer wait is several of them.
 LONGEST_CALL_S: Final = 2.5
-
-
-class Stopping(BrokerUnavailable):
-    """What a broker was asked is not waited for any more: the process ends."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} is not waited for: the process was told to end")
 
 
 def in_thread(call: Callable[[], T]) -> Future[T]:

@@ -6,12 +6,31 @@ import time
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final
 
-from afl_stream.transport import Consumer, OffsetOutOfRange, Record, TopicPartition, Transport, UnknownTopic, Watermarks
+from afl.core.stopping import PROCESS_STOP
+from afl_stream.transport import (
+    Consumer,
+    OffsetOutOfRange,
+    Record,
+    Stopping,
+    TopicPartition,
+    Transport,
+    TransportError,
+    UnknownTopic,
+    Watermarks,
+)
 
 _BATCH_RECORDS: Final = 1_000
 _POLL_S: Final = 0.1
 #: Partitions that a message names; of more it gives the numbers.
 _NAMED: Final = 12
+
+
+class NotReadInTime(TransportError):
+    """Ranges of partitions were not read to their ends in the time for it."""
+
+    def __init__(self, partitions: Iterable[TopicPartition], timeout_s: float) -> None:
+        topics = sorted({where.topic for where in partitions})
+        super().__init__(f"{', '.join(topics)} could not be read to the end in {timeout_s:g} s")
 
 
 def without_offset(
@@ -44,9 +63,10 @@ def in_words(ranges: Mapping[TopicPartition, Watermarks]) -> str:
 def read_ranges(
     transport: Transport, ranges: Mapping[TopicPartition, Watermarks], timeout_s: float
 ) -> Iterator[list[Record]]:
-    """The records of these ranges, from `low` to before `high`, as they come; ends early when the time is up.
+    """The records of these ranges, from `low` to before `high`, as they come.
 
-    Records that go meanwhile are left out. Raises what the transport raises.
+    Records that go meanwhile are left out. Raises NotReadInTime when the time is up, Stopping once the process is to
+    end, and what the transport raises.
     """
     left = {where: bounds.high for where, bounds in ranges.items() if bounds.low < bounds.high}
     if not left:
@@ -55,7 +75,11 @@ def read_ranges(
     consumer = transport.consumer(None)
     try:
         consumer.assign({where: ranges[where].low for where in left})
-        while left and time.monotonic() < deadline_s:
+        while left:
+            if PROCESS_STOP.is_set():
+                raise Stopping(in_words(ranges))
+            if time.monotonic() >= deadline_s:
+                raise NotReadInTime(left, timeout_s)
             try:
                 records = consumer.consume(_BATCH_RECORDS, _POLL_S)
             except OffsetOutOfRange as error:

@@ -11,7 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from afl.runtime.persistence import Batch, Position, PositionMove, Store
 from afl_stream.errors import StreamError
-from afl_stream.transport import Admin, Consumer, TopicPartition, UnknownTopic, Watermarks, WrongCluster
+from afl_stream.transport import (
+    Admin,
+    Consumer,
+    TopicPartition,
+    UnknownTopic,
+    Watermarks,
+    WrongCluster,
+    is_another_topic,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -186,10 +194,13 @@ class Positions:
         return self._next.get(partition)
 
     def is_made_anew(self, topic: str) -> bool:
-        """Whether the broker has another topic of this name now than we read from."""
+        """Whether the broker has another topic of this name now than we read from, or may have."""
         found = self._admin.topics([topic]).get(topic)
+        if found is None or not found.topic_id:
+            return False
         held = {self._places[partition].topic_id for partition in self.of_topic(topic)}
-        return found is not None and bool(found.topic_id) and bool(held) and held != {found.topic_id}
+        # Where it was not known what we read from, taking it again tells.
+        return any(not known or is_another_topic(known, found.topic_id) for known in held)
 
     def moves(self, ends: Mapping[TopicPartition, int]) -> list[PositionMove]:
         """The moves to these next offsets, for the batch that has handled what is before them."""

@@ -21,6 +21,7 @@ from afl_stream.transport import (
     Transport,
     TransportError,
     Watermarks,
+    is_another_topic,
     produce_acknowledged,
 )
 
@@ -162,7 +163,7 @@ class TopicLog:
             reader.assign(positions)
             self._lows = {where: self._lows.get(where, found.low) for where, found in bounds.items()}
             self._reader, self._positions = reader, positions
-            self._topic_id = found.topic_id if found is not None else ""
+            self._topic_id = (found.topic_id if found else "") or self._topic_id
         return self._reader, dict(self._positions)
 
     def _has_lost(self, bounds: Mapping[TopicPartition, Watermarks]) -> bool:
@@ -180,7 +181,7 @@ class TopicLog:
         return self._transport.admin().topics([self.topic]).get(self.topic)
 
     def _is_another(self, found: TopicDescription) -> bool:
-        return bool(found.topic_id and self._topic_id) and found.topic_id != self._topic_id
+        return is_another_topic(self._topic_id, found.topic_id)
 
     def _begin_again(self) -> None:
         """Forget what was read: it is not what the topic holds."""

@@ -99,6 +99,11 @@ class TopicDescription:
     topic_id: str = ""
 
 
+def is_another_topic(known_id: str, found_id: str) -> bool:
+    """Whether a topic was deleted and made again under its name. An id that was not told, "", says nothing of that."""
+    return bool(known_id and found_id) and known_id != found_id
+
+
 class Assignor(StrEnum):
     """How a group's partitions are spread. RANGE gives one member the same partition of each co-partitioned topic."""
 
@@ -184,7 +189,7 @@ class Consumer(Protocol):
 
     def poll(self, timeout_s: float) -> Record | None:
         """The next record, or None after `timeout_s`. Raises OffsetOutOfRange, BrokerUnavailable, and UnknownTopic
-        once for a subscribed topic that is not there."""
+        once for a subscribed topic that is not there; maybe also for one that a pattern had found."""
 
     def consume(self, max_records: int, timeout_s: float) -> list[Record]:
         """Wait up to `timeout_s` for one record, then take what is there, at most `max_records`; in offset order a
@@ -293,6 +298,13 @@ class QueueFull(TransportError):
 
 class BrokerUnavailable(TransportError):
     """Nobody answers right now; the call may succeed later."""
+
+
+class Stopping(BrokerUnavailable):
+    """What a broker was asked is not waited for any more: the process ends."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is not waited for: the process was told to end")
 
 
 class NotAuthorized(TransportError):

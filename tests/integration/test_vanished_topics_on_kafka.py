@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import signal
+import time
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from afl_stream.exit_codes import ExitCode
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S
+from tests.integration.processes import DEADLINE_S, Processes
+from tests.integration.test_audit_on_kafka import without_tuning
 
 pytestmark = pytest.mark.long
+
+#: Two looks at the topics' ids, and their answers.
+NOTICED_WITHIN_S: Final = 10
 
 TWO = """
 namespace two {
@@ -60,3 +67,37 @@ def test_an_agent_goes_on_without_a_vanished_topic_and_takes_it_up_again(
 
     agent.send(signal.SIGTERM)
     assert agent.exit_code() == ExitCode.OK, agent.log
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_an_audit_in_a_group_goes_on_without_a_vanished_topic_and_takes_it_up_again(
+    protocol: str, deployments: Deployments, processes: Processes, tmp_path: Path
+) -> None:
+    deployment, file = deployments(TWO, protocol=protocol), tmp_path / "audit.jsonl"
+    # Clients as they are by default: they hear of the topic from its broker before the group does.
+    environment = without_tuning(deployment.environment)
+    audit = processes.start("audit", "afl_stream", "audit", "--file", str(file), environment=environment)
+
+    def is_audited(facet: str, key: str) -> None:
+        """Show that the audit reads the facet: a garbage record becomes a line."""
+        deployment.put(deployment.topology.facet(facet), b"no event", key=key.encode())
+        deployment.flush()
+        eventually(lambda: audit.check_alive() and file.exists() and f'"{key}"' in file.read_text(), DEADLINE_S)
+
+    is_audited("two.One", "one:1")
+    is_audited("two.Other", "other:1")
+
+    topic = deployment.topology.facet("two.One")
+    deployment.transport.admin().delete_topic(topic)
+    # Longer than it takes the group to notice, or the audit to be told.
+    gone_s = time.monotonic()
+    number = 2
+    while time.monotonic() - gone_s < NOTICED_WITHIN_S:
+        is_audited("two.Other", f"other:{number}")
+        number += 1
+    deployment.client.apply_topics(deployment.programs)
+    is_audited("two.One", "one:2")
+
+    audit.send(signal.SIGTERM)
+    assert audit.exit_code() == ExitCode.OK, audit.log
+    assert file.read_text().count('"one:1"') == 1

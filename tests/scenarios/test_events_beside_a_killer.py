@@ -132,3 +132,43 @@ def marks_of(deployment: Deployment) -> int:
     """How many records the group has noted as running."""
     committed = deployment.committed()
     return 0 if committed is None else sum(PartitionProgress(committed, 100).crashes(n) for n in range(EVENTS))
+
+
+def test_a_suspect_whose_run_is_cancelled_while_it_waits_to_run_alone_holds_up_nobody() -> None:
+    other = "billing.Other"
+    deployment = Deployment((PAY, other), max_crashes=2)
+    deployment.publish(event(PAY, 1))
+    killed = deployment.agent()
+    killed.register(PAY, Neighbourhood({1}))
+    with pytest.raises(Crash):
+        eventually(lambda: killed.run_once(0.1) < 0, 30)
+    killed.kill()
+    began, go_on, handled = Flag(), Flag(), Flag()
+
+    def hold_the_second(payload: dict[str, object]) -> dict[str, object]:
+        if payload["n"] == 2:
+            began.set()
+            assert go_on.wait(60)
+        else:
+            handled.set()
+        return {}
+
+    suspect = Neighbourhood(set())
+    agent = deployment.agent()
+    agent.register(other, hold_the_second)
+    deployment.publish(event(other, 2))
+    eventually(lambda: agent.turn(0.01) is not None and began.is_set(), 30)
+    agent.register(PAY, suspect)
+    eventually(lambda: agent.turn(0.01) is not None and agent.counts.read == 2, 30)
+    agent.turn(0.01)
+    assert not suspect.ran
+
+    deployment.tell("workflow.cancelled", 1, event().created_at + 1)
+    eventually(lambda: agent.turn(0.01) is not None and agent.counts.cancelled == 1, 30)
+    deployment.publish(event(other, 3))
+    try:
+        eventually(lambda: agent.turn(0.01) is not None and handled.is_set(), 30)
+    finally:
+        go_on.set()
+    assert agent.close() == 0
+    assert not suspect.ran

@@ -16,8 +16,6 @@ from afl_stream.agent_lost_offsets import OffsetsLost
 from afl_stream.commands.failures import exit_code_of
 from afl_stream.embedded import Crash, EmbeddedBroker
 from afl_stream.exit_codes import ExitCode
-from afl_stream.headers import headers_for
-from afl_stream.messages import Lifecycle
 from afl_stream.transport import CommittedOffset, TopicPartition
 from tests.scenarios.desk import ASK, DESK, SECOND, Desk
 from tests.scenarios.loop_harness import Deployment, Worker
@@ -170,18 +168,6 @@ def test_where_it_cannot_be_learned_an_agent_that_refuses_refuses() -> None:
 # --- by the record ----------------------------------------------------------------------------------------------
 
 
-def tell(deployment: agent_bench.Deployment, kind: str, step: int, at: int) -> None:
-    topic = deployment.topology.lifecycle()
-    milestone = Lifecycle(workflow_id=f"wf-{step}", kind=kind, at=at)
-    deployment.producer.produce(
-        topic,
-        deployment.codec.encode(milestone, topic),
-        key=milestone.workflow_id.encode(),
-        headers=headers_for(milestone, source="/tests"),
-    )
-    assert deployment.producer.flush(10) == 0
-
-
 def handled_of(deployment: agent_bench.Deployment, turns: int = 40) -> set[object]:
     handled: set[object] = set()
 
@@ -202,12 +188,12 @@ def test_an_event_is_of_an_ended_run_when_it_was_made_before_its_end_and_the_run
     made_at = event().created_at
     deployment.publish(*(event(step=n) for n in range(1, 9)))
     for number, kind in enumerate(("completed", "error", "cancelled", "reset"), 1):
-        tell(deployment, f"workflow.{kind}", number, made_at)
+        deployment.tell(f"workflow.{kind}", number, made_at)
     # The run has ended before this event was made: it was opened again for it.
-    tell(deployment, "workflow.completed", 5, made_at - 1)
-    tell(deployment, "workflow.error", 6, made_at + 5)
-    tell(deployment, "workflow.retried", 6, made_at + 9)
-    tell(deployment, "workflow.started", 7, made_at + 5)
+    deployment.tell("workflow.completed", 5, made_at - 1)
+    deployment.tell("workflow.error", 6, made_at + 5)
+    deployment.tell("workflow.retried", 6, made_at + 9)
+    deployment.tell("workflow.started", 7, made_at + 5)
 
     assert handled_of(deployment) == {5, 6, 7, 8}
 
@@ -218,7 +204,7 @@ def test_a_new_group_is_not_taken_for_another_because_runs_have_failed_for_want_
     deployment = agent_bench.Deployment()
     deployment.publish(*(event(step=n) for n in range(1, 4)))
     for number in (1, 2):
-        tell(deployment, "workflow.error", number, event().created_at + 5)
+        deployment.tell("workflow.error", number, event().created_at + 5)
 
     with caplog.at_level(logging.WARNING):
         assert handled_of(deployment) == {3}
@@ -229,7 +215,7 @@ def test_a_new_group_is_not_taken_for_another_because_runs_have_failed_for_want_
 def test_offsets_that_are_seen_to_be_lost_only_later_are_told_of_then(caplog: pytest.LogCaptureFixture) -> None:
     deployment, count = agent_bench.Deployment(), 250
     deployment.publish(*(event(step=n) for n in range(1, count + 1)))
-    tell(deployment, "workflow.completed", count, event().created_at + 1)
+    deployment.tell("workflow.completed", count, event().created_at + 1)
 
     with caplog.at_level(logging.WARNING):
         handled = handled_of(deployment)
@@ -242,7 +228,7 @@ def test_an_agent_that_follows_one_that_died_half_way_through_skips_the_rest() -
     deployment, ended = agent_bench.Deployment(window=2), range(2, 9)
     deployment.publish(*(event(step=n) for n in (1, *ended)))
     for number in ended:
-        tell(deployment, "workflow.completed", number, event().created_at)
+        deployment.tell("workflow.completed", number, event().created_at)
 
     def die(payload: dict[str, object]) -> dict[str, object]:
         raise Crash("handler")
@@ -259,10 +245,49 @@ def test_an_agent_that_follows_one_that_died_half_way_through_skips_the_rest() -
     assert handled_of(deployment) == {1}
 
 
+def dies_at_work(deployment: agent_bench.Deployment) -> None:
+    def die(payload: dict[str, object]) -> dict[str, object]:
+        raise Crash("handler")
+
+    agent = deployment.agent()
+    agent.register(PAY, die)
+    with pytest.raises(Crash):
+        turns(lambda: agent.run_once(0.01))
+    agent.kill()
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["noted before", "first read then"])
+@pytest.mark.parametrize("is_empty", [False, True], ids=["no topic", "an empty topic"])
+def test_what_is_read_again_is_noted_while_which_runs_have_ended_cannot_be_learned(
+    is_empty: bool, is_new: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment, ended = agent_bench.Deployment(window=2, max_crashes=50), range(2, 9)
+    deployment.publish(*(event(step=n) for n in (1, *ended)))
+    if not is_new:
+        for number in ended:
+            deployment.tell("workflow.completed", number, event().created_at)
+        dies_at_work(deployment)
+    deployment.admin.delete_topic(deployment.topology.lifecycle())
+    if is_empty:
+        deployment.create_topics([PAY])
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        dies_at_work(deployment)
+    told = "has no committed offsets for" if is_new else "reads afl.events.billing.Pay again"
+    assert (f"group afl.agent.billing.Pay {told}" in caplog.text) is not is_empty
+    assert ("cannot be learned: there is no topic afl.lifecycle" in caplog.text) is not is_empty
+
+    deployment.create_topics([PAY])
+    for number in ended:
+        deployment.tell("workflow.completed", number, event().created_at)
+    # An empty topic says that nothing has ended: of a new group nothing is noted then.
+    assert handled_of(deployment) == ({1, *ended} if is_new and is_empty else {1})
+
+
 def test_what_is_read_again_is_noted_until_it_is_past(tmp_path: Path) -> None:
     deployment = agent_bench.Deployment(broker=EmbeddedBroker(tmp_path / "log"))
     deployment.publish(*(event(step=n) for n in range(1, 5)))
-    tell(deployment, "workflow.completed", 4, event().created_at)
+    deployment.tell("workflow.completed", 4, event().created_at)
 
     assert handled_of(deployment) == {1, 2, 3}
     deployment.publish(event(step=4))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from afl_stream.agent import Agent, AgentConfig
 from afl_stream.codec import Codec, single_object_codec
 from afl_stream.config import AgentSettings, StreamConfig, TopicSettings
-from afl_stream.embedded import EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport
+from afl_stream.embedded import EmbeddedAdmin, EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport
 from afl_stream.headers import headers_for
-from afl_stream.messages import Event, Message, StepContinue, StepFailed, event_id_of
+from afl_stream.messages import Event, Lifecycle, Message, StepContinue, StepFailed, event_id_of
 from afl_stream.topic_declarations import load_declarations
 from afl_stream.topic_log import TopicLog
 from afl_stream.topics import Topology
-from afl_stream.transport import CommittedOffset, Headers, Record, TopicPartition
+from afl_stream.transport import CommittedOffset, Headers, Record, TopicDescription, TopicPartition
 
 PAY = "billing.Pay"
 
@@ -94,6 +94,13 @@ class Deployment:
 
     def publish_bytes(self, facet: str, value: bytes | None, *, key: bytes | None, headers: Headers = ()) -> None:
         self.producer.produce(self.topology.facet(facet), value, key=key, headers=headers)
+        assert self.producer.flush(10) == 0
+
+    def tell(self, kind: str, step: int, at: int) -> None:
+        """Write a milestone of the run of this step's event to the lifecycle topic."""
+        topic, milestone = self.topology.lifecycle(), Lifecycle(workflow_id=f"wf-{step}", kind=kind, at=at)
+        value, key = self.codec.encode(milestone, topic), milestone.workflow_id.encode()
+        self.producer.produce(topic, value, key=key, headers=headers_for(milestone, source="/tests"))
         assert self.producer.flush(10) == 0
 
     def agent(
@@ -181,6 +188,27 @@ class TestAgent(Agent):
     def kill(self) -> None:
         self.abandon(KeyboardInterrupt())
         self.own_transport.abandon()
+
+
+class TransportOfUntoldIds(EmbeddedTransport):
+    """Leaves out the topics' ids while `tells_ids` is False, as happens when a describe fails in passing."""
+
+    tells_ids = True
+
+    def admin(self) -> EmbeddedAdmin:
+        return _AdminOfUntoldIds(self.broker, self)
+
+
+class _AdminOfUntoldIds(EmbeddedAdmin):
+    def __init__(self, broker: EmbeddedBroker, transport: TransportOfUntoldIds) -> None:
+        super().__init__(broker)
+        self._transport = transport
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        found = super().topics(names)
+        if self._transport.tells_ids:
+            return found
+        return {name: dataclasses.replace(each, topic_id="") for name, each in found.items()}
 
 
 class MoodyCodec:

@@ -346,9 +346,11 @@ def test_a_short_name_of_no_facet_is_refused_with_a_near_name() -> None:
         agent.start()
 
 
-def test_a_missing_topic_is_refused_with_the_command_that_creates_it() -> None:
+@pytest.mark.parametrize("others", [[], [PAY]], ids=["alone", "beside one that is there"])
+def test_a_topic_that_is_missing_at_start_is_refused_with_the_command_that_creates_it(others: list[str]) -> None:
     agent = Deployment().agent()
-    agent.register("billing.Void", lambda payload: {})
+    for facet in (*others, "billing.Void"):
+        agent.register(facet, lambda payload: {})
 
     with pytest.raises(TopicMissing, match=r"afl.events.billing.Void .* afl-stream topics apply"):
         agent.start()

@@ -13,6 +13,7 @@ import pytest
 
 from afl_stream.agent import LostRecords
 from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
+from afl_stream.audit_assignment import DESCRIPTIONS_INTERVAL_S
 from afl_stream.audit_group import GroupNameUnreadable, group_of
 from afl_stream.audit_lines import TAIL_BYTES, encode_line
 from afl_stream.config import StreamConfig
@@ -27,10 +28,10 @@ from afl_stream.messages import (
     StepFailed,
     StepUpdate,
 )
-from afl_stream.transport import BrokerUnavailable, OffsetOutOfRange, Start, TopicPartition
+from afl_stream.transport import BrokerUnavailable, OffsetOutOfRange, Start, TopicPartition, UnknownTopic
 from tests.eventually import eventually
 from tests.scenarios.loop_harness import Interruptions
-from tests.unit.stream.agent_bench import PAY, Deployment, MoodyCodec, event
+from tests.unit.stream.agent_bench import PAY, Deployment, MoodyCodec, TransportOfUntoldIds, event
 
 TOPIC = "afl.events.billing.Pay"
 
@@ -411,6 +412,40 @@ def test_a_missing_topic_is_refused(tmp_path: Path) -> None:
     bench.audit.close()
 
 
+def test_an_audit_in_a_group_goes_on_without_a_facets_topic_that_is_gone_and_takes_it_up_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = Deployment()
+    deployment.create_topics(["billing.Void"])
+    deployment.publish(event("billing.Void", 1), event("billing.Void", 2))
+    bench = AuditBench(deployment, tmp_path / "audit.jsonl")
+    bench.catch_up()
+
+    deployment.admin.delete_topic("afl.events.billing.Void")
+    deployment.publish(event(step=3))
+    bench.catch_up()
+    assert "there is no topic afl.events.billing.Void any more; the audit goes on with the others" in caplog.text
+    assert bench.audit.health().ready
+
+    deployment.create_topics(["billing.Void"])
+    deployment.publish(event("billing.Void", 4))
+    bench.catch_up()
+    bench.audit.close()
+    assert "back, and read again: afl.events.billing.Void" in caplog.text
+    assert [line["step"] for line in lines_of(bench.path)] == ["wf-1:1", "wf-2:2", "wf-3:3", "wf-4:4"]
+
+
+def test_an_audit_in_a_group_ends_when_a_topic_that_it_cannot_do_without_is_gone(tmp_path: Path) -> None:
+    deployment = Deployment()
+    bench = AuditBench(deployment, tmp_path / "audit.jsonl")
+    bench.catch_up()
+    deployment.admin.delete_topic("afl.control")
+
+    with pytest.raises(UnknownTopic, match=r"afl\.control"):
+        bench.catch_up()
+    bench.audit.close()
+
+
 def test_an_audit_gives_up_when_an_outage_has_lasted_too_long(tmp_path: Path) -> None:
     now_s, deployment, faults = [0.0], Deployment(), Faults()
     transport = EmbeddedTransport(deployment.broker, probe=faults.probe)
@@ -437,9 +472,10 @@ class Watcher:
     def __init__(self, deployment: Deployment, start: Start = Start.EARLIEST, **settings: Any) -> None:
         self.stream = io.BytesIO()
         self.now_s = 0.0
+        self.transport = TransportOfUntoldIds(deployment.broker)
         self.audit = Audit(
             AuditConfig(stream=deployment.stream, alone=start, lost_records=LostRecords.EARLIEST, **settings),
-            EmbeddedTransport(deployment.broker),
+            self.transport,
             AuditStream(self.stream),
             clock_s=lambda: self.now_s,
         )
@@ -519,6 +555,30 @@ def test_an_audit_outside_a_group_follows_a_topic_that_is_made_again_from_its_fi
     watcher.audit.close()
 
     assert watcher.steps == ["wf-1:1", "wf-2:2", "wf-3:3"]
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_an_audit_outside_a_group_takes_no_topic_for_another_whose_id_is_not_told_in_passing(
+    is_made_again: bool,
+) -> None:
+    deployment = Deployment()
+    deployment.publish(event(step=1), event(step=2))
+    watcher = Watcher(deployment)
+    watcher.catch_up()
+    watcher.transport.tells_ids = False
+    watcher.wait(DESCRIPTIONS_INTERVAL_S)
+    untold = watcher.steps
+    if is_made_again:
+        deployment.admin.delete_topic(TOPIC)
+        deployment.create_topics([PAY])
+        deployment.publish(event(step=3), event(step=4))
+    watcher.transport.tells_ids = True
+    watcher.wait(DESCRIPTIONS_INTERVAL_S)
+    watcher.wait(DESCRIPTIONS_INTERVAL_S)
+    watcher.audit.close()
+
+    assert untold == ["wf-1:1", "wf-2:2"]
+    assert watcher.steps == untold + ["wf-3:3", "wf-4:4"] * is_made_again
 
 
 def test_an_audit_outside_a_group_goes_on_without_a_facets_topic_that_is_gone() -> None:

@@ -13,10 +13,10 @@ from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import Batch, OutboxRecord
 from afl_stream.embedded import EmbeddedBroker, EmbeddedTransport, Faults
 from afl_stream.errors import SchemaUnavailable
-from afl_stream.kafka_waits import Stopping, in_thread, result_of
+from afl_stream.kafka_waits import in_thread, result_of
 from afl_stream.outbox import OutboxPublisher
 from afl_stream.topic_log import TopicLog
-from afl_stream.transport import BrokerUnavailable, produce_acknowledged
+from afl_stream.transport import BrokerUnavailable, Stopping, produce_acknowledged
 
 #: By itself each wait would take far longer than this.
 AT_ONCE_S = 20.0
