@@ -14,7 +14,7 @@ from afl_stream.command_backlog import CommandBacklog
 from afl_stream.control_stats import ControlStats as ControlStats
 from afl_stream.deployment import Deployment
 from afl_stream.errors import NewerFormat, NotEvaluable, NotStorable, SchemaUnavailable
-from afl_stream.giving_up import EXHAUSTED, free_memory, give_up
+from afl_stream.giving_up import EXHAUSTED, free_memory, give_up, not_evaluable
 from afl_stream.outbox import OutboxPublisher, Probe, control_lane, no_probe
 from afl_stream.outcomes import Outcome
 from afl_stream.positions import Positions
@@ -284,28 +284,30 @@ class ControlLoop:
         """Each conflict means that another writer got on; so this ends."""
         while True:
             try:
-                self._attempt(records, turns)
+                self._attempt_or_give_up(records, turns)
                 return
             except WorkflowConflict:
                 self._conflicts += 1
-            except (NotStorable, NotEvaluable) as error:
-                given_up = "what came of one record or turn ends its workflow"
-                self._d.warnings.error(given_up, given_up, exc_info=error)
-                workflow_id = turns[0].workflow_id if turns else None
-                record = records[0] if records else None
-                give_up(self._d, record, workflow_id, error, lambda unit: self._commit(unit, records))
-                return
+
+    def _attempt_or_give_up(self, records: list[Record], turns: list[Turn]) -> None:
+        """Raises WorkflowConflict for the one as for the other."""
+        try:
+            self._attempt(records, turns)
+        except (NotStorable, NotEvaluable) as error:
+            given_up = "what came of one record or turn ends its workflow"
+            self._d.warnings.error(given_up, given_up, exc_info=error)
+            workflow_id = turns[0].workflow_id if turns else None
+            record = records[0] if records else None
+            give_up(self._d, record, workflow_id, error, lambda unit: self._commit(unit, records))
 
     def _attempt(self, records: list[Record], turns: list[Turn]) -> None:
         unit = UnitOfWork(self._d, is_alone=len(records) + len(turns) == 1)
         until_s = self._d.clock.monotonic_s() + self._d.config.evaluator.batch_ms / 2_000
-        try:
+        with not_evaluable(turns[0].workflow_id if turns and not records else None):
             # Before the turns: a workflow that is cancelled here does not go on in its own.
             unit.read(records)
             self._turns_s += take_turns(unit, turns, self._d.clock, until_s)
             records = self._apply(unit, records)
-        except EXHAUSTED as error:
-            raise NotEvaluable(turns[0].workflow_id if turns and not records else None, "", error) from error
         self._probe("control.applied")
         self._commit(unit, records)
 

@@ -11,6 +11,7 @@ from afl.runtime.errors import WorkflowConflict
 from afl.runtime.persistence import ParkedHead, ParkedRecord, ParkedWorkflow
 from afl_stream.deployment import Deployment
 from afl_stream.errors import AnswerExpired, NewerFormat, NotEvaluable, NotStorable, SchemaUnavailable, Unreadable
+from afl_stream.giving_up import free_memory, give_up, not_evaluable
 from afl_stream.partitioner import partition_for
 from afl_stream.side_effects import record_of
 from afl_stream.unit_of_work import UnitOfWork
@@ -105,34 +106,49 @@ class ParkedAnswers:
         return {workflow_id for workflow_id, some in by_workflow.items() if not all(map(self._try_one, some))}
 
     def _try(self, rows: list[ParkedRecord]) -> bool:
-        unit = UnitOfWork(self._d)
         try:
-            unit.apply_parked(rows)
-            self._commit(unit)
-        except (WorkflowConflict, NotStorable, NotEvaluable, SchemaUnavailable):
+            self._apply(rows)
+        except (WorkflowConflict, SchemaUnavailable):
+            return False
+        except (NotStorable, NotEvaluable):
+            free_memory(self._d)
             return False
         return True
 
-    def _try_one(self, row: ParkedRecord) -> bool:
-        """Judge one answer. False: another writer has its workflow, or its schema is away: it is judged later, and
-        nothing else waits for that."""
+    def _apply(self, rows: list[ParkedRecord]) -> None:
         unit = UnitOfWork(self._d)
+        with not_evaluable():
+            unit.apply_parked(rows)
+        self._commit(unit)
+
+    def _try_one(self, row: ParkedRecord) -> bool:
+        """Judge one answer. False: another writer has its workflow, its schema is away, or not even its end can be
+        stored: it is judged later, and nothing else waits for that."""
         try:
-            unit.apply_parked([row])
-            self._commit(unit)
+            try:
+                self._apply([row])
+            except (NotStorable, NotEvaluable) as error:
+                self._end_workflow_of(row, error)
         except WorkflowConflict:
             return False
         except SchemaUnavailable as error:
             waits = "a parked answer to step %s waits: %s"
             self._d.warnings.warning("parked answers whose schemas are away", waits, row.step_id, error)
             return False
-        except (NotStorable, NotEvaluable) as error:
-            _log.exception("a workflow is given up for what came of a parked answer to step %s", row.step_id)
-            unit = UnitOfWork(self._d)
-            unit.give_up(record_of(row), None, error)
+        except NotStorable as error:
+            waits = "a parked answer to step %s waits, not even the end of its workflow is stored: %s"
+            self._d.warnings.error("parked answers whose workflows cannot be ended", waits, row.step_id, error)
+            return False
+        return True
+
+    def _end_workflow_of(self, row: ParkedRecord, error: NotStorable | NotEvaluable) -> None:
+        def commit(unit: UnitOfWork) -> None:
             unit.batch.unparked.append(row.id)
             self._commit(unit)
-        return True
+
+        given_up = "what came of a parked answer ends its workflow"
+        self._d.warnings.error(given_up, "a parked answer to step %s ends its workflow", row.step_id, exc_info=error)
+        give_up(self._d, record_of(row), None, error, commit)
 
     def _forget_gone(self, there: Sequence[ParkedWorkflow]) -> None:
         """Keep the memory to what is parked."""
@@ -164,8 +180,9 @@ class ParkedAnswers:
         rows = store.parked(ids=[head.id for head in heads], limit=len(heads))
         unit = UnitOfWork(self._d)
         try:
-            self._expire_in(unit, [row for row in rows if row.id not in found], revisions)
-            unit.apply_parked([row for row in rows if row.id in found])
+            with not_evaluable():
+                self._expire_in(unit, [row for row in rows if row.id not in found], revisions)
+                unit.apply_parked([row for row in rows if row.id in found])
             self._commit(unit)
         except (WorkflowConflict, NotStorable, NotEvaluable, SchemaUnavailable) as error:
             _log.info("expired answers are judged one after the other: %s", error)
