@@ -416,7 +416,7 @@ class ControlLoop:
     # --- looking at it, and its end -----------------------------------------------------------------------------
 
     def stats(self) -> ControlStats:
-        """A snapshot; may be called by any thread."""
+        """A snapshot; may be called by any thread: what the loop changes meanwhile is copied in one step first."""
         return ControlStats(
             outcomes=dict(self._outcomes),
             batches=self._batches,
@@ -429,7 +429,7 @@ class ControlLoop:
             undeliverable=dict(self._publisher.undeliverable()),
             doubled=frozenset((facet, first, other) for facet, (first, other) in self._doubled.copy().items()),
             owned=tuple(self._positions.owned()),
-            paused={partition: why for partition, (_, why) in self._paused.items()},
+            paused={partition: why for partition, (_, why) in self._paused.copy().items()},
         )
 
     def _broker_answers(self) -> bool:
