@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 
-from afl.runtime.errors import NO_FORM, PositionLost, WorkflowConflict
-from afl.runtime.persistence import Batch
+from afl.runtime.errors import PositionLost, WorkflowConflict
+from afl_stream.batch_commits import BatchCommits
 from afl_stream.batch_size import BatchSize
 from afl_stream.command_backlog import CommandBacklog
 from afl_stream.control_stats import ControlStats as ControlStats
 from afl_stream.deployment import Deployment
 from afl_stream.errors import NewerFormat, NotEvaluable, NotStorable, SchemaUnavailable
-from afl_stream.giving_up import EXHAUSTED, free_memory, give_up, not_evaluable
+from afl_stream.giving_up import free_memory, give_up, not_evaluable
 from afl_stream.outbox import OutboxPublisher, Probe, control_lane, no_probe
-from afl_stream.outcomes import Outcome
 from afl_stream.positions import Positions
 from afl_stream.running_again import BatchOfItsOwn
 from afl_stream.script_turns import EndedScript, ScriptTurns
@@ -24,7 +23,6 @@ from afl_stream.sweeps import Sweeps
 from afl_stream.transport import (
     Assignor,
     BrokerUnavailable,
-    CommittedOffset,
     Consumer,
     OffsetOutOfRange,
     Producer,
@@ -105,10 +103,8 @@ class ControlLoop:
         self._scripts = ScriptTurns(deployment.scripts, deployment.config.scripts.workers, probe)
         commit_unit = lambda unit: self._commit(unit, [])  # noqa: E731
         self._sweeps = Sweeps(deployment, self._publisher, self._runnable, commit_unit, probe)
-        self._outcomes: Counter[Outcome] = Counter()
-        #: The two groups of each facet that two answer.
-        self._doubled: dict[str, tuple[str, str]] = {}
-        self._batches = self._conflicts = self._positions_lost = self._published = 0
+        self._commits = BatchCommits(deployment, self._positions, self._publisher, self._runnable, self._scripts, probe)
+        self._conflicts = self._positions_lost = 0
         #: How long workflows of this batch have gone on without a record.
         self._turns_s = 0.0
         self._consumer = self._join()
@@ -205,7 +201,7 @@ class ControlLoop:
                 self._process(records, [*turns, *(Turn(script.job.workflow_id, script) for script in ended)])
                 self._batch_size.took(len(records), time.monotonic() - started_s, self._turns_s)
             elif self._publisher.has_published:
-                self._commit_published()
+                self._commits.commit_published()
         except PositionLost as error:
             self._rejoin(error)
         except BaseException:
@@ -346,88 +342,23 @@ class ControlLoop:
         self._consumer.pause([partition])
 
     def _commit(self, unit: UnitOfWork, records: list[Record]) -> None:
-        try:
-            batch = unit.finish()
-        except EXHAUSTED as error:
-            raise NotStorable(error) from error
-        # By plain tuples, which equal a TopicPartition and cost a quarter of one; the last of each partition counts.
-        places = {record[:2]: record.offset + 1 for record in records}
-        ends = {TopicPartition(*place): offset for place, offset in places.items()}
-        batch.positions = self._positions.moves(ends)
-        batch.published = self._publisher.take_published()
-        try:
-            first = self._d.store.commit_batch(batch)
-        except BaseException as error:
-            self._publisher.give_back(batch.published)
-            if isinstance(error, NO_FORM):
-                raise NotStorable(error) from error
-            raise
-        self._probe("control.persisted")
-        self._positions.moved(ends)
-        self._outcomes.update(unit.outcomes)
-        self._report_doubled(unit.doubled)
-        self._batches += 1
-        unit.keep()
-        self._runnable.extendleft(reversed(unit.put_off))
-        self._runnable.extend(w for w in unit.to_go_on() if w not in self._runnable)
-        self._published += len(batch.outbox)
-        self._publisher.publish(first, batch.outbox)
-        self._probe("control.published")
-        self._follow(ends)
-        self._probe("control.committed")
-        self._forget_ended(unit.ended())
-        due = unit.scripts_due()
-        if due:
-            self._scripts.offer(due)
-
-    def _forget_ended(self, ended: list[str]) -> None:
-        """Workflows have ended: their scripts are not run, and they have no turns."""
-        self._scripts.drop(ended)
-        for workflow_id in ended if self._runnable else ():
-            if workflow_id in self._runnable:
-                self._runnable.remove(workflow_id)
-
-    def _report_doubled(self, doubled: Mapping[str, tuple[str, str]]) -> None:
-        """Say once a facet that two groups answer it, however many there are and whatever they call themselves."""
-        for facet, (first, other) in doubled.items():
-            if facet not in self._doubled:
-                self._doubled[facet] = first, other
-                _log.warning("two groups answer %s, and everything is done twice: %s and %s", facet, first, other)
-
-    def _follow(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Let Kafka's committed offsets follow the stored positions. Nothing depends on them."""
-        if not ends:
-            return
-        try:
-            self._consumer.commit({p: CommittedOffset(offset=o) for p, o in ends.items()})
-        except TransportError as error:
-            uncommitted = "offsets were not committed, the stored positions hold: %s"
-            self._d.warnings.warning("commits of offsets", uncommitted, error)
-
-    def _commit_published(self) -> None:
-        """Nothing else to do: delete the rows of what was published."""
-        published = self._publisher.take_published()
-        try:
-            self._d.store.commit_batch(Batch(published=published, now_ms=self._d.clock.now_ms()))
-        except BaseException:
-            self._publisher.give_back(published)
-            raise
+        self._commits.commit(unit, records, self._consumer)
 
     # --- looking at it, and its end -----------------------------------------------------------------------------
 
     def stats(self) -> ControlStats:
         """A snapshot; may be called by any thread: what the loop changes meanwhile is copied in one step first."""
         return ControlStats(
-            outcomes=dict(self._outcomes),
-            batches=self._batches,
+            outcomes=dict(self._commits.outcomes),
+            batches=self._commits.batches,
             conflicts=self._conflicts,
             positions_lost=self._positions_lost,
-            published=self._published,
+            published=self._commits.published,
             unacknowledged=self._publisher.in_flight,
             runnable=len(self._runnable),
             scripts=self._scripts.count,
             undeliverable=dict(self._publisher.undeliverable()),
-            doubled=frozenset((facet, first, other) for facet, (first, other) in self._doubled.copy().items()),
+            doubled=frozenset((facet, first, other) for facet, (first, other) in self._commits.doubled.copy().items()),
             owned=tuple(self._positions.owned()),
             paused={partition: why for partition, (_, why) in self._paused.copy().items()},
         )
@@ -467,7 +398,7 @@ class ControlLoop:
                 left = self._publisher.in_flight
                 _log.warning("%d outbox records wait in the store for their lanes' next owner: %s", left, error)
             if self._publisher.has_published:
-                self._commit_published()
+                self._commits.commit_published()
         finally:
             self.leave()
 

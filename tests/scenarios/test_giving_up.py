@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -12,7 +12,7 @@ from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import ERROR, PAUSED, Batch, ParkedRecord, StepDocument
 from afl_stream.messages import StepContinue
 from tests.record_headers import headers_of
-from tests.scenarios.desk import DESK, FIRST, SECOND, THIRD, Desk
+from tests.scenarios.desk import DESK, SECOND, THIRD, Desk
 from tests.scenarios.loop_harness import Deployment, StoreOpener, store_elsewhere
 
 BAD, GOOD = "bad", "good"
@@ -48,7 +48,7 @@ class ShortStore(MemoryStore):
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
+def desk() -> Desk:
     """A desk with the workflows `bad` and `good`, of which its evaluator has nothing in memory."""
 
     def opener() -> StoreOpener:
@@ -70,7 +70,7 @@ def desk() -> Iterator[Desk]:
     first.start(BAD)
     first.start(GOOD)
     deployment.remove(first.evaluator, killed=True)
-    yield Desk(deployment)
+    return Desk(deployment)
 
 
 def store_of(desk: Desk) -> ShortStore:
