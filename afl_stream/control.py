@@ -188,13 +188,13 @@ class ControlLoop:
         try:
             ended = self._scripts.take(_MOST_SCRIPTS)
             # Where commands lie that are read first, they come within the time-out.
-            may_go_on = self._backlog.is_read(self._positions.next_offset, self._paused)
+            may_go_on = self._backlog.is_read(self._read_up_to, self._paused)
             waits = not ended and not (self._runnable and may_go_on)
             records = self._read(self._scripts.patience_s(timeout_s) if waits else 0.0)
             # Now that a broker has answered, and before anything is done with what was read.
             self._d.store_claim.look_when_due(self._broker_answers)
             # Asked again: partitions may have been taken over meanwhile.
-            if self._backlog.is_read(self._positions.next_offset, self._paused):
+            if self._backlog.is_read(self._read_up_to, self._paused):
                 turns = [Turn(self._runnable.popleft()) for _ in range(min(len(self._runnable), _MOST_TURNS))]
             if records or turns or ended:
                 started_s, self._turns_s = time.monotonic(), 0.0
@@ -210,6 +210,16 @@ class ControlLoop:
             raise
         self._scripts.done(ended)
         return len(records)
+
+    def _read_up_to(self, partition: TopicPartition) -> int | None:
+        """The offset behind what is applied, or is part of this batch; None: the partition is not ours.
+
+        The store's position stays before what is no record, as markers of transactions at the end of a log.
+        """
+        applied = self._positions.next_offset(partition)
+        if applied is None or self._unapplied:
+            return applied
+        return max(applied, self._consumer.position(partition))
 
     def _read(self, timeout_s: float) -> list[Record]:
         if self._unapplied:
