@@ -407,6 +407,7 @@ class UnitOfWork:
     def keep(self) -> None:
         """The batch is committed: what it worked on stays hot."""
         value_sizes.forget()
+        self.effects.committed()
         for execution in self._executions.values():
             if execution is not None:
                 if execution.trace is not None:
