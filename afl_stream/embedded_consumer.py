@@ -10,8 +10,8 @@ from afl_stream.embedded_broker import EmbeddedBroker
 from afl_stream.embedded_faults import Probe, Swallowed
 from afl_stream.embedded_group import Member
 from afl_stream.embedded_log import PartitionLog
-from afl_stream.embedded_offsets import GroupOffsets
 from afl_stream.embedded_missing import MissingTopics
+from afl_stream.embedded_offsets import GroupOffsets
 from afl_stream.embedded_position import NotAssigned, Position, take_in_turn, view_of
 from afl_stream.offset_owner import MADE_ANEW
 from afl_stream.transport import (
