@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from threading import Lock
 from typing import Final, TypeVar
 
-from afl.core.exception_text import exception_line
 from afl.core.signals import draining
 from afl_handlers.calling import Deferred, Handler, HandlerOver
 from afl_handlers.modules import DEFAULT_ENTRYPOINT, HandlerModuleError, ModuleLoader, register_module
@@ -17,7 +15,7 @@ from afl_handlers.stuck import HandlersStuck
 from afl_stream.agent_cancellations import Cancellations
 from afl_stream.agent_duty import Duty
 from afl_stream.agent_groups import Memberships
-from afl_stream.agent_handlers import HandlerContext, RetryPolicy, Route, RouteTable
+from afl_stream.agent_handlers import HandlerContext, RetryPolicy, Route, RouteTable, loaded_route, seconds
 from afl_stream.agent_member import GroupMember
 from afl_stream.agent_records import AgentRecords
 from afl_stream.agent_runtime import (
@@ -146,7 +144,7 @@ class Agent:
         `start` does, and nothing is changed then.
         """
         self._add(Route(
-            name=facet_name, find=lambda: handler, timeout_s=_seconds(timeout_ms), retry=retry, metadata=metadata
+            name=facet_name, find=lambda: handler, timeout_s=seconds(timeout_ms), retry=retry, metadata=metadata
         ))  # fmt: skip
 
     def register_handler(
@@ -173,7 +171,7 @@ class Agent:
             requirements=tuple(requirements or ()),
             metadata=dict(metadata or {}),
         )
-        self._add(self._route_of(registration, retry))
+        self._add(loaded_route(registration, self._loader, retry))
 
     def unregister(self, facet_name: str) -> bool:
         """Take a handler away; False when there was none of this name. Also while the agent works: what runs is
@@ -202,18 +200,6 @@ class Agent:
     def registered_names(self) -> list[str]:
         """The names that handlers are registered under."""
         return list(self._routes.routes)
-
-    def _route_of(self, registration: HandlerRegistration, retry: RetryPolicy | None = None) -> Route:
-        """The route to a function of a module, which is loaded now. Raises HandlerModuleError."""
-        place = (registration.module_uri, registration.entrypoint, registration.checksum)
-        self._loader.function(*place)
-        return Route(
-            name=registration.facet_name,
-            find=lambda: self._loader.function(*place),
-            timeout_s=_seconds(registration.timeout_ms),
-            retry=retry,
-            metadata=registration.metadata,
-        )
 
     def _add(self, route: Route) -> None:
         with self._changing:
@@ -338,20 +324,7 @@ class Agent:
 
     def remaining(self) -> str:
         """What is to be done before it has drained, in words. Takes no lock: a signal handler asks."""
-        running: Counter[str] = Counter()
-        outgoing = 0
-        for member in self._members:
-            facets, answers = member.under_way()
-            running.update(facets)
-            outgoing += answers
-        told = []
-        if running:
-            listed = ", ".join(f"{facet} {count}" for facet, count in sorted(running.items()))
-            grace_s = self.config.stream.agent.grace_s
-            told.append(f"{running.total()} handlers running ({listed}), waited for up to {grace_s} s")
-        if outgoing:
-            told.append(f"{outgoing} answers to be acknowledged by the broker")
-        return "; ".join(told)
+        return "" if self._memberships is None else self._memberships.remaining()
 
     @property
     def _started(self) -> Memberships:
@@ -393,20 +366,10 @@ class Agent:
 
     def health(self) -> AgentHealth:
         """Whether the agent gets on, judged by what moves. Any thread may ask."""
-        found = [member.health() for member in self._members]
-        reasons = [reason for reasons, _ in found for reason in reasons]
-        if self._conduct.error is not None:
-            reasons.append(exception_line(self._conduct.error))
-        if self._conduct.is_stopping:
-            reasons.append("the agent is stopping")
         if self._memberships is None:
-            reasons.append("the agent has not started")
-        return AgentHealth(
-            ready=not reasons,
-            reasons=tuple(reasons),
-            lag=sum(lag for _, lag in found),
-            in_flight=sum(member.in_flight for member in self._members),
-        )
+            reasons = (*self._conduct.reasons(), "the agent has not started")
+            return AgentHealth(ready=False, reasons=reasons, lag=0, in_flight=0)
+        return self._memberships.health()
 
     # The ends of it
 
@@ -471,7 +434,3 @@ class Agent:
             raise self._conduct.error
         work_left = self._memberships is not None and self._memberships.work_left
         return ExitCode.WORK_LEFT if work_left else ExitCode.OK
-
-
-def _seconds(timeout_ms: int | None) -> float | None:
-    return timeout_ms / 1000 if timeout_ms else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 from threading import Event as Flag
 from threading import Lock, Thread
@@ -11,7 +12,7 @@ from afl.core.exception_text import exception_line
 from afl_stream.agent_duty import Duty
 from afl_stream.agent_handlers import RouteTable
 from afl_stream.agent_member import BUSY_POLL_S, GroupMember
-from afl_stream.agent_runtime import Shared
+from afl_stream.agent_runtime import AgentHealth, Shared
 from afl_stream.transport import Transport
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,39 @@ class Memberships:
     def members(self) -> list[GroupMember]:
         """Those that have not left."""
         return [member for member in tuple(self._members.values()) if not member.has_left]
+
+    # What they are at. Any thread may ask
+
+    def remaining(self) -> str:
+        """What is to be done before all have drained, in words. Takes no lock: a signal handler asks."""
+        running: Counter[str] = Counter()
+        outgoing = 0
+        for member in self.members:
+            facets, answers = member.under_way()
+            running.update(facets)
+            outgoing += answers
+        told = []
+        if running:
+            listed = ", ".join(f"{facet} {count}" for facet, count in sorted(running.items()))
+            grace_s = self._shared.config.stream.agent.grace_s
+            told.append(f"{running.total()} handlers running ({listed}), waited for up to {grace_s} s")
+        if outgoing:
+            told.append(f"{outgoing} answers to be acknowledged by the broker")
+        return "; ".join(told)
+
+    def health(self) -> AgentHealth:
+        """Whether they get on, judged by what moves."""
+        members = self.members
+        found = [member.health() for member in members]
+        reasons = (*(reason for some, _ in found for reason in some), *self._shared.conduct.reasons())
+        return AgentHealth(
+            ready=not reasons,
+            reasons=reasons,
+            lag=sum(lag for _, lag in found),
+            in_flight=sum(member.in_flight for member in members),
+        )
+
+    # What they are there for
 
     def follow(self, duties: Iterable[Duty]) -> None:
         """Join, change and leave groups as these duties say.

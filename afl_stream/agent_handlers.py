@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from afl_handlers.calling import FACET_NAME_KEY, METADATA_KEY, Handler, HandlerOver, short_name
+from afl_handlers.modules import ModuleLoader
 from afl_stream.errors import ConfigError, StreamError
+from afl_stream.handler_modules import HandlerRegistration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,3 +198,21 @@ class NotRun:
 
 
 Outcome: TypeAlias = Returned | Raised | TimedOut | NotRun
+
+
+def loaded_route(registration: HandlerRegistration, loader: ModuleLoader, retry: RetryPolicy | None = None) -> Route:
+    """The route to a function of a module, which is loaded now. Raises HandlerModuleError."""
+    place = (registration.module_uri, registration.entrypoint, registration.checksum)
+    loader.function(*place)
+    return Route(
+        name=registration.facet_name,
+        find=lambda: loader.function(*place),
+        timeout_s=seconds(registration.timeout_ms),
+        retry=retry,
+        metadata=registration.metadata,
+    )
+
+
+def seconds(timeout_ms: int | None) -> float | None:
+    """The time of one try; None or 0: as long as it takes."""
+    return timeout_ms / 1000 if timeout_ms else None

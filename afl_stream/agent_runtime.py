@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import Lock
 
+from afl.core.exception_text import exception_line
 from afl_stream.agent_cancellations import Cancellations
 from afl_stream.agent_records import AgentRecords
 from afl_stream.config import StreamConfig
@@ -167,6 +168,11 @@ class Conduct:
         if not self.is_dead:
             self.error = error
         self.is_stopping = self.is_dead = True
+
+    def reasons(self) -> tuple[str, ...]:
+        """Why the agent takes on no more work, in words; empty: it does."""
+        error = () if self.error is None else (exception_line(self.error),)
+        return (*error, "the agent is stopping") if self.is_stopping else error
 
     def check(self) -> None:
         """Raise what the agent died of."""

@@ -35,14 +35,14 @@ class CommandBacklog:
             self._ends.update(added)
             self._until_s = self._monotonic_s() + LONGEST_WAIT_S
 
-    def is_read(self, next_offset: Callable[[TopicPartition], int | None], paused: Collection[TopicPartition]) -> bool:
-        """Whether it is read, or nobody waits for it any longer. `next_offset` is None for a partition that is gone."""
+    def is_read(self, read_up_to: Callable[[TopicPartition], int | None], paused: Collection[TopicPartition]) -> bool:
+        """Whether it is read, or nobody waits for it any longer. `read_up_to` is None for a partition that is gone."""
         if not self._ends:
             return True
         left = {
             partition: end
             for partition, end in self._ends.items()
-            if partition not in paused and (at := next_offset(partition)) is not None and at < end
+            if partition not in paused and (at := read_up_to(partition)) is not None and at < end
         }
         if left and self._monotonic_s() >= self._until_s:
             _log.warning(

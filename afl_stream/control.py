@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 
-from afl.runtime.errors import NO_FORM, PositionLost, WorkflowConflict
-from afl.runtime.persistence import Batch
+from afl.runtime.errors import PositionLost, WorkflowConflict
+from afl_stream.batch_commits import BatchCommits
 from afl_stream.batch_size import BatchSize
 from afl_stream.command_backlog import CommandBacklog
 from afl_stream.control_stats import ControlStats as ControlStats
 from afl_stream.deployment import Deployment
 from afl_stream.errors import NewerFormat, NotEvaluable, NotStorable, SchemaGone, SchemaUnavailable
-from afl_stream.giving_up import EXHAUSTED, free_memory, give_up
+from afl_stream.giving_up import free_memory, give_up, not_evaluable
 from afl_stream.outbox import OutboxPublisher, Probe, control_lane, no_probe
-from afl_stream.outcomes import Outcome
 from afl_stream.paused_partitions import PausedPartitions
 from afl_stream.positions import Positions
 from afl_stream.running_again import BatchOfItsOwn
@@ -25,7 +24,6 @@ from afl_stream.sweeps import Sweeps
 from afl_stream.transport import (
     Assignor,
     BrokerUnavailable,
-    CommittedOffset,
     Consumer,
     OffsetOutOfRange,
     Producer,
@@ -106,10 +104,8 @@ class ControlLoop:
         self._scripts = ScriptTurns(deployment.scripts, deployment.config.scripts.workers, probe)
         commit_unit = lambda unit: self._commit(unit, [])  # noqa: E731
         self._sweeps = Sweeps(deployment, self._publisher, self._runnable, commit_unit, probe)
-        self._outcomes: Counter[Outcome] = Counter()
-        #: The two groups of each facet that two answer.
-        self._doubled: dict[str, tuple[str, str]] = {}
-        self._batches = self._conflicts = self._positions_lost = self._published = 0
+        self._commits = BatchCommits(deployment, self._positions, self._publisher, self._runnable, self._scripts, probe)
+        self._conflicts = self._positions_lost = 0
         #: How long workflows of this batch have gone on without a record.
         self._turns_s = 0.0
         self._consumer = self._join()
@@ -193,20 +189,20 @@ class ControlLoop:
         try:
             ended = self._scripts.take(_MOST_SCRIPTS)
             # Where commands lie that are read first, they come within the time-out.
-            may_go_on = self._backlog.is_read(self._positions.next_offset, self._paused.partitions)
+            may_go_on = self._backlog.is_read(self._read_up_to, self._paused.partitions)
             waits = not ended and not (self._runnable and may_go_on)
             records = self._read(self._scripts.patience_s(timeout_s) if waits else 0.0)
             # Now that a broker has answered, and before anything is done with what was read.
             self._d.store_claim.look_when_due(self._broker_answers)
             # Asked again: partitions may have been taken over meanwhile.
-            if self._backlog.is_read(self._positions.next_offset, self._paused.partitions):
+            if self._backlog.is_read(self._read_up_to, self._paused.partitions):
                 turns = [Turn(self._runnable.popleft()) for _ in range(min(len(self._runnable), _MOST_TURNS))]
             if records or turns or ended:
                 started_s, self._turns_s = time.monotonic(), 0.0
                 self._process(records, [*turns, *(Turn(script.job.workflow_id, script) for script in ended)])
                 self._batch_size.took(len(records), time.monotonic() - started_s, self._turns_s)
             elif self._publisher.has_published:
-                self._commit_published()
+                self._commits.commit_published()
         except PositionLost as error:
             self._rejoin(error)
         except BaseException:
@@ -215,6 +211,16 @@ class ControlLoop:
             raise
         self._scripts.done(ended)
         return len(records)
+
+    def _read_up_to(self, partition: TopicPartition) -> int | None:
+        """The offset behind what is applied, or is part of this batch; None: the partition is not ours.
+
+        The store's position stays before what is no record, as markers of transactions at the end of a log.
+        """
+        applied = self._positions.next_offset(partition)
+        if applied is None or self._unapplied:
+            return applied
+        return max(applied, self._consumer.position(partition))
 
     def _read(self, timeout_s: float) -> list[Record]:
         if self._paused:
@@ -291,28 +297,30 @@ class ControlLoop:
         """Each conflict means that another writer got on; so this ends."""
         while True:
             try:
-                self._attempt(records, turns)
+                self._attempt_or_give_up(records, turns)
                 return
             except WorkflowConflict:
                 self._conflicts += 1
-            except (NotStorable, NotEvaluable) as error:
-                given_up = "what came of one record or turn ends its workflow"
-                self._d.warnings.error(given_up, given_up, exc_info=error)
-                workflow_id = turns[0].workflow_id if turns else None
-                record = records[0] if records else None
-                give_up(self._d, record, workflow_id, error, lambda unit: self._commit(unit, records))
-                return
+
+    def _attempt_or_give_up(self, records: list[Record], turns: list[Turn]) -> None:
+        """Raises WorkflowConflict for the one as for the other."""
+        try:
+            self._attempt(records, turns)
+        except (NotStorable, NotEvaluable) as error:
+            given_up = "what came of one record or turn ends its workflow"
+            self._d.warnings.error(given_up, given_up, exc_info=error)
+            workflow_id = turns[0].workflow_id if turns else None
+            record = records[0] if records else None
+            give_up(self._d, record, workflow_id, error, lambda unit: self._commit(unit, records))
 
     def _attempt(self, records: list[Record], turns: list[Turn]) -> None:
         unit = UnitOfWork(self._d, is_alone=len(records) + len(turns) == 1)
         until_s = self._d.clock.monotonic_s() + self._d.config.evaluator.batch_ms / 2_000
-        try:
+        with not_evaluable(turns[0].workflow_id if turns and not records else None):
             # Before the turns: a workflow that is cancelled here does not go on in its own.
             unit.read(records)
             self._turns_s += take_turns(unit, turns, self._d.clock, until_s)
             records = self._apply(unit, records)
-        except EXHAUSTED as error:
-            raise NotEvaluable(turns[0].workflow_id if turns and not records else None, "", error) from error
         self._probe("control.applied")
         self._commit(unit, records)
 
@@ -360,88 +368,23 @@ class ControlLoop:
             self._consumer.resume(list(due))
 
     def _commit(self, unit: UnitOfWork, records: list[Record]) -> None:
-        try:
-            batch = unit.finish()
-        except EXHAUSTED as error:
-            raise NotStorable(error) from error
-        # By plain tuples, which equal a TopicPartition and cost a quarter of one; the last of each partition counts.
-        places = {record[:2]: record.offset + 1 for record in records}
-        ends = {TopicPartition(*place): offset for place, offset in places.items()}
-        batch.positions = self._positions.moves(ends)
-        batch.published = self._publisher.take_published()
-        try:
-            first = self._d.store.commit_batch(batch)
-        except BaseException as error:
-            self._publisher.give_back(batch.published)
-            if isinstance(error, NO_FORM):
-                raise NotStorable(error) from error
-            raise
-        self._probe("control.persisted")
-        self._positions.moved(ends)
-        self._outcomes.update(unit.outcomes)
-        self._report_doubled(unit.doubled)
-        self._batches += 1
-        unit.keep()
-        self._runnable.extendleft(reversed(unit.put_off))
-        self._runnable.extend(w for w in unit.to_go_on() if w not in self._runnable)
-        self._published += len(batch.outbox)
-        self._publisher.publish(first, batch.outbox)
-        self._probe("control.published")
-        self._follow(ends)
-        self._probe("control.committed")
-        self._forget_ended(unit.ended())
-        due = unit.scripts_due()
-        if due:
-            self._scripts.offer(due)
-
-    def _forget_ended(self, ended: list[str]) -> None:
-        """Workflows have ended: their scripts are not run, and they have no turns."""
-        self._scripts.drop(ended)
-        for workflow_id in ended if self._runnable else ():
-            if workflow_id in self._runnable:
-                self._runnable.remove(workflow_id)
-
-    def _report_doubled(self, doubled: Mapping[str, tuple[str, str]]) -> None:
-        """Say once a facet that two groups answer it, however many there are and whatever they call themselves."""
-        for facet, (first, other) in doubled.items():
-            if facet not in self._doubled:
-                self._doubled[facet] = first, other
-                _log.warning("two groups answer %s, and everything is done twice: %s and %s", facet, first, other)
-
-    def _follow(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Let Kafka's committed offsets follow the stored positions. Nothing depends on them."""
-        if not ends:
-            return
-        try:
-            self._consumer.commit({p: CommittedOffset(offset=o) for p, o in ends.items()})
-        except TransportError as error:
-            uncommitted = "offsets were not committed, the stored positions hold: %s"
-            self._d.warnings.warning("commits of offsets", uncommitted, error)
-
-    def _commit_published(self) -> None:
-        """Nothing else to do: delete the rows of what was published."""
-        published = self._publisher.take_published()
-        try:
-            self._d.store.commit_batch(Batch(published=published, now_ms=self._d.clock.now_ms()))
-        except BaseException:
-            self._publisher.give_back(published)
-            raise
+        self._commits.commit(unit, records, self._consumer)
 
     # --- looking at it, and its end -----------------------------------------------------------------------------
 
     def stats(self) -> ControlStats:
-        """A snapshot; may be called by any thread."""
+        """A snapshot; may be called by any thread: what the loop changes meanwhile is copied in one step first."""
         return ControlStats(
-            outcomes=dict(self._outcomes),
-            batches=self._batches,
+            outcomes=dict(self._commits.outcomes),
+            batches=self._commits.batches,
             conflicts=self._conflicts,
             positions_lost=self._positions_lost,
-            published=self._published,
+            published=self._commits.published,
             unacknowledged=self._publisher.in_flight,
             runnable=len(self._runnable),
             scripts=self._scripts.count,
             undeliverable=dict(self._publisher.undeliverable()),
-            doubled=frozenset((facet, first, other) for facet, (first, other) in self._doubled.copy().items()),
+            doubled=frozenset((facet, first, other) for facet, (first, other) in self._commits.doubled.copy().items()),
             owned=tuple(self._positions.owned()),
             paused=self._paused.reasons(),
         )
@@ -481,7 +424,7 @@ class ControlLoop:
                 left = self._publisher.in_flight
                 _log.warning("%d outbox records wait in the store for their lanes' next owner: %s", left, error)
             if self._publisher.has_published:
-                self._commit_published()
+                self._commits.commit_published()
         finally:
             self.leave()
 

@@ -11,13 +11,13 @@ from afl_stream.embedded_faults import Probe, Swallowed
 from afl_stream.embedded_group import Member
 from afl_stream.embedded_log import PartitionLog
 from afl_stream.embedded_missing import MissingTopics
+from afl_stream.embedded_offsets import GroupOffsets
 from afl_stream.embedded_position import NotAssigned, Position, take_in_turn, view_of
 from afl_stream.offset_owner import MADE_ANEW
 from afl_stream.transport import (
     Assignor,
     BrokerView,
     CommittedOffset,
-    Fenced,
     RebalanceListener,
     Record,
     Start,
@@ -46,6 +46,7 @@ class EmbeddedConsumer:
         self.group = group
         self.member: Member | None = None
         self._broker = broker
+        self._offsets = GroupOffsets(broker, group)
         self._client_id = client_id
         self._assignor = assignor
         self._start = start
@@ -285,7 +286,7 @@ class EmbeddedConsumer:
                     self._broker.group(self.group or "").release(member, partitions)
             raise
         with self._broker.lock:
-            committed = self._broker.group(self.group or "").committed
+            committed = self._offsets.committed(partitions)
             for where in partitions:
                 position = self._positions.get(where)
                 if position is not None and position.offset is None:
@@ -365,25 +366,13 @@ class EmbeddedConsumer:
         self._probe("commit.before")
         with self._broker.lock:
             self._check_open()
-            if self.group is None:
-                raise TransportError("a consumer without a group cannot commit")
-            group = self._broker.group(self.group)
-            missing = sorted({where.topic for where in offsets if not self._broker.has_topic(where.topic)})
-            gone = self._deleted() | {where for where in offsets if where.topic in missing}
-            offsets = {where: at for where, at in offsets.items() if where not in gone}
-            if self.member is None:
-                lost = list(offsets) if group.members else []
-            else:
-                lost = [where for where in offsets if not group.owns(self.member, where)]
-            if lost and wait:
-                raise Fenced(lost)
-            self._broker.commit(self.group, {where: at for where, at in offsets.items() if where not in lost})
+            missing = self._offsets.missing_topic(offsets)
+            shown = self._offsets.show(offsets, self.member, self._deleted(), refuses_lost=wait)
         if wait:
-            self._broker.queue.write()
-            self._broker.queue.check_committed(self.group, offsets)
+            self._offsets.write(shown)
         self._probe("commit.after")
-        if missing and wait:
-            raise UnknownTopic(missing[0])
+        if missing is not None and wait:
+            raise UnknownTopic(missing)
 
     def _deleted(self) -> set[TopicPartition]:
         """Those of topics that are gone, or others by now under the same name."""
@@ -392,10 +381,7 @@ class EmbeddedConsumer:
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         with self._broker.lock:
             self._check_open()
-            if self.group is None:
-                return {}
-            known = self._broker.group(self.group).committed
-            return {where: known[where] for where in partitions if where in known}
+            return self._offsets.committed(partitions)
 
     def position(self, partition: TopicPartition) -> int:
         """Raises NotAssigned."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from afl.runtime import value_sizes
@@ -14,6 +15,15 @@ from afl_stream.unit_of_work import UnitOfWork
 
 #: What a workflow may meet while it is read or worked on, besides what is a step's or a record's own failure.
 EXHAUSTED: Final = (MemoryError, RecursionError, OverflowError)
+
+
+@contextmanager
+def not_evaluable(workflow_id: str | None = None) -> Iterator[None]:
+    """What is exhausted while records are applied is told as NotEvaluable: of that workflow, or of a record's."""
+    try:
+        yield
+    except EXHAUSTED as error:
+        raise NotEvaluable(workflow_id, "", error) from error
 
 
 def free_memory(deployment: Deployment) -> None:
@@ -29,7 +39,11 @@ def give_up(
     error: StreamError,
     commit: Callable[[UnitOfWork], None],
 ) -> None:
-    """End the workflow of a record, or of a turn. Where not even that can be stored, it is left as it is."""
+    """End the workflow of a record, or of a turn. Where not even that can be stored, it is left as it is.
+
+    Raises WorkflowConflict when another writer came first: try again what led here. Raises what `commit` raises when
+    not even the record's dead letter can be stored.
+    """
     free_memory(deployment)
     unit = UnitOfWork(deployment)
     try:

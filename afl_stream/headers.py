@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
+from afl.core.exception_text import exception_class, exception_line
 from afl.core.masking import masked_text
 from afl.core.printable import bounded, printable
 from afl_stream.codec import CONTENT_TYPE_HEADER
@@ -167,8 +168,8 @@ def dead_letter_headers(
     if isinstance(error, Unreadable):
         reason = error.reason.value
     else:
-        reason = Reason.BAD_ID.value if isinstance(error, IdRefused) else type(error).__name__
-    text = str(error) if isinstance(error, StreamError) else f"{type(error).__name__}: {error}"
+        reason = Reason.BAD_ID.value if isinstance(error, IdRefused) else exception_class(error)
+    text = str(error) if isinstance(error, StreamError) else exception_line(error)
     origin = [
         ("topic", topic),
         ("partition", str(partition)),

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as Place
 from afl_stream.kafka_error_codes import Decision, decision_of
 from afl_stream.kafka_errors import ClientLog, Connection, error_of, settings_error, transport_error
 from afl_stream.kafka_offsets import GroupOffsets
-from afl_stream.kafka_partitions import LOGICAL, Partitions, offsets_of
+from afl_stream.kafka_partitions import LOGICAL, Partitions, is_end, offsets_of
 from afl_stream.kafka_records import records_of
 from afl_stream.kafka_topic_ids import AskIds, TopicIds
 from afl_stream.kafka_view import AskBounds, KafkaView
@@ -76,8 +76,6 @@ class KafkaConsumer:
         self._known_to_listener: set[TopicPartition] = set()
         #: Positions outside the log, until somebody moves them.
         self._outside: dict[TopicPartition, int] = {}
-        #: Where the ends of partitions were met, by a reader outside any group.
-        self._ends: dict[TopicPartition, int] = {}
         self._due: deque[Exception] = deque()
         self._failure: BaseException | None = None
         self._revoked: set[TopicPartition] = set()
@@ -137,7 +135,6 @@ class KafkaConsumer:
         """Raises TransportError for a member of a group."""
         self._check_outside_groups()
         self._outside.clear()
-        self._ends.clear()
         self._partitions.begin_all(offsets_of(positions))
         self._assigned = set(positions)
 
@@ -211,7 +208,7 @@ class KafkaConsumer:
     def _gather(self, limit: int, timeout_s: float) -> list[Message[Any, Any]]:
         """Wait for the first, then take what is there: a call for many waits for them all, or its whole time."""
         try:
-            first = self._client.poll(timeout_s)
+            first = self._poll(timeout_s)
             if first is None or limit <= 1 or self._failure is not None:
                 return [] if first is None else [first]
             self._revoked.clear()
@@ -225,6 +222,15 @@ class KafkaConsumer:
             return rest
         return [first, *rest]
 
+    def _poll(self, timeout_s: float) -> Message[Any, Any] | None:
+        """Wait for the first. That a log is at its end ends no wait of a member: more will come."""
+        deadline_s = time.monotonic() + timeout_s
+        first = self._client.poll(timeout_s)
+        while first is not None and self._is_member and is_end(first):
+            self._partitions.note_end(first)
+            first = self._client.poll(max(0.0, deadline_s - time.monotonic()))
+        return first
+
     def _sort(self, messages: Iterable[Message[Any, Any]]) -> list[Record]:
         records = records_of(messages, self._take_error)
         if self._unwelcome and records:
@@ -235,7 +241,7 @@ class KafkaConsumer:
     def _take_error(self, error: KafkaError, message: Message[Any, Any]) -> None:
         decision, topic, number = decision_of(error), message.topic() or "", message.partition()
         if error.code() == KafkaError._PARTITION_EOF:
-            self._ends[TopicPartition(topic, message.partition())] = message.offset() or 0  # type: ignore[arg-type]
+            self._partitions.note_end(message)
             return
         if decision in (Decision.PASS, Decision.FENCED):
             # librdkafka retries, or joins again; of partitions that were lost meanwhile on_lost tells.
@@ -379,8 +385,6 @@ class KafkaConsumer:
         self._partitions.forget(gone)
         for where in gone:
             self._outside.pop(where, None)
-            self._ends.pop(where, None)
-            self._ends.pop(where, None)
 
     # Positions
 
@@ -390,7 +394,6 @@ class KafkaConsumer:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._move(partition, offset)
         self._outside.pop(partition, None)
-        self._ends.pop(partition, None)
 
     def _move(self, partition: TopicPartition, offset: int) -> None:
         try:
@@ -421,7 +424,7 @@ class KafkaConsumer:
         return self._bounds_of(partition)
 
     def position(self, partition: TopicPartition) -> int:
-        return max(self._partitions.position(partition), self._ends.get(partition, -1))
+        return self._partitions.position(partition)
 
     def view(self) -> BrokerView:
         silent = {*self._partitions.paused, *self._outside, *self._unwelcome}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message
 from confluent_kafka import Consumer as Client
 from confluent_kafka import TopicPartition as Place
 
@@ -25,6 +25,12 @@ def places_of(partitions: Iterable[TopicPartition]) -> list[Place]:
     return [Place(where.topic, where.partition) for where in partitions]
 
 
+def is_end(message: Message[Any, Any]) -> bool:
+    """Whether a message is no record, and says that the end of a log was met."""
+    error = message.error()
+    return error is not None and error.code() == KafkaError._PARTITION_EOF
+
+
 class Partitions:
     """Tells a client what to read. Belongs to the thread of its consumer; raises what the client raises."""
 
@@ -35,12 +41,14 @@ class Partitions:
         self.paused: set[TopicPartition] = set()
         #: Where reading of each began, or went on after the last move.
         self._begun: dict[TopicPartition, int] = {}
+        #: Where the ends of logs were met since then: behind markers of transactions, which are never delivered.
+        self._ends: dict[TopicPartition, int] = {}
 
     def begin_all(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these and no others, outside any group."""
         self._incremental = True
         self._client.assign([Place(where.topic, where.partition, offset) for where, offset in starts.items()])
-        self._begun = {}
+        self._begun, self._ends = {}, {}
         self.speak(starts)
 
     def begin_more(self, starts: Mapping[TopicPartition, int]) -> None:
@@ -77,6 +85,7 @@ class Partitions:
                 raise
             self._restart(partition, offset)
         self._begun[partition] = offset
+        self._ends.pop(partition, None)
 
     def _restart(self, partition: TopicPartition, offset: int) -> None:
         """Give one that is not being read a new beginning: not yet begun, or ended by its error."""
@@ -95,8 +104,14 @@ class Partitions:
         self._client.assign(begin)
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset behind the last record that was delivered since the last move; below 0 when none was."""
-        return self._client.position(places_of([partition]))[0].offset
+        """The offset behind the last record that was delivered since the last move, or where the end of the log was
+        met; below 0 where neither was."""
+        return max(self._client.position(places_of([partition]))[0].offset, self._ends.get(partition, -1))
+
+    def note_end(self, end: Message[Any, Any]) -> None:
+        """The end of a log was met: all before it was delivered."""
+        where = TopicPartition(end.topic() or "", end.partition())  # type: ignore[arg-type]  # an end is of a partition
+        self._ends[where] = end.offset() or 0
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Be silent about these until `resume`."""
@@ -113,3 +128,4 @@ class Partitions:
         """They are no longer read."""
         for where in partitions:
             self._begun.pop(where, None)
+            self._ends.pop(where, None)

@@ -70,7 +70,7 @@ def consumer_settings(
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
         # Who reads a log to its end has to hear of it: its last offsets may be markers of transactions, and no records.
-        "enable.partition.eof": group is None,
+        "enable.partition.eof": True,
         "max.partition.fetch.bytes": partition_bytes,
         "fetch.max.bytes": fetch_bytes,
         "receive.message.max.bytes": max(_RECEIVE_BYTES, fetch_bytes + _RESPONSE_ROOM_BYTES),

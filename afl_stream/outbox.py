@@ -255,7 +255,8 @@ class OutboxPublisher:
 
     def undeliverable(self) -> Counter[str]:
         """How many rows wait for each topic that is missing, or that is too small for them."""
-        return Counter(row.record.topic for row in self._aside.values())
+        # A copy in one step: health asks from a thread of its own.
+        return Counter(row.record.topic for row in self._aside.copy().values())
 
     def retry_undeliverable(self) -> None:
         """Send again what no topic took: it may have been made or enlarged since."""

@@ -11,6 +11,7 @@ from afl.runtime.errors import WorkflowConflict
 from afl.runtime.persistence import ParkedHead, ParkedRecord, ParkedWorkflow
 from afl_stream.deployment import Deployment
 from afl_stream.errors import AnswerExpired, NewerFormat, NotEvaluable, NotStorable, SchemaUnavailable, Unreadable
+from afl_stream.giving_up import free_memory, give_up, not_evaluable
 from afl_stream.partitioner import partition_for
 from afl_stream.side_effects import record_of
 from afl_stream.unit_of_work import UnitOfWork
@@ -53,6 +54,8 @@ class ParkedAnswers:
         self._judged: dict[str, int] = {}
         #: Answers that were read and are still early: the revision of their step then.
         self._early: dict[str, int] = {}
+        #: Workflows of which an answer could not be judged, that which was tried last at the end.
+        self._waiting: dict[str, None] = {}
         #: Expired answers that wait for an upgrade.
         self._newer: set[str] = set()
 
@@ -70,17 +73,20 @@ class ParkedAnswers:
         if not there:
             self._judged.clear()
             self._early.clear()
+            self._waiting.clear()
             return
         changed = [at for at in there if self._judged.get(at.workflow_id) != at.revision and self._owns(at.workflow_id)]
         changed.sort(key=lambda at: (self._d.workflows.hot_revision(at.workflow_id) is None, at.records))
         self._forget_gone(there)
-        for asked in _by_records(changed):
+        others = [at for at in changed if at.workflow_id not in self._waiting]
+        waiting = [at for at in changed if at.workflow_id in self._waiting]
+        for asked in (*_by_records(others), *_by_records(waiting)):
             heads: dict[str, list[ParkedHead]] = {at.workflow_id: [] for at in asked}
             for head in self._d.store.parked_due(heads):
                 if self._early.get(head.id) != head.step_revision or not head.step_revision:
                     heads[head.workflow_id].append(head)
             for batch in _by_bytes(_in_turn(heads.values())):
-                left = self._judge(batch)
+                left = self._judge(batch, until_s)
                 for workflow_id in left:
                     heads.pop(workflow_id, None)
                 if self._monotonic_s() > until_s:
@@ -90,55 +96,91 @@ class ParkedAnswers:
             if self._monotonic_s() > until_s:
                 return
 
-    def _judge(self, heads: Sequence[ParkedHead]) -> set[str]:
+    def _judge(self, heads: Sequence[ParkedHead], until_s: float) -> set[str]:
         """Judge these in one batch, or one by one where that is refused; the workflows that are left for later."""
         rows = self._d.store.parked(ids=[head.id for head in heads], limit=len(heads))
-        left = set() if self._try(rows) else self._judge_each(rows)
-        self._early.update({head.id: head.step_revision for head in heads if head.workflow_id not in left})
+        left = set() if self._try(rows) else self._judge_each(rows, until_s)
+        judged = [head for head in heads if head.workflow_id not in left]
+        self._early.update({head.id: head.step_revision for head in judged})
+        for head in judged if self._waiting else ():
+            self._waiting.pop(head.workflow_id, None)
         return left
 
-    def _judge_each(self, rows: Sequence[ParkedRecord]) -> set[str]:
-        """Judge workflow by workflow, so that none holds up another; those that are left for later."""
-        by_workflow: dict[str, list[ParkedRecord]] = {}
-        for row in rows:
-            by_workflow.setdefault(row.workflow_id, []).append(row)
-        return {workflow_id for workflow_id, some in by_workflow.items() if not all(map(self._try_one, some))}
+    def _judge_each(self, rows: Sequence[ParkedRecord], until_s: float) -> set[str]:
+        """Judge one by one, so that no workflow holds up another, one at least; the workflows that are left for later.
+
+        Those of which an answer could not be judged before come last, in turn.
+        """
+        left: set[str] = set()
+        for number, row in enumerate(sorted(rows, key=self._turns())):
+            if row.workflow_id in left:
+                continue
+            if number and self._monotonic_s() > until_s:
+                left.add(row.workflow_id)
+                continue
+            self._waiting.pop(row.workflow_id, None)
+            if not self._try_one(row):
+                left.add(row.workflow_id)
+                self._waiting[row.workflow_id] = None
+        return left
+
+    def _turns(self) -> Callable[[ParkedRecord | ParkedHead], int]:
+        """The order in which answers are judged: last those of workflows that wait, that which was tried last behind
+        the others."""
+        turns = {workflow_id: number for number, workflow_id in enumerate(self._waiting, 1)}
+        return lambda answer: turns.get(answer.workflow_id, 0)
 
     def _try(self, rows: list[ParkedRecord]) -> bool:
-        unit = UnitOfWork(self._d)
         try:
-            unit.apply_parked(rows)
-            self._commit(unit)
-        except (WorkflowConflict, NotStorable, NotEvaluable, SchemaUnavailable):
+            self._apply(rows)
+        except (WorkflowConflict, SchemaUnavailable):
+            return False
+        except (NotStorable, NotEvaluable):
+            free_memory(self._d)
             return False
         return True
 
-    def _try_one(self, row: ParkedRecord) -> bool:
-        """Judge one answer. False: another writer has its workflow, or its schema is away: it is judged later, and
-        nothing else waits for that."""
+    def _apply(self, rows: list[ParkedRecord]) -> None:
         unit = UnitOfWork(self._d)
+        with not_evaluable():
+            unit.apply_parked(rows)
+        self._commit(unit)
+
+    def _try_one(self, row: ParkedRecord) -> bool:
+        """Judge one answer. False: another writer has its workflow, its schema is away, or not even its end can be
+        stored: it is judged later, and nothing else waits for that."""
         try:
-            unit.apply_parked([row])
-            self._commit(unit)
+            try:
+                self._apply([row])
+            except (NotStorable, NotEvaluable) as error:
+                self._end_workflow_of(row, error)
         except WorkflowConflict:
             return False
         except SchemaUnavailable as error:
             waits = "a parked answer to step %s waits: %s"
             self._d.warnings.warning("parked answers whose schemas are away", waits, row.step_id, error)
             return False
-        except (NotStorable, NotEvaluable) as error:
-            _log.exception("a workflow is given up for what came of a parked answer to step %s", row.step_id)
-            unit = UnitOfWork(self._d)
-            unit.give_up(record_of(row), None, error)
+        except NotStorable as error:
+            waits = "a parked answer to step %s waits, not even the end of its workflow is stored: %s"
+            self._d.warnings.error("parked answers whose workflows cannot be ended", waits, row.step_id, error)
+            return False
+        return True
+
+    def _end_workflow_of(self, row: ParkedRecord, error: NotStorable | NotEvaluable) -> None:
+        def commit(unit: UnitOfWork) -> None:
             unit.batch.unparked.append(row.id)
             self._commit(unit)
-        return True
+
+        given_up = "what came of a parked answer ends its workflow"
+        self._d.warnings.error(given_up, "a parked answer to step %s ends its workflow", row.step_id, exc_info=error)
+        give_up(self._d, record_of(row), None, error, commit)
 
     def _forget_gone(self, there: Sequence[ParkedWorkflow]) -> None:
         """Keep the memory to what is parked."""
         if len(self._judged) > 2 * len(there):
             names = {at.workflow_id for at in there}
             self._judged = {name: revision for name, revision in self._judged.items() if name in names}
+            self._waiting = {name: None for name in self._waiting if name in names}
         if len(self._early) > 2 * sum(at.records for at in there):
             self._early.clear()
 
@@ -150,13 +192,15 @@ class ParkedAnswers:
         if not heads:
             self._newer.clear()
             return
-        for batch in _by_bytes([head for head in heads if head.id not in self._newer and self._owns(head.workflow_id)]):
-            self._give_up(batch)
+        due = [head for head in heads if head.id not in self._newer and self._owns(head.workflow_id)]
+        due.sort(key=self._turns())
+        for batch in _by_bytes(due):
+            self._give_up(batch, until_s)
             self._d.parking.forget_all()
             if self._monotonic_s() > until_s:
                 break
 
-    def _give_up(self, heads: Sequence[ParkedHead]) -> None:
+    def _give_up(self, heads: Sequence[ParkedHead], until_s: float) -> None:
         store = self._d.store
         revisions = store.revisions({head.workflow_id for head in heads})
         # One that has found its step after all is judged as ever.
@@ -164,12 +208,13 @@ class ParkedAnswers:
         rows = store.parked(ids=[head.id for head in heads], limit=len(heads))
         unit = UnitOfWork(self._d)
         try:
-            self._expire_in(unit, [row for row in rows if row.id not in found], revisions)
-            unit.apply_parked([row for row in rows if row.id in found])
+            with not_evaluable():
+                self._expire_in(unit, [row for row in rows if row.id not in found], revisions)
+                unit.apply_parked([row for row in rows if row.id in found])
             self._commit(unit)
         except (WorkflowConflict, NotStorable, NotEvaluable, SchemaUnavailable) as error:
             _log.info("expired answers are judged one after the other: %s", error)
-            self._judge_each(rows)
+            self._judge_each(rows, until_s)
             return
         self._newer.update({row.id for row in rows}.difference(unit.batch.unparked))
 

@@ -12,6 +12,7 @@ from afl_stream.limits import MAX_PARKED_BYTES_PER_WORKFLOW
 
 #: How long a count of everything that is parked holds. It reads an entry of each parked record.
 _COUNT_HOLDS_S = 30.0
+_NOTHING = ParkedUsage(0, 0)
 
 
 class ParkingRoom:
@@ -34,25 +35,34 @@ class ParkingRoom:
         self._all: ParkedUsage | None = None
         self._counted_s = 0.0
 
-    def take(self, workflow_id: str, step_id: str, size_bytes: int) -> None:
-        """Take room for an answer. Raises TooManyParked when there is none."""
+    def check(self, workflow_id: str, step_id: str, size_bytes: int, claim: ParkingClaim) -> None:
+        """Raises TooManyParked when there is no room for an answer beside what the claim has taken."""
         settings = self._settings
-        found = self._workflows.get(workflow_id) or self._store.parked_usage(workflow_id)
+        found = self._workflows.get(workflow_id)
+        if found is None:
+            found = self._workflows[workflow_id] = self._store.parked_usage(workflow_id)
+        found = _sum(found, claim.workflows.get(workflow_id, _NOTHING))
         if found.records >= settings.max_parked_per_workflow:
             limit = f"evaluator.max_parked_per_workflow = {settings.max_parked_per_workflow}"
             raise TooManyParked(step_id, f"{found.records} of workflow {workflow_id}", limit)
         if found.size_bytes + size_bytes > MAX_PARKED_BYTES_PER_WORKFLOW:
             limit = f"MAX_PARKED_BYTES_PER_WORKFLOW = {MAX_PARKED_BYTES_PER_WORKFLOW}"
             raise TooManyParked(step_id, f"{found.size_bytes} bytes of workflow {workflow_id}", limit)
-        whole = self._count()
+        whole = _sum(self._count(), claim.all)
         if whole.records >= settings.max_parked_answers:
             limit = f"evaluator.max_parked_answers = {settings.max_parked_answers}"
             raise TooManyParked(step_id, f"{whole.records} in all", limit)
         if whole.size_bytes + size_bytes > settings.max_parked_bytes:
             limit = f"evaluator.max_parked_bytes = {settings.max_parked_bytes}"
             raise TooManyParked(step_id, f"{whole.size_bytes} bytes in all", limit)
-        self._workflows[workflow_id] = _with(found, size_bytes)
-        self._all = _with(whole, size_bytes)
+
+    def add(self, claim: ParkingClaim) -> None:
+        """What the claim has taken is in the store."""
+        for workflow_id, usage in claim.workflows.items():
+            if workflow_id in self._workflows:
+                self._workflows[workflow_id] = _sum(self._workflows[workflow_id], usage)
+        if self._all is not None:
+            self._all = _sum(self._all, claim.all)
 
     def forget(self) -> None:
         """Count again what is asked next: parked answers have been judged or have expired since."""
@@ -72,5 +82,26 @@ class ParkingRoom:
         return self._all
 
 
-def _with(usage: ParkedUsage, size_bytes: int) -> ParkedUsage:
-    return ParkedUsage(usage.records + 1, usage.size_bytes + size_bytes)
+class ParkingClaim:
+    """The room that one unit of work takes. It counts for others when the unit is committed: one that is dropped, and
+    computed again, has taken nothing."""
+
+    def __init__(self, room: ParkingRoom) -> None:
+        self._room = room
+        self.workflows: dict[str, ParkedUsage] = {}
+        self.all = _NOTHING
+
+    def take(self, workflow_id: str, step_id: str, size_bytes: int) -> None:
+        """Take room for an answer. Raises TooManyParked when there is none."""
+        self._room.check(workflow_id, step_id, size_bytes, self)
+        answer = ParkedUsage(1, size_bytes)
+        self.workflows[workflow_id] = _sum(self.workflows.get(workflow_id, _NOTHING), answer)
+        self.all = _sum(self.all, answer)
+
+    def committed(self) -> None:
+        """The unit is in the store."""
+        self._room.add(self)
+
+
+def _sum(one: ParkedUsage, other: ParkedUsage) -> ParkedUsage:
+    return ParkedUsage(one.records + other.records, one.size_bytes + other.size_bytes)

@@ -12,7 +12,7 @@ from afl_handlers.calling import short_name
 from afl_handlers.modules import HandlerModuleError
 from afl_stream.agent import Agent
 from afl_stream.agent_duty import Duty
-from afl_stream.agent_handlers import Route, RouteTable
+from afl_stream.agent_handlers import Route, RouteTable, loaded_route
 from afl_stream.agent_runtime import AgentConfig, Clock, monotonic_s, no_probe
 from afl_stream.agent_topics import TOPICS_AGE_S
 from afl_stream.codec import Codec
@@ -139,7 +139,7 @@ class RegistryAgent(Agent):
             known = self._registered.get(name)
             try:
                 self._allowed.check(registration.module_uri)
-                route = self._route_of(registration)
+                route = loaded_route(registration, self._loader)
                 self._check_function(registration)
             except HandlerModuleError as error:
                 refused[name] = error

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from afl.core.stopping import Stop
+from afl.core.warning_limits import LimitedLog
 from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.persistence import EngineStore
 from afl.runtime.run_bounds import RunLimits
@@ -110,6 +111,7 @@ class EvaluatorService:
         claim = DeploymentStore(
             store, definitions, transport, self._topology, clock, codec.keep_announced, probe, monotonic_s
         )
+        self._warnings = LimitedLog(_log)
         self._watchdog = Watchdog(config.kafka, f"group {config.evaluator_group}", monotonic_s)
         try:
             if not config.evaluator.allow_scripts:
@@ -175,7 +177,7 @@ class EvaluatorService:
             except SchemaUnavailable as error:
                 self._waiting_for = str(error)
                 self._watchdog.read(self.loop.consumer, 0, is_reading=False)
-                _log.warning("waiting %.1f s: %s", backoff_s, error)
+                self._warnings.warning("waits for schemas", "waiting %.1f s: %s", backoff_s, error)
                 stop.wait(backoff_s)
                 backoff_s = min(backoff_s * 2, _BACKOFF_S[1])
                 continue

@@ -7,6 +7,7 @@ from afl_stream.deployment import Deployment
 from afl_stream.errors import TooManyParked
 from afl_stream.headers import dead_letter_headers
 from afl_stream.messages import FailureReason, Lifecycle
+from afl_stream.parking import ParkingClaim
 from afl_stream.transport import Record
 
 
@@ -17,6 +18,7 @@ class SideEffects:
         self._d = deployment
         self.batch = batch
         self.now_ms = batch.now_ms
+        self._parking = ParkingClaim(deployment.parking)
 
     def park(self, record: Record, workflow_id: str, step_id: str) -> bool:
         """Keep a record until what it speaks of appears. False: there is no room, and it is a dead letter."""
@@ -34,12 +36,16 @@ class SideEffects:
             expires_at_ms=self.now_ms + self._d.config.evaluator.parked_answer_expiry_ms,
         )
         try:
-            self._d.parking.take(workflow_id, step_id, parked.size_bytes)
+            self._parking.take(workflow_id, step_id, parked.size_bytes)
         except TooManyParked as error:
             self.dead_letter(record, error)
             return False
         self.batch.parked.append(parked)
         return True
+
+    def committed(self) -> None:
+        """The batch is in the store."""
+        self._parking.committed()
 
     def dead_letter(self, record: Record, error: Exception) -> None:
         headers = dead_letter_headers(

@@ -215,8 +215,8 @@ class Consumer(Protocol):
     def watermarks(self, partition: TopicPartition) -> Watermarks: ...
 
     def position(self, partition: TopicPartition) -> int:
-        """Where reading goes on, for a reader outside any group: behind what was delivered, and at the log's end
-        behind what the log keeps and never delivers, as markers of transactions."""
+        """Where reading goes on: behind what was delivered, and at the log's end behind what the log keeps and never
+        delivers, as markers of transactions. Below 0 where neither has come since reading began."""
 
     def view(self) -> BrokerView:
         """What the broker says of the partitions held; asks again now and then, and never waits. Raises nothing."""

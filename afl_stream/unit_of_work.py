@@ -230,7 +230,9 @@ class UnitOfWork:
             if isinstance(command, StartWorkflow):
                 self._reject_start(command, error)
             elif not isinstance(command, CancelWorkflow):
-                self.effects.tell(command.workflow_id, REFUSED, error=kept_failure(type(error).__name__, str(error)))
+                self.effects.tell(
+                    command.workflow_id, REFUSED, error=kept_failure(exception_class(error), exception_text(error))
+                )
             self.confirm(command.workflow_id)
             # Last: a row that cannot be read makes this raise above, and the record a dead letter there, once.
             self.effects.dead_letter(record, error)
@@ -239,7 +241,7 @@ class UnitOfWork:
     def _reject_start(self, command: StartWorkflow, error: Exception) -> None:
         """Tell whoever waits for the run that there will be none; nothing is said of a run that exists."""
         if self._row(command.workflow_id) is None:
-            reason = kept_failure(type(error).__name__, str(error))
+            reason = kept_failure(exception_class(error), exception_text(error))
             name = printable(command.workflow)
             self.effects.tell(command.workflow_id, "workflow.rejected", workflow=name, error=reason)
 
@@ -414,6 +416,7 @@ class UnitOfWork:
     def keep(self) -> None:
         """The batch is committed: what it worked on stays hot."""
         value_sizes.forget()
+        self.effects.committed()
         for execution in self._executions.values():
             if execution is not None:
                 if execution.trace is not None:

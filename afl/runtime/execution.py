@@ -336,7 +336,7 @@ class Execution(ExecutionState):
     def exceed(self, error: RunLimitReached) -> None:
         """End the workflow now: it is over a limit of the run as a whole."""
         _log.error("workflow %s (%s) ends: %s", self.id, self.plan.name, error)
-        self.abort(type(error).__name__, str(error))
+        self.abort(exception_class(error), exception_text(error))
 
     def abort(self, error_type: str, message: str) -> None:
         """Fail the workflow as a whole, now, also in the midst of an iteration."""

@@ -211,10 +211,14 @@ def present(
     stopped = threading.Event()
 
     def tell() -> None:
-        presence.handles(names())
-        presence.troubled(trouble())
-        if counts is not None:
-            presence.counted(counts())
+        try:
+            presence.handles(names())
+            presence.troubled(trouble())
+            if counts is not None:
+                presence.counted(counts())
+        except Exception as error:  # noqa: BLE001 - a server that cannot say how it does is alive all the same
+            told = exception_traceback(error)
+            _log.error("server %s could not find out what to tell of itself\n%s", presence.server_id, told)
 
     def keep_alive() -> None:
         while not stopped.wait(presence.heartbeat_interval_s):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from afl.core.exception_text import exception_class, exception_text
 from afl.runtime.errors import LimitReached, RunLimitReached
 from afl.runtime.execution import Execution
 from afl.runtime.records import StepRecord
@@ -43,4 +44,4 @@ def take_result(
     except RunLimitReached as error:
         execution.exceed(error)
     except LimitReached as error:
-        execution.fail_with(step, type(error).__name__, str(error))
+        execution.fail_with(step, exception_class(error), exception_text(error))

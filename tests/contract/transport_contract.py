@@ -448,6 +448,19 @@ class TransportContract:
 
         assert reader.values[3:] == [b"1", b"2"]
 
+    def test_a_member_of_a_group_knows_where_it_stands(self, transport: Transport) -> None:
+        topic = make_topic(transport)
+        where = TopicPartition(topic, 0)
+        write(transport, topic, b"0", b"1", b"2")
+        reader = self.reader(transport, topic, group=unique("group"))
+        pump_until(lambda: len(reader.records) >= 3, reader)
+        assert reader.consumer.position(where) == 3
+
+        reader.consumer.seek(where, 1)
+        pump_until(lambda: len(reader.records) >= 5, reader)
+
+        assert reader.consumer.position(where) == 3
+
     def test_watermarks_are_the_bounds_of_the_log(self, transport: Transport) -> None:
         topic = make_topic(transport)
         consumer = transport.consumer(None)

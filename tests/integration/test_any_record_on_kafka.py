@@ -197,6 +197,32 @@ def test_a_log_that_ends_with_markers_of_transactions_is_read_to_its_end(kafka_b
     transport.close()
 
 
+def test_a_member_of_a_group_stands_behind_the_markers_at_the_end_of_a_log(kafka_bootstrap: str) -> None:
+    transport = KafkaTransport(StreamConfig(kafka=KafkaSettings(bootstrap=kafka_bootstrap)))
+    topic = make_topic(transport)
+    producer = Producer({"bootstrap.servers": kafka_bootstrap, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, b"committed", partition=0)
+    producer.commit_transaction()
+    where, consumer = TopicPartition(topic, 0), transport.consumer(unique("group"))
+    consumer.subscribe([topic])
+    read: list[bytes | None] = []
+
+    def stands_at() -> int:
+        read.extend(record.value for record in consumer.consume(10, 0.1))
+        return consumer.position(where) if where in consumer.assignment() else -1
+
+    eventually(lambda: stands_at() == consumer.watermarks(where).high == 2, DEADLINE_S)
+    assert read == [b"committed"]
+    consumer.seek(where, 0)
+    eventually(lambda: stands_at() == 2, DEADLINE_S)
+    assert read == [b"committed"] * 2
+
+    consumer.close()
+    transport.close()
+
+
 @pytest.mark.long
 def test_an_agent_that_has_handled_all_before_the_markers_of_a_transaction_is_ready(
     kafka_bootstrap: str, kafka_prefix: str, tmp_path: Path

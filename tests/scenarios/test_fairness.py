@@ -7,6 +7,7 @@ from afl.runtime.persistence import PAUSED, RUNNING
 from afl.runtime.states import StepState
 from afl_stream.config import EvaluatorSettings
 from afl_stream.messages import CancelWorkflow, StartWorkflow, StepContinue
+from afl_stream.transport import TopicPartition
 from tests.scenarios.desk import DESK, FIRST, REPORT, THIRD
 from tests.scenarios.loop_harness import Deployment, Evaluator
 from tests.scenarios.test_orphaned_outbox import run_until_it_crashes, two_evaluators
@@ -63,6 +64,24 @@ def test_what_was_runnable_is_gone_on_with_after_a_restart() -> None:
 
     assert asked(deployment) == LINKS
     assert deployment.store.runnable_workflows() == []
+
+
+def test_markers_of_transactions_behind_the_last_command_hold_up_no_runnable_workflow(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    deployment = small_budget()
+    first = deployment.evaluator()
+    start_chain(deployment, "long")
+    turn_until_runnable(first, "long")
+    deployment.remove(first, killed=True)
+    for number in range(deployment.config.topics.control_partitions):
+        deployment.broker.append_marker(TopicPartition(deployment.topology.commands(), number))
+
+    deployment.evaluator()
+    deployment.settle()
+
+    assert asked(deployment) == LINKS
+    assert "still to be read" not in caplog.text
 
 
 class LeftRunnable:

@@ -6,9 +6,14 @@ from collections.abc import Callable, Collection, Iterator
 
 import pytest
 
+from afl.runtime.errors import WorkflowConflict
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import Batch, ParkedRecord, WorkflowChange
 from afl_stream.config import EvaluatorSettings
+from afl_stream.errors import SchemaUnavailable
+from afl_stream.messages import StepContinue
+from afl_stream.parked_answers import ParkedAnswers
+from afl_stream.unit_of_work import UnitOfWork
 from tests.record_headers import headers_of
 from tests.scenarios.desk import DESK, FIRST, SECOND, THIRD, Desk, ask_again, step_id_of
 from tests.scenarios.loop_harness import START_MS, Deployment, StoreOpener, store_elsewhere
@@ -23,8 +28,16 @@ class CountingStore(MemoryStore):
     def __init__(self, deployment: Deployment) -> None:
         super().__init__(prefix=deployment.config.prefix, clock=deployment.clock)
         self.values_read: list[str] = []
+        #: How often another writer comes first where answers are parked.
+        self.conflicts = 0
         #: Happens once, before values are read.
         self.meanwhile: Callable[[], None] = lambda: None
+
+    def commit_batch(self, batch: Batch) -> int:
+        if batch.parked and self.conflicts:
+            self.conflicts -= 1
+            raise WorkflowConflict([record.workflow_id for record in batch.parked])
+        return super().commit_batch(batch)
 
     def parked(
         self,
@@ -191,3 +204,73 @@ def test_a_run_that_starts_while_its_answer_expires_gets_it(stores: list[Countin
     assert desk.step(SECOND).returns == {"answer": THIRD}
     assert len(desk.deployment.dead_letters(desk.deployment.topology.control())) == 3
     assert store.parked() == []
+
+
+def test_a_batch_that_is_computed_again_takes_room_for_its_early_answers_once(stores: list[CountingStore]) -> None:
+    desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(max_parked_answers=4), control_partitions=1))
+    (store,) = stores
+    # Each alone, after the attempts at all of them.
+    store.conflicts = 3
+    for number in range(3):
+        desk.deployment.send(StepContinue(step_id=f"early-{number}:ab", result={"answer": THIRD}))
+    desk.deployment.settle()
+    assert store.conflicts == 0
+
+    desk.send(StepContinue(step_id="early-3:ab", result={"answer": THIRD}))
+    assert len(store.parked()) == 4
+    desk.send(StepContinue(step_id="early-4:ab", result={"answer": THIRD}))
+
+    (letter,) = desk.deployment.dead_letters(desk.deployment.topology.control())
+    assert headers_of(letter)["afl_dlq_reason"] == b"TooManyParked"
+
+
+class SlowSchemas:
+    """Judges the parked answers of a desk's workflows, where the schemas of some are away and each look takes 0.1 s."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self.away: set[str] = set()
+        #: The workflows of each commit that was tried.
+        self.tried: list[set[str]] = []
+        self._now_s = 0.0
+        deployment = desk.evaluator.service.loop._d
+        self.answers = ParkedAnswers(deployment, self._commit, monotonic_s=lambda: self._now_s)
+
+    def _commit(self, unit: UnitOfWork) -> None:
+        self._now_s += 0.1
+        held = self._desk.deployment.store.parked(ids=unit.batch.unparked)
+        self.tried.append({record.workflow_id for record in held})
+        if self.tried[-1] & self.away:
+            raise SchemaUnavailable("the schema of an answer", "it is away")
+        self._desk.deployment.store.commit_batch(unit.finish())
+        unit.keep()
+
+    def turn(self) -> list[set[str]]:
+        """Take a turn, and return the workflows of each of its commits."""
+        self.tried = []
+        self.answers.turn(self._desk.deployment.clock.now_ms())
+        return self.tried
+
+
+def test_many_answers_whose_schemas_are_away_take_no_more_than_a_turn_and_each_is_tried_in_turn() -> None:
+    desk = Desk(Deployment(None, DESK, control_partitions=1))
+    names = [desk.start(f"away-{number}") for number in range(10)]
+    steps = [desk.step(SECOND, name).id for name in names]
+    good = desk.step(SECOND, desk.start("good")).id
+    schemas = SlowSchemas(desk)
+    schemas.away.update(names)
+    desk.deployment.store.commit_batch(Batch(parked=[answer(step_id, n) for n, step_id in enumerate(steps)]))
+
+    tried: set[str] = set()
+    for _ in range(10):
+        commits = schemas.turn()
+        assert len(commits) <= 4
+        tried.update(*(names for names in commits if len(names) == 1))
+    assert tried == set(names)
+
+    # What comes behind them is judged before them.
+    desk.deployment.store.commit_batch(Batch(parked=[answer(good, 99)]))
+    assert schemas.turn()[0] == {"good"}
+    schemas.away.clear()
+    schemas.turn()
+    assert desk.deployment.store.parked() == []

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 import pytest
 
 from afl.runtime.memory_store import MemoryStore
@@ -160,3 +165,39 @@ def test_a_lane_is_published_when_what_is_on_its_way_in_it_is_acknowledged(bench
 
     assert bench.publisher.publish_lanes(["control/1"], 0.0) == 0
     assert bench.line.sent == [b"a"]
+
+
+@pytest.fixture
+def threads_that_take_turns_often() -> Iterator[None]:
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before_s)
+
+
+@pytest.mark.usefixtures("threads_that_take_turns_often")
+def test_another_thread_may_count_what_waits_aside_while_that_changes(bench: Bench) -> None:
+    ended = Event()
+
+    def count_all_the_while() -> int:
+        counted = 0
+        while not ended.is_set():
+            bench.publisher.undeliverable()
+            counted += 1
+        return counted
+
+    values = [b"a"] * 300
+    with ThreadPoolExecutor(1) as others:
+        counting = others.submit(count_all_the_while)
+        try:
+            for _ in range(5):
+                bench.line.refuses = UnknownTopic("t")
+                bench.publish(*values)
+                bench.line.refuses = None
+                bench.publisher.retry_undeliverable()
+                bench.line.answer()
+        finally:
+            ended.set()
+
+        assert counting.result() > 0
+    assert bench.publisher.undeliverable() == {}

@@ -194,3 +194,20 @@ def test_counting_and_reading_do_not_wait_for_the_store(store: Diary, clock: Man
     assert [count.handled for count in server.counts()] == [1]
     end.set()
     saving.join()
+
+
+def test_a_server_that_cannot_say_how_it_does_is_listed_as_alive_and_signs_off(
+    store: Diary, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Presence(
+        store, clock, service_name="pays", server_group="shop", server_name="till", heartbeat_interval_ms=10
+    )
+
+    def trouble() -> str:
+        raise RuntimeError("dictionary changed size during iteration")
+
+    with present(server, trouble=trouble):
+        eventually(lambda: len(store.pings) > 2)
+
+    assert store.states == [ServerState.STARTUP, ServerState.RUNNING, ServerState.SHUTDOWN]
+    assert "dictionary changed size" in caplog.text
