@@ -114,9 +114,16 @@ def show_config(invocation: Invocation) -> ExitCode:
     if terminal.as_json:
         terminal.document(described)
     else:
-        rows = [(key, "-" if value is None else str(value)) for key, value in described.items()]
+        rows = [(key, _setting_text(value)) for key, value in described.items()]
         terminal.table(("setting", "value"), rows)
     return ExitCode.OK
+
+
+def _setting_text(value: object) -> str:
+    """A setting's value as it is written in a settings file."""
+    if value is None:
+        return "-"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _planned(config: StreamConfig, transport: Transport, given: Sequence[CompiledProgram]) -> list[TopicPlan]:
