@@ -43,10 +43,17 @@ class WrongStore(StreamError):
 
     def told(self, command: str) -> str:
         """The message, with the command that gives the deployment this store."""
+        if self.records:
+            then = (
+                f"reads the {_records(self.records)} that this store has not read, and handlers do again what came of"
+            )
+            then = f"{then} {'it' if self.records == 1 else 'them'}"
+        else:
+            then = "reads nothing again: this store has read all that the topics hold"
         return (
             f"{self.fact}. Nothing is read with this store. Run where the other one is, or name it (store.path, "
             f"store.url). If it is gone for good: {command} gives the deployment this one; group {self.group} then "
-            f"reads the {_records(self.records)} that this store has not read, and handlers do again what came of them"
+            f"{then}"
         )
 
 
