@@ -31,7 +31,7 @@ from afl_stream.config_sections import (
     text,
 )
 from afl_stream.durations import EXAMPLES, duration_ms
-from afl_stream.errors import ConfigError
+from afl_stream.errors import ConfigError, UnreadableSettings
 from afl_stream.kafka_passthrough import (
     KINDS,
     LibrdkafkaSettings,
@@ -192,7 +192,7 @@ def _read_toml(file: Path, required: bool) -> Mapping[str, object]:
             raise ConfigError(str(file), "file", "nothing", "a readable TOML file") from None
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise ConfigError(str(file), "file", str(error), "a readable TOML file") from error
+        raise UnreadableSettings(str(file), str(error)) from error
 
 
 def _from_table(table: Mapping[str, object], source: str) -> dict[str, _Given]:

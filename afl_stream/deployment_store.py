@@ -43,11 +43,22 @@ class WrongStore(StreamError):
 
     def told(self, command: str) -> str:
         """The message, with the command that gives the deployment this store."""
+        if self.records:
+            then = (
+                f"reads the {_records(self.records)} that this store has not read, and handlers do again what came of"
+            )
+            then = f"{then} {'it' if self.records == 1 else 'them'}"
+        else:
+            then = "reads nothing again: this store has read all that the topics hold"
         return (
             f"{self.fact}. Nothing is read with this store. Run where the other one is, or name it (store.path, "
             f"store.url). If it is gone for good: {command} gives the deployment this one; group {self.group} then "
-            f"reads the {self.records:,} records that this store has not read, and handlers do again what came of them"
+            f"{then}"
         )
+
+
+def _records(count: int) -> str:
+    return f"{count:,} record{'' if count == 1 else 's'}"
 
 
 class DeploymentStore:
@@ -254,11 +265,10 @@ class DeploymentStore:
         """Make this store one that may be claimed although the deployment has another one."""
         claim = self._definitions.claims.current
         _log.warning(
-            "the deployment gets a new store, as --new-store says: %s; group %s reads the %d records that it has not "
-            "read",
+            "the deployment gets a new store, as --new-store says: %s; group %s reads the %s that it has not read",
             refusal.fact,
             self._group,
-            refusal.records,
+            _records(refusal.records),
         )
         if claim is not None and claim.store == self._store.identity().id:
             # The other one is to be known from this by its id, whatever it has done meanwhile.

@@ -30,6 +30,14 @@ class ConfigError(StreamError):
         self.expected = expected
 
 
+class UnreadableSettings(ConfigError):
+    """A settings file that is not there, or is not TOML. `reason` is the reader's own words."""
+
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(source, "file", reason, "a readable TOML file")
+        self.args = (masked_text(f"{source} is not a readable TOML file: {printable(reason)}"),)
+
+
 class ResourceMissing(StreamError):
     """A file that ships with the package is not there."""
 

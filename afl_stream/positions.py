@@ -82,7 +82,10 @@ class Positions:
         others = sorted({place.cluster_id for place in self._store.positions()})
         if not others or self._cluster_id in others or self._goes_on:
             return
-        remedy = f"connect to that cluster, or give this one a store of its own; {GO_ON_WITHOUT}"
+        remedy = (
+            "Connect to that cluster, or give this one a store of its own. An embedded log that was made anew is "
+            f"another cluster: log and store belong together. {GO_ON_WITHOUT}"
+        )
         raise WrongCluster(others[-1], self._cluster_id, "the store", remedy)
 
     def take(self, partitions: Sequence[TopicPartition], consumer: Consumer) -> dict[TopicPartition, int]:

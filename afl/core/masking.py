@@ -20,7 +20,7 @@ _PLAIN_VALUES: Final = frozenset({"true", "false", "none", "null", MASK})
 #: Names of settings, options of urls and headers whose values are secrets.
 _SECRET_NAME: Final = re.compile(
     r"passw|passphrase|secret|jaas|authorization|authmechanismproperties|otlp_headers"
-    r"|api[._-]?key$|private[._-]?key$|[._]pwd\b|(^|[._-])token$|[._]key[._]pem$|^ssl[._]key$"
+    r"|(api|private|access)[._-]?key$|[._]pwd\b|(^|[._-])token$|(?-i:[a-z]Token$)|[._]key[._]pem$|^ssl[._]key$"
     r"|^sasl\.oauthbearer\.config$|^sasl\.kerberos\.kinit\.cmd$",
     re.IGNORECASE,
 )
@@ -29,8 +29,43 @@ _SECRET_VALUE: Final = re.compile(r"PRIVATE KEY-|://\S*@")
 #: A piece of a text in which a url may stand, and where the person of one begins. A slash may be missing.
 _WORD: Final = re.compile(r"\S{4,}")
 _PERSON_BEGINS: Final = re.compile(r"://|\bmongodb(?:\+srv)?:/{0,2}")
-#: An option in a text: `authMechanismProperties=...`, `api_key: ...`.
-_OPTION_IN_TEXT: Final = re.compile(r"(?<![\w.])([\w.-]{2,64})(=)([^\s&;,'\")]+)")
+#: A password with blanks, up to its `@`: `mongodb://kim:pa ss@host`. No port: `http://host:80 asked kim@b.c`.
+_BLANKS_IN_PASSWORD: Final = re.compile(
+    r"(://)(?!\[)[^\s/?#:@]{1,256}+:(?!\d{1,5}(?:[\s/,;:)'\"]|\Z)|\s|//)"
+    r"(?:[^\n@:]|:(?!//)){1,512}+@[^\s@]{0,256}+(?:@[^\s@]{1,256}+){0,8}"
+)
+#: The cheap question first: may a text hold the name of a secret, or a key?
+_MAY_NAME_SECRET: Final = re.compile(r"passw|passphrase|secret|jaas|auth|key|pwd|token|config|cmd|headers|bearer", re.I)
+#: The name of a value in a text, and what stands between them: `password=`, `api_key: `, `"password": `, `--token `,
+#: `'--token', `. Quantifiers are bounded, and names begin once: the time grows with the text's length.
+_NAMED_VALUE: Final = re.compile(
+    r"(?<![\w.-])(?:(?P<option>--[A-Za-z][\w.-]{1,62})(?:['\"],\s{1,8}(?=['\"])|\s{1,8}(?!-))"
+    r"|(?P<name>[\w.-]{2,64}+)\\?['\"]?(?P<mark>=|:(?!//|:)|\s{1,8}=(?=\s)|\s{1,8}:)>?\s{0,8})"
+)
+#: What opens a value in quotes: also of bytes, and of JSON inside of JSON.
+_QUOTE: Final = re.compile(r"[bru]{0,2}\\*(['\"])")
+#: A quote with the backslashes before it, from the first of them, or the line's end.
+_CLOSING: Final = {quote: re.compile(rf"(?<!\\)\\*+{quote}|\n") for quote in ("'", '"')}
+_BARE_VALUE: Final = re.compile(r"[^\s'\"]+")
+#: Where a value without quotes ends before its blank: the next option begins.
+_NEXT_OPTION: Final = re.compile(r"[&;,](?=[\w.-]{1,64}+=|\Z)")
+_SCHEME: Final = re.compile(r"(?:bearer|basic|digest|negotiate|token|apikey)\s{1,8}", re.I)
+_BEARER: Final = re.compile(r"(?<!\w)(bearer\s{1,8})(?=[^\s\d]{0,200}\d)[\w.~+/=-]{8,}", re.I)
+_PRIVATE_KEY: Final = re.compile(
+    r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
+)
+#: What stands behind a name and is no secret: types and references of AFL, and places for a value: `<String>`.
+_NO_VALUE: Final = re.compile(
+    r"\[*(?:String|Int|Long|Double|Boolean|Json)\b|\$\.[a-z_]\w*|<[\w.\[\]]{1,64}>|\*{4,}|(?i:true|false|none|null)\b"
+)
+_DECLARATION: Final = re.compile(r"\b(?:facet|schema|workflow)\s[^\n]*\Z")
+_SCHEMA_TYPE: Final = re.compile(r"\[*(?:[a-z]\w*\.)*[A-Z][A-Za-z]*\]*(?=[\s,)}]|\Z)")
+#: Before a colon these name a facet, a file or an unexpected word: `shop.Password: 3 events`, `secrets.afl:3:5`.
+_FACET_NAME: Final = re.compile(r"\.[A-Z][a-z]\w*\Z|(?:^|\.)[A-Z][a-z0-9]+[A-Z]\w*\Z")
+_FILE_NAME: Final = re.compile(r"\.(?:afl|ffl|py|json|jsonl|toml|ya?ml|md|txt|log|sqlite3?|pem|key|env)\Z")
+_KIND_BEFORE: Final = re.compile(r"(?:facet|workflow|schema|step|namespace|expected|topic|file) ['\"]?\Z", re.I)
+#: How much of a text before a name is looked at.
+_BEFORE: Final = 200
 #: What must be escaped where a url names a person.
 _RESERVED: Final = re.compile(r"[/?#\[\]@]")
 #: What is said of a url in place of its parser's words.
@@ -63,11 +98,19 @@ def shown_url(url: str) -> str:
 
 
 def masked_text(text: str) -> str:
-    """Return a text of any kind with the urls' users and passwords masked, and the options that are secret by name."""
+    """Return a text of any kind with what is secret in it masked, as far as its form tells: the users and passwords of
+    urls, values that stand behind the name of a secret, tokens of a header, and private keys.
+
+    In time that grows with the text's length: a log line must not be a way to keep a process busy.
+    """
     if "@" in text and ":" in text:
         text = _WORD.sub(_masked_word, text)
-    if "=" in text:
-        text = _OPTION_IN_TEXT.sub(_masked_option, text)
+        if " " in text:
+            text = _BLANKS_IN_PASSWORD.sub(_masked_person, text)
+    if _MAY_NAME_SECRET.search(text):
+        text = _PRIVATE_KEY.sub(rf"\1{MASK}\2", text)
+        text = _with_values_masked(text)
+        text = _BEARER.sub(rf"\g<1>{MASK}", text)
     return text
 
 
@@ -80,9 +123,66 @@ def _masked_word(found: re.Match[str]) -> str:
     return word if begin is None else f"{word[: begin.end()]}{MASK}{word[end:]}"
 
 
-def _masked_option(found: re.Match[str]) -> str:
-    name, equals, _ = found.groups()
-    return f"{name}{equals}{MASK}" if _SECRET_NAME.search(name) else found[0]
+def _masked_person(found: re.Match[str]) -> str:
+    return f"{found[1]}{MASK}{found[0][found[0].rfind('@') :]}"
+
+
+def _with_values_masked(text: str) -> str:
+    """Mask the values behind names of secrets."""
+    shown: list[str] = []
+    done = at = 0
+    while (found := _NAMED_VALUE.search(text, at)) is not None:
+        at = found.end()
+        if _names_secret(text, found):
+            begin, end = _value_at(text, at)
+            if begin < end:
+                shown += [text[done:begin], MASK]
+                done = at = end
+    return "".join([*shown, text[done:]]) if shown else text
+
+
+def _names_secret(text: str, found: re.Match[str]) -> bool:
+    """Whether what a name in a text announces is the value of a secret, not a word about AFL or about a file."""
+    name, mark = found["option"] or found["name"], found["mark"]
+    if not _SECRET_NAME.search(name):
+        return False
+    if mark is None or mark == "=":
+        return True
+    if mark.endswith("="):
+        # Blanks around it: `token = IssueToken()` is a step of AFL, `sasl.password = x` a setting.
+        return not name.isidentifier() or name.isupper() or text[found.end() : found.end() + 1] in ("'", '"')
+    before = text[max(0, found.start() - _BEFORE) : found.start()]
+    if before.endswith("/") or _KIND_BEFORE.search(before[-16:]) or _FACET_NAME.search(name) or _FILE_NAME.search(name):
+        return False
+    return not (_SCHEMA_TYPE.match(text, found.end()) and _DECLARATION.search(before))
+
+
+def _value_at(text: str, at: int) -> tuple[int, int]:
+    """Where the value begins and ends that stands here, without its quotes. A quote that nothing closes may have been
+    cut: the rest of the line belongs to it."""
+    quote = _QUOTE.match(text, at)
+    if quote is not None:
+        begin = quote.end()
+        return (begin, begin) if _NO_VALUE.match(text, begin) else (begin, _end_of_quoted(text, begin, quote))
+    if _NO_VALUE.match(text, at):
+        return at, at
+    scheme = _SCHEME.match(text, at)
+    bare = _BARE_VALUE.match(text, scheme.end() if scheme is not None else at)
+    if bare is None:
+        return at, at
+    following = _NEXT_OPTION.search(text, bare.start(), bare.end())
+    end = bare.end() if following is None else following.start()
+    return at, bare.start() + len(text[bare.start() : end].rstrip(",;:!?)]}>"))
+
+
+def _end_of_quoted(text: str, begin: int, quote: re.Match[str]) -> int:
+    """Where a value in quotes ends: at the quote that has as many backslashes before it as the first had."""
+    escapes = quote[0].count("\\")
+    for found in _CLOSING[quote[1]].finditer(text, begin):
+        escaping = found.end() - found.start() - 1
+        if found[0] == "\n" or escaping <= escapes or (not escapes and escaping % 2 == 0):
+            return found.end() - 1 - min(escaping, escapes)
+    return len(text)
 
 
 def secrets_of_url(url: str) -> frozenset[str]:

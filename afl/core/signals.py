@@ -127,7 +127,10 @@ def draining(
 
 
 def _waits(drain: _Drain) -> str:
-    return "; ".join(text for text in (drain.remaining(), *WAITS.now()) if text) or "leaving in good order"
+    return (
+        "; ".join(text for text in (drain.remaining(), *WAITS.now()) if text)
+        or "finishing and committing what is in hand"
+    )
 
 
 def _say(text: str) -> None:

@@ -77,6 +77,11 @@ def apply_topics(invocation: Invocation, files: Sequence[str]) -> ExitCode:
     if any(isinstance(error, NotAuthorized) for error in failures.values()):
         script = invocation.command_line("topics", "plan", "--script", *files)
         terminal.warn(f"Error: this user may not create topics; for somebody who may: {script}")
+    if any("INVALID_REPLICATION_FACTOR" in str(error) for error in failures.values()):
+        terminal.warn(
+            f"Error: topics.replication is {config.topics.replication}, and the cluster has fewer brokers; "
+            "for a single development broker set AFL_TOPICS_REPLICATION=1"
+        )
     return ExitCode.UNAVAILABLE
 
 
@@ -114,9 +119,16 @@ def show_config(invocation: Invocation) -> ExitCode:
     if terminal.as_json:
         terminal.document(described)
     else:
-        rows = [(key, "-" if value is None else str(value)) for key, value in described.items()]
+        rows = [(key, _setting_text(value)) for key, value in described.items()]
         terminal.table(("setting", "value"), rows)
     return ExitCode.OK
+
+
+def _setting_text(value: object) -> str:
+    """A setting's value as it is written in a settings file."""
+    if value is None:
+        return "-"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _planned(config: StreamConfig, transport: Transport, given: Sequence[CompiledProgram]) -> list[TopicPlan]:

@@ -134,7 +134,15 @@ def run_agent(
     if terminal.as_json:
         terminal.document(asdict(counts))
     else:
-        terminal.remark(f"events: {counts.read} read, {counts.answered} answered, {counts.failed} of them failed")
+        told = [f"{counts.read} read", f"{counts.answered} answered", f"{counts.failed} of them failed"]
+        left_out = {
+            "skipped (run cancelled or reset)": counts.cancelled,
+            "skipped (run ended)": counts.ended,
+            "skipped (not to be handled here or again)": counts.skipped,
+            "dead-lettered": counts.dead_lettered,
+        }
+        told += [f"{count} {what}" for what, count in left_out.items() if count]
+        terminal.remark(f"events: {', '.join(told)}")
     return ExitCode.WORK_LEFT if code else ExitCode.OK
 
 

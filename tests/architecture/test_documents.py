@@ -207,10 +207,13 @@ def _wrong_in_command_line(command: click.Command, words: list[str]) -> str:
         if found is None:
             return f"no command {words[0]}"
         command, words = found, words[1:]
-    if not words or words == ["--help"]:
+    if not words:
         return ""
     try:
         command.make_context(command.name, words, parent=context)
+    except click.exceptions.Exit:
+        # `--help` and `--version` answer, and end.
+        return ""
     except click.UsageError as error:
         return error.format_message()
     return ""

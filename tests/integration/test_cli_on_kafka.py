@@ -126,6 +126,14 @@ def test_processes_one_after_another_bring_a_run_to_its_end(command_line: KafkaC
     assert (kinds.count("event"), kinds.count("answer")) == (3, 3)
 
 
+def test_a_cluster_with_fewer_brokers_than_replicas_is_told_with_the_setting_to_change(
+    command_line: KafkaCommandLine,
+) -> None:
+    called = command_line("topics", "apply", command_line.program, AFL_TOPICS_REPLICATION="3")
+
+    _refused(called, "topics.replication is 3, and the cluster has fewer brokers", "AFL_TOPICS_REPLICATION=1")
+
+
 def test_a_wait_ends_with_the_run_and_shows_its_outputs(command_line: KafkaCommandLine) -> None:
     run = command_line.deployed()
     run.evaluator()

@@ -23,6 +23,44 @@ def test_deploying_where_nothing_is_yet_names_the_command_that_makes_the_topics_
     assert command_line("deploy", command_line.program).code == 0
 
 
+def test_an_agent_says_which_events_it_left_out(command_line: CommandLine) -> None:
+    command_line("dev", command_line.program, "--input", 'hosts=["a"]', "--id", "w1")
+    command_line("cancel", "w1")
+    command_line("evaluator", "--until-idle")
+
+    agent = command_line("agent", "--handlers", command_line.handlers, "--until-idle")
+
+    assert "events: 2 read, 0 answered, 0 of them failed, 2 skipped (run cancelled or reset)\n" in agent.err
+
+
+def test_settings_are_shown_as_a_file_has_them(command_line: CommandLine) -> None:
+    shown = dict(line.split(maxsplit=1) for line in command_line("config").out.splitlines() if "." in line)
+
+    assert shown["evaluator.allow_scripts"].strip() == "false"
+    assert shown["agent.skip_cancelled"].strip() == "true"
+    assert shown["store.url"].strip() == "-"
+
+
+def test_a_settings_file_that_is_no_toml_is_told_in_the_readers_words(command_line: CommandLine) -> None:
+    settings = command_line.file("settings.toml", "[agent")
+
+    called = command_line("config", "--config", settings)
+
+    assert called.code == 2
+    assert "settings.toml is not a readable TOML file: Expected ']' at the end of a table declaration" in called.err
+
+
+def test_a_log_that_was_made_anew_beside_its_store_is_told_as_that(command_line: CommandLine) -> None:
+    command_line("dev", command_line.program, "--input", 'hosts=["a"]', "--id", "w1")
+    (command_line.data_dir / "log.sqlite3").unlink()
+    command_line("topics", "apply", command_line.program)
+
+    called = command_line("evaluator", "--until-idle")
+
+    assert called.code == 3
+    assert "An embedded log that was made anew is another cluster: log and store belong together." in called.err
+
+
 def test_a_run_that_has_ended_asks_for_no_answers(command_line: CommandLine) -> None:
     command_line("dev", command_line.program, "--input", 'hosts=["a"]', "--id", "w1")
     assert "afl-stream continue w1:" in command_line("status", "w1").out

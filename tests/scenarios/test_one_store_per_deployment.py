@@ -196,6 +196,18 @@ def test_a_copy_of_the_store_is_refused_once_its_original_has_worked_on(tmp_path
     assert copy.location() in told
 
 
+@pytest.mark.parametrize(
+    ("records", "then"),
+    [
+        (0, "group g then reads nothing again: this store has read all that the topics hold"),
+        (1, "group g then reads the 1 record that this store has not read, and handlers do again what came of it"),
+        (2500, "then reads the 2,500 records that this store has not read, and handlers do again what came of them"),
+    ],
+)  # fmt: skip
+def test_the_refusal_says_how_many_records_a_new_store_would_read(records: int, then: str) -> None:
+    assert str(WrongStore("they have another", "g", records)).endswith(then)
+
+
 def test_new_store_has_a_copy_go_on_from_its_own_positions_under_an_id_of_its_own(tmp_path: Path) -> None:
     deployment = deployment_in(tmp_path / "one")
     desk = Desk(deployment)
