@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from afl.core.exception_text import exception_class, exception_text
 from afl.core.printable import bounded, printable
 from afl_stream.limits import MAX_FAILURE_CHARS, MAX_FAILURE_TYPE_CHARS, MAX_NAME_CHARS
 from afl_stream.messages import FailureReason
@@ -15,6 +16,11 @@ def kept_failure(error_type: str, message: str) -> FailureReason:
     return FailureReason(
         type=printable(error_type, MAX_FAILURE_TYPE_CHARS), message=bounded(message, MAX_FAILURE_CHARS)
     )
+
+
+def kept_error(error: BaseException) -> FailureReason:
+    """Return an exception as it is sent and kept."""
+    return kept_failure(exception_class(error), exception_text(error))
 
 
 def kept_reason(reason: str | None) -> str:

@@ -35,7 +35,7 @@ from afl_stream.errors import (
     Unreadable,
 )
 from afl_stream.headers import TRACE_PARENT, header
-from afl_stream.kept_texts import kept_failure, kept_name, kept_reason
+from afl_stream.kept_texts import kept_error, kept_failure, kept_name, kept_reason
 from afl_stream.messages import (
     Answer,
     CancelWorkflow,
@@ -230,9 +230,7 @@ class UnitOfWork:
             if isinstance(command, StartWorkflow):
                 self._reject_start(command, error)
             elif not isinstance(command, CancelWorkflow):
-                self.effects.tell(
-                    command.workflow_id, REFUSED, error=kept_failure(exception_class(error), exception_text(error))
-                )
+                self.effects.tell(command.workflow_id, REFUSED, error=kept_error(error))
             self.confirm(command.workflow_id)
             # Last: a row that cannot be read makes this raise above, and the record a dead letter there, once.
             self.effects.dead_letter(record, error)
@@ -241,9 +239,8 @@ class UnitOfWork:
     def _reject_start(self, command: StartWorkflow, error: Exception) -> None:
         """Tell whoever waits for the run that there will be none; nothing is said of a run that exists."""
         if self._row(command.workflow_id) is None:
-            reason = kept_failure(exception_class(error), exception_text(error))
             name = printable(command.workflow)
-            self.effects.tell(command.workflow_id, "workflow.rejected", workflow=name, error=reason)
+            self.effects.tell(command.workflow_id, "workflow.rejected", workflow=name, error=kept_error(error))
 
     def _start(self, command: StartWorkflow, record: Record) -> Outcome:
         run = self._row(command.workflow_id) or self._d.store.tombstone(command.workflow_id)

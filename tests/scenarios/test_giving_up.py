@@ -31,11 +31,11 @@ class ShortStore(MemoryStore):
         self.is_unwritable = False
         self.conflicts = 0
 
-    def load_steps(self, workflow_id: str) -> list[StepDocument]:
+    def load_steps(self, workflow_id: str, *, newer_than: int = 0, state: str | None = None) -> list[StepDocument]:
         if workflow_id == BAD and self.unread:
             self.unread -= 1
             raise self.error
-        return super().load_steps(workflow_id)
+        return super().load_steps(workflow_id, newer_than=newer_than, state=state)
 
     def commit_batch(self, batch: Batch) -> int:
         for change in batch.changes:

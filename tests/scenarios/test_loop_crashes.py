@@ -208,7 +208,8 @@ def test_every_crash_point_of_the_sources_is_crashed_at_here_or_in_another_test(
     here = {*EVALUATOR_POINTS, *AGENT_POINTS, *TRANSPORT_POINTS, *BROKER_POINTS}
     others = "".join(path.read_text() for path in Path(__file__).parents[1].rglob("*.py") if path != Path(__file__))
 
-    assert set(FAULT_POINTS) == set(TRANSPORT_POINTS) | set(BROKER_POINTS)
+    # Nothing changes at a look: it may go unanswered, and is no place to crash at.
+    assert set(FAULT_POINTS) - {"view.before_answer"} == set(TRANSPORT_POINTS) | set(BROKER_POINTS)
     assert here <= probed
     # Of parties and of work that this loop does not have.
     assert [point for point in sorted(probed - here) if f'"{point}"' not in others] == []
