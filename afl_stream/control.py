@@ -218,7 +218,8 @@ class ControlLoop:
         The store's position stays before what is no record, as markers of transactions at the end of a log.
         """
         applied = self._positions.next_offset(partition)
-        if applied is None or self._unapplied:
+        # A take-over that broke off late has given the partition back, and left its position.
+        if applied is None or self._unapplied or partition not in self._consumer.assignment():
             return applied
         return max(applied, self._consumer.position(partition))
 
