@@ -66,6 +66,14 @@ class Case(NamedTuple):
             and self.attempt in (None, self.step.attempt)
         )
 
+    def done_twice(self, group: str | None) -> tuple[str, tuple[str, str]] | None:
+        """The facet, and the groups that answer it, where this duplicate comes from another group than the answer: all
+        work is done twice then. One from the same group is a redelivery."""
+        step = self.step
+        if step is None or step.facet is None or not step.answered_by or not group or group == step.answered_by:
+            return None
+        return step.facet.name, (step.answered_by, group)
+
     @property
     def is_sent(self) -> bool:
         """Whether the step has sent the event of this attempt, or a later one."""

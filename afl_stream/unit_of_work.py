@@ -171,8 +171,8 @@ class UnitOfWork:
                 outcome = Outcome.SURPLUS
         elif outcome in RECORDED:
             self.effects.tell(workflow_id, f"answer.{outcome.value}", step_id=answer.step_id)
-        elif outcome is Outcome.DUPLICATE:
-            self._note_other_group(case, answer)
+        elif outcome is Outcome.DUPLICATE and (twice := case.done_twice(kept_name(answer.group))):
+            self.doubled.setdefault(*twice)
         elif outcome is Outcome.REFUSED:
             self.effects.dead_letter(record, AnswerRefused(answer.step_id))
         if outcome is not Outcome.APPLIED:
@@ -191,15 +191,6 @@ class UnitOfWork:
         purged = execution is None and self._d.store.tombstone(workflow_of_answer(answer)) is not None
         again = step is None and execution is not None and execution.is_superseded(answer.step_id)
         return Case(execution, step, attempt, token_is_right=right, is_purged=purged, is_run_again=again)
-
-    def _note_other_group(self, case: Case, answer: Answer) -> None:
-        """A duplicate from the same group is a redelivery; from another group it is all work done twice."""
-        step = case.step
-        group = kept_name(answer.group)
-        if step is None or step.facet is None or not (step.answered_by and group):
-            return
-        if group != step.answered_by:
-            self.doubled.setdefault(step.facet.name, (step.answered_by, group))
 
     def _take_answer(self, execution: Execution, answer: Answer) -> None:
         step = execution.steps[answer.step_id]
