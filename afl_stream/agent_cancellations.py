@@ -10,9 +10,8 @@ from typing import Final
 
 from afl.core.clock import epoch_ms
 from afl_stream.codec import Codec
-from afl_stream.errors import StreamError
-from afl_stream.headers import header
-from afl_stream.messages import Event, Lifecycle
+from afl_stream.messages import Event
+from afl_stream.run_milestones import RunTimes, milestone_of
 from afl_stream.transport import (
     Consumer,
     OffsetOutOfRange,
@@ -27,8 +26,6 @@ log = logging.getLogger(__name__)
 
 #: After these nobody waits for the answers to what was asked before.
 _ENDINGS: Final = frozenset({"workflow.cancelled", "workflow.reset"})
-#: What the records of these have in their header `ce_type`: others need not be decoded.
-_ENDING_TYPES: Final = frozenset(f"afl.{kind}".encode() for kind in _ENDINGS)
 #: Age of an event from which on it is looked up before its handler gets it. A younger one was hardly cancelled yet, and
 #: an agent that keeps up with its facets never reads the topic.
 _WAITED_MS: Final = 1_000
@@ -66,8 +63,7 @@ class Cancellations:
         self._next_s = 0.0
         #: Whether somebody was told of an error that is not over.
         self._is_told = False
-        #: Workflow id to the time of its last ending, ms since the epoch.
-        self._ended: OrderedDict[str, int] = OrderedDict()
+        self._ended = RunTimes(_REMEMBERED)
         #: Those whose events were skipped, which is told once for each.
         self._skipped: OrderedDict[str, None] = OrderedDict()
 
@@ -98,7 +94,7 @@ class Cancellations:
             if now_s >= self._next_s and not self._is_closed:
                 self._next_s = now_s + _READ_AGAIN_S
                 self._read(now_s)
-            return self._ended.get(event.workflow_id, -1) >= event.created_at
+            return self._ended.came_after(event)
 
     def close(self) -> None:
         """Read no more."""
@@ -154,15 +150,6 @@ class Cancellations:
 
     def _note(self, records: list[Record]) -> None:
         for record in records:
-            kind = header(record.headers, "ce_type")
-            if kind is not None and kind.encode() not in _ENDING_TYPES:
-                continue
-            try:
-                milestone = self._codec.decode(record.value, record.headers)
-            except StreamError:
-                continue  # Of a newer release, or nobody's: it tells nothing here.
-            if isinstance(milestone, Lifecycle) and milestone.kind in _ENDINGS:
-                self._ended[milestone.workflow_id] = max(milestone.at, self._ended.get(milestone.workflow_id, -1))
-                self._ended.move_to_end(milestone.workflow_id)
-                if len(self._ended) > _REMEMBERED:
-                    self._ended.popitem(last=False)
+            milestone = milestone_of(record, self._codec, _ENDINGS)
+            if milestone is not None:
+                self._ended.note(milestone)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import Lock
 from typing import Final, NamedTuple
 
 from afl.core.warning_limits import LimitedLog
 from afl_stream.agent_runtime import Clock, LostRecords, monotonic_s, no_probe
 from afl_stream.audit_assignment import OwnAssignment
+from afl_stream.audit_config import AuditConfig, AuditCounts
 from afl_stream.audit_group import default_group
 from afl_stream.audit_lines import (
     AuditFile,
@@ -25,7 +25,6 @@ from afl_stream.audit_lines import (
 )
 from afl_stream.audit_lost_offsets import written_before_offsets_were_lost
 from afl_stream.codec import Codec, single_object_codec
-from afl_stream.config import StreamConfig
 from afl_stream.errors import NewerFormat, SchemaGone, SchemaUnavailable, TopicMissing, Unreadable
 from afl_stream.topic_log import TopicLog
 from afl_stream.topic_policies import tell_unsafe_policies
@@ -37,7 +36,6 @@ from afl_stream.transport import (
     Fenced,
     OffsetOutOfRange,
     Record,
-    Start,
     TopicPartition,
     Transport,
     TransportError,
@@ -50,40 +48,6 @@ __all__ = ["Audit", "AuditConfig", "AuditCounts", "AuditFile", "AuditStream"]
 log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S: Final = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditConfig:
-    """What the audit follows besides events and answers, and from where.
-
-    `from_beginning`: write everything that the log still holds, whatever was written or committed before.
-    `lost_records`: what to do when retention was faster than the audit; with EARLIEST, a line of kind `lost` names the
-    range. `group` None: `{prefix}audit`. `alone`: read every partition in no group, from there on, and commit nothing;
-    `group` and `from_beginning` do not count then.
-    """
-
-    stream: StreamConfig = field(default_factory=StreamConfig)
-    group: str | None = None
-    from_beginning: bool = False
-    alone: Start | None = None
-    lost_records: LostRecords = LostRecords.STOP
-    commands: bool = False
-    external: bool = False
-    lifecycle: bool = False
-    batch_records: int = 500
-    poll_timeout_s: float = 0.2
-    max_backoff_s: float = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditCounts:
-    """What was done since the start. `repeated`: records that the file had already."""
-
-    written: int = 0
-    unreadable: int = 0
-    repeated: int = 0
-    commits: int = 0
-    commit_failures: int = 0
 
 
 class _Wait(NamedTuple):
@@ -331,9 +295,12 @@ class Audit:
         self._gone.add(topic)
         log.error("there is no topic %s any more; the audit goes on with the others until it is back", topic)
         held = {*consumer.assignment(), *self._unopened, *self._positions, *self._written}
-        left = [where for where in held if where.topic == topic]
-        self.on_lost(left)
-        for where in left:
+        self._forget([where for where in held if where.topic == topic])
+
+    def _forget(self, partitions: Collection[TopicPartition]) -> None:
+        """Their topic is gone, or another one by now."""
+        self.on_lost(tuple(partitions))
+        for where in partitions:
             self._written.pop(where, None)
 
     def _follow_topics(self) -> frozenset[TopicPartition]:
@@ -342,9 +309,7 @@ class Audit:
         if self._own is None:
             return frozenset()
         ended = self._own.look_when_due()
-        self.on_lost(tuple(ended))
-        for where in ended:
-            self._written.pop(where, None)
+        self._forget(ended)
         return ended
 
     def _open(self, where: TopicPartition, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
@@ -450,10 +415,7 @@ class Audit:
 
     def _count(self, **more: int) -> None:
         with self._counts_lock:
-            counts = self._counts
-            self._counts = AuditCounts(**{
-                name: getattr(counts, name) + more.get(name, 0) for name in AuditCounts.__dataclass_fields__
-            })  # fmt: skip
+            self._counts = self._counts.plus(**more)
 
     # Called inside the consumer's own calls
 

@@ -17,8 +17,10 @@ class MissingTopics:
         self._found: set[str] = set()
 
     def note_found(self, topics: Iterable[str]) -> None:
-        """The member is given partitions of these."""
-        self._found.update(topics)
+        """The member is given partitions of these: they are there, also if they were missing once."""
+        given = set(topics)
+        self._found |= given
+        self._told -= given
 
     def check(self, wanted: frozenset[str], version: int, has_topic: Callable[[str], bool]) -> None:
         """Look again when topics have come or gone: `version` is another one then. Raises UnknownTopic."""

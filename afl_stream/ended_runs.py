@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from threading import Lock
 from typing import Final
 
 from afl_stream.codec import Codec
-from afl_stream.errors import StreamError
-from afl_stream.headers import header
 from afl_stream.log_ranges import read_ranges
-from afl_stream.messages import Event, Lifecycle
+from afl_stream.messages import Event
+from afl_stream.run_milestones import RunTimes, milestone_of
 from afl_stream.transport import (
     Record,
     Stopping,
@@ -32,8 +30,7 @@ _FAILED: Final = "workflow.error"
 _WITHDRAWALS: Final = frozenset({"workflow.cancelled", "workflow.reset"})
 #: After these a run that has ended goes on, and may wait for what it had asked before.
 _OPENINGS: Final = frozenset({"workflow.retried", "workflow.rerun"})
-#: What records of these have in their header `ce_type`: others need not be decoded.
-_TYPES: Final = frozenset(f"afl.{kind}" for kind in {_COMPLETED, _FAILED} | _WITHDRAWALS | _OPENINGS)
+_KINDS: Final = frozenset({_COMPLETED, _FAILED}) | _WITHDRAWALS | _OPENINGS
 #: Runs that are remembered, the latest; and how long reading may take. What is not known is handled.
 _REMEMBERED: Final = 500_000
 _READ_S: Final = 30.0
@@ -55,10 +52,9 @@ class EndedRuns:
         self._read_s = read_s
         self._topic_id = ""
         self._lock = Lock()
-        #: Workflow id to the time of its last ending, or withdrawal, ms since the epoch.
-        self._completed: OrderedDict[str, int] = OrderedDict()
-        self._failed: OrderedDict[str, int] = OrderedDict()
-        self._withdrawn: OrderedDict[str, int] = OrderedDict()
+        self._completed = RunTimes(_REMEMBERED)
+        self._failed = RunTimes(_REMEMBERED)
+        self._withdrawn = RunTimes(_REMEMBERED)
         self._positions: dict[TopicPartition, int] = {}
 
     def read(self) -> str | None:
@@ -82,15 +78,15 @@ class EndedRuns:
 
     def has_ended(self, event: Event) -> bool:
         """Whether the event is of a run that has ended since it was made."""
-        return self._failed.get(event.workflow_id, -1) >= event.created_at or self.has_completed(event)
+        return self._failed.came_after(event) or self.has_completed(event)
 
     def has_completed(self, event: Event) -> bool:
         """Whether its run has completed since the event was made: somebody has answered it."""
-        return self._completed.get(event.workflow_id, -1) >= event.created_at
+        return self._completed.came_after(event)
 
     def was_withdrawn(self, event: Event) -> bool:
         """Whether the event's run was cancelled or reset since it was made."""
-        return self._withdrawn.get(event.workflow_id, -1) >= event.created_at
+        return self._withdrawn.came_after(event)
 
     def _read(self) -> None:
         found = self._transport.admin().topics([self._topic]).get(self._topic)
@@ -119,27 +115,15 @@ class EndedRuns:
                 self._positions[record.topic_partition] = record.offset + 1
 
     def _note(self, record: Record) -> None:
-        if (header(record.headers, "ce_type") or "") not in _TYPES:
-            return
-        try:
-            milestone = self._codec.decode(record.value, record.headers)
-        except StreamError:
-            return  # Of a newer release, or nobody's: it tells nothing here.
-        if not isinstance(milestone, Lifecycle):
+        milestone = milestone_of(record, self._codec, _KINDS)
+        if milestone is None:
             return
         if milestone.kind in _OPENINGS:
-            self._completed.pop(milestone.workflow_id, None)
-            self._failed.pop(milestone.workflow_id, None)
+            self._completed.forget(milestone.workflow_id)
+            self._failed.forget(milestone.workflow_id)
         elif milestone.kind == _COMPLETED:
-            _remember(self._completed, milestone)
+            self._completed.note(milestone)
         elif milestone.kind == _FAILED:
-            _remember(self._failed, milestone)
-        elif milestone.kind in _WITHDRAWALS:
-            _remember(self._withdrawn, milestone)
-
-
-def _remember(times: OrderedDict[str, int], milestone: Lifecycle) -> None:
-    times[milestone.workflow_id] = max(milestone.at, times.get(milestone.workflow_id, -1))
-    times.move_to_end(milestone.workflow_id)
-    if len(times) > _REMEMBERED:
-        times.popitem(last=False)
+            self._failed.note(milestone)
+        else:
+            self._withdrawn.note(milestone)

@@ -416,22 +416,21 @@ def test_an_audit_in_a_group_goes_on_without_a_facets_topic_that_is_gone_and_tak
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     deployment = Deployment()
-    deployment.create_topics(["billing.Void"])
-    deployment.publish(event("billing.Void", 1), event("billing.Void", 2))
     bench = AuditBench(deployment, tmp_path / "audit.jsonl")
-    bench.catch_up()
+    for step in (1, 3):
+        caplog.clear()
+        deployment.create_topics(["billing.Void"])
+        deployment.publish(event("billing.Void", step))
+        bench.catch_up()
+        assert ("back, and read again: afl.events.billing.Void" in caplog.text) is (step == 3)
 
-    deployment.admin.delete_topic("afl.events.billing.Void")
-    deployment.publish(event(step=3))
-    bench.catch_up()
-    assert "there is no topic afl.events.billing.Void any more; the audit goes on with the others" in caplog.text
-    assert bench.audit.health().ready
-
-    deployment.create_topics(["billing.Void"])
-    deployment.publish(event("billing.Void", 4))
-    bench.catch_up()
+        deployment.admin.delete_topic("afl.events.billing.Void")
+        deployment.publish(event(step=step + 1))
+        bench.catch_up()
+        assert "there is no topic afl.events.billing.Void any more; the audit goes on with the others" in caplog.text
+        assert bench.audit.health().ready
     bench.audit.close()
-    assert "back, and read again: afl.events.billing.Void" in caplog.text
+
     assert [line["step"] for line in lines_of(bench.path)] == ["wf-1:1", "wf-2:2", "wf-3:3", "wf-4:4"]
 
 
