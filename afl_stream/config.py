@@ -249,7 +249,22 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
         if variable.startswith(_KAFKA_VARIABLE):
             name, source = name_in_variable(variable.removeprefix(_KAFKA_VARIABLE)), f"environment {variable}"
             given[f"kafka.{name}"] = _Given(_passed(name, environ[variable], source), source)
+        elif variable.startswith("AFL_"):
+            _refuse_misspelt(variable, environ[variable])
     return given
+
+
+def _refuse_misspelt(variable: str, value: str) -> None:
+    """Refuse a variable that is nearly a setting's. Others may be for other programs: AFL_EVALUATOR_SERVICE_HOST."""
+    for key, _, _ in _settings(StreamConfig()):
+        section, _, name = f".{key}".rpartition(".")
+        begin = f"AFL{section.replace('.', '_')}_".upper()
+        written = variable.removeprefix(begin).lower()
+        if variable.startswith(begin) and difflib.get_close_matches(written, [name], 1, cutoff=0.85):
+            raise ConfigError(
+                f"environment {variable}", f"{section[1:]}.{written}".lstrip("."), _of_unknown(value),
+                f"no such variable; did you mean {begin}{name.upper()}?",
+            )  # fmt: skip
 
 
 def _yes_or_no(value: str, source: str, key: str) -> bool:
