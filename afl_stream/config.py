@@ -28,6 +28,7 @@ from afl_stream.config_sections import (
     TopicSettings,
     choice,
     number,
+    refuse_misspelt,
     text,
 )
 from afl_stream.durations import EXAMPLES, duration_ms
@@ -250,21 +251,8 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
             name, source = name_in_variable(variable.removeprefix(_KAFKA_VARIABLE)), f"environment {variable}"
             given[f"kafka.{name}"] = _Given(_passed(name, environ[variable], source), source)
         elif variable.startswith("AFL_"):
-            _refuse_misspelt(variable, environ[variable])
+            refuse_misspelt(variable, _of_unknown(environ[variable]), (key for key, _, _ in _settings(StreamConfig())))
     return given
-
-
-def _refuse_misspelt(variable: str, value: str) -> None:
-    """Refuse a variable that is nearly a setting's. Others may be for other programs: AFL_EVALUATOR_SERVICE_HOST."""
-    for key, _, _ in _settings(StreamConfig()):
-        section, _, name = f".{key}".rpartition(".")
-        begin = f"AFL{section.replace('.', '_')}_".upper()
-        written = variable.removeprefix(begin).lower()
-        if variable.startswith(begin) and difflib.get_close_matches(written, [name], 1, cutoff=0.85):
-            raise ConfigError(
-                f"environment {variable}", f"{section[1:]}.{written}".lstrip("."), _of_unknown(value),
-                f"no such variable; did you mean {begin}{name.upper()}?",
-            )  # fmt: skip
 
 
 def _yes_or_no(value: str, source: str, key: str) -> bool:
