@@ -28,6 +28,7 @@ from afl_stream.config_sections import (
     TopicSettings,
     choice,
     number,
+    refuse_misspelt,
     text,
 )
 from afl_stream.durations import EXAMPLES, duration_ms
@@ -249,6 +250,8 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
         if variable.startswith(_KAFKA_VARIABLE):
             name, source = name_in_variable(variable.removeprefix(_KAFKA_VARIABLE)), f"environment {variable}"
             given[f"kafka.{name}"] = _Given(_passed(name, environ[variable], source), source)
+        elif variable.startswith("AFL_"):
+            refuse_misspelt(variable, _of_unknown(environ[variable]), (key for key, _, _ in _settings(StreamConfig())))
     return given
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from afl_stream import limits
 from afl_stream.durations import duration_ms
+from afl_stream.errors import ConfigError
 from afl_stream.kafka_passthrough import KINDS, LibrdkafkaSettings
 
 TRANSPORTS: Final = ("auto", "embedded", "kafka")
@@ -284,3 +286,18 @@ class TelemetrySettings:
         None,
         "with `opentelemetry`, the collector: `http://localhost:4318`; by default as OpenTelemetry's variables say",
     )
+
+
+def refuse_misspelt(variable: str, shown: object, keys: Iterable[str]) -> None:
+    """Refuse a variable that is nearly that of a setting among `keys`; `shown` is what may be shown of its value.
+
+    Others may be for other programs: a cluster sets AFL_EVALUATOR_SERVICE_HOST.
+    """
+    for key in keys:
+        section, _, name = f".{key}".rpartition(".")
+        begin = f"AFL{section.replace('.', '_')}_".upper()
+        written = variable.removeprefix(begin).lower()
+        if variable.startswith(begin) and get_close_matches(written, [name], 1, cutoff=0.85):
+            found_key = f"{section[1:]}.{written}".lstrip(".")
+            wanted = f"no such variable; did you mean {begin}{name.upper()}?"
+            raise ConfigError(f"environment {variable}", found_key, shown, wanted)

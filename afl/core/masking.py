@@ -54,16 +54,20 @@ _BEARER: Final = re.compile(r"(?<!\w)(bearer\s{1,8})(?=[^\s\d]{0,200}\d)[\w.~+/=
 _PRIVATE_KEY: Final = re.compile(
     r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
 )
-#: What stands behind a name and is no secret: types and references of AFL, and places for a value: `<String>`.
+#: What stands behind a name and is no secret: types and references of AFL, places for a value (`<String>`), and
+#: what our errors say of a setting, which mask its value themselves: `answers.token_secret: found '********'`.
 _NO_VALUE: Final = re.compile(
     r"\[*(?:String|Int|Long|Double|Boolean|Json)\b|\$\.[a-z_]\w*|<[\w.\[\]]{1,64}>|\*{4,}|(?i:true|false|none|null)\b"
+    r"|found (?=['\"\d\[{(]|(?:True|False|None)\b)"
 )
 _DECLARATION: Final = re.compile(r"\b(?:facet|schema|workflow)\s[^\n]*\Z")
 _SCHEMA_TYPE: Final = re.compile(r"\[*(?:[a-z]\w*\.)*[A-Z][A-Za-z]*\]*(?=[\s,)}]|\Z)")
 #: Before a colon these name a facet, a file or an unexpected word: `shop.Password: 3 events`, `secrets.afl:3:5`.
 _FACET_NAME: Final = re.compile(r"\.[A-Z][a-z]\w*\Z|(?:^|\.)[A-Z][a-z0-9]+[A-Z]\w*\Z")
 _FILE_NAME: Final = re.compile(r"\.(?:afl|ffl|py|json|jsonl|toml|ya?ml|md|txt|log|sqlite3?|pem|key|env)\Z")
-_KIND_BEFORE: Final = re.compile(r"(?:facet|workflow|schema|step|namespace|expected|topic|file) ['\"]?\Z", re.I)
+_KIND_BEFORE: Final = re.compile(
+    r"(?:facet|workflow|schema|step|namespace|expected|topic|file|environment) ['\"]?\Z", re.I
+)
 #: How much of a text before a name is looked at.
 _BEFORE: Final = 200
 #: What must be escaped where a url names a person.

@@ -121,6 +121,8 @@ def test_a_text_loses_the_persons_of_urls_and_the_options_that_are_secret_by_nam
         "Unexpected token: }",
         """continue x:1 --result '{"token": <String>, "password": <shop.Receipt>}'""",
         "the setting answers.token_secret is '********', wanted a text",
+        "afl-stream.toml: answers.token_secret: found '********', expected a string",
+        "environment AFL_KAFKA_SASL_PASSWORD: kafka.sasl.password: found 7, expected a string",
         "max_tokens: 4096, token_key_id=2",
         "bearer of bad news",
         "http://host:8080 refused by kim@b.c",

@@ -1,5 +1,6 @@
 """Settings from file and environment."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_the_file_in_the_working_directory_is_read(tmp_path: Path, monkeypatch: 
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     file = written(tmp_path, 'prefix = ""\n[agent]\nmax_concurrent = 4\ngrace_s = 5\n[store]\npath = "x.db"')
 
-    config = load_config(file, {"AFL_AGENT_MAX_CONCURRENT": "9", "AFL_OTHER": "ignored"})
+    config = load_config(file, {"AFL_AGENT_MAX_CONCURRENT": "9", "AFL_OTHER": "ignored", "AFL_EVALUATOR_PORT": "x"})
 
     assert config.prefix == ""
     assert config.agent == AgentSettings(max_concurrent=9, grace_s=5)
@@ -59,7 +60,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("prefix = ", "file: found"),
+        ("prefix = ", "is not a readable TOML file: Invalid value"),
         ("prefix = 7", "prefix: found 7, expected a string"),
         ('prefix = "a b"', "prefix: found 'a b', expected at most 100 characters"),
         ("prefx = 'a'", r"prefx: found 'a', expected no such key; did you mean prefix\?"),
@@ -80,7 +81,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named_with_file_and_key(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=rf"afl-stream\.toml: {said}"):
+    with pytest.raises(ConfigError, match=rf"afl-stream\.toml:? {said}"):
         load_config(written(tmp_path, text), {})
 
 
@@ -90,10 +91,17 @@ def test_a_setting_that_cannot_be_used_is_named_with_file_and_key(tmp_path: Path
         ("AFL_AGENT_GRACE_S", "soon", "agent.grace_s: found 'soon', expected a whole number"),
         ("AFL_AGENT_GRACE_S", "-1", "agent.grace_s: found -1, expected 0 or more"),
         ("AFL_PREFIX", "a/b", "prefix: found 'a/b'"),
+        (
+            "AFL_AGENT_MAX_CONCURENT",
+            "3",
+            "found '3', expected no such variable; did you mean AFL_AGENT_MAX_CONCURRENT?",
+        ),
+        ("AFL_ANSWERS_TOKEN_SECRETS", "hush-hush", f"found '{MASK}', expected no such variable; did you mean"),
+        ("AFL_PREFX", "a.", "prefx: found 'a.', expected no such variable; did you mean AFL_PREFIX?"),
     ],
 )
 def test_a_variable_that_cannot_be_used_is_named(tmp_path: Path, variable: str, text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=f"environment {variable}: {said}"):
+    with pytest.raises(ConfigError, match=f"environment {variable}: .*{re.escape(said)}"):
         load_config(written(tmp_path, ""), {variable: text})
 
 
