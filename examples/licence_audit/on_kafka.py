@@ -81,7 +81,9 @@ def _on_kafka(console: Console, folder: Path, interruption: _Interruption) -> Ma
             audit_path = folder / "audit.jsonl"
             audit_path.unlink(missing_ok=True)
             with Parties(folder, environment) as parties:
-                pids = {"audit": parties.start("audit", "audit", "--file", str(audit_path))}
+                # A group of this run's own: the file's would be kept from the run before.
+                joining = ("--group", _audit_group(config))
+                pids = {"audit": parties.start("audit", "audit", "--file", str(audit_path), *joining)}
                 pids["evaluator"] = parties.start("evaluator", "evaluator")
                 for agent in _AGENTS:
                     pids[agent] = parties.start(agent, "agent", "--handlers", embedded.HANDLERS)
@@ -133,10 +135,14 @@ def _environment(bootstrap: str, data_dir: Path) -> dict[str, str]:
     }
 
 
+def _audit_group(config: StreamConfig) -> str:
+    return f"{config.prefix}audit"
+
+
 def _until_joined(config: StreamConfig, check: Callable[[], None]) -> None:
     """Wait until everybody has partitions, so that both agents get their share of the first event on."""
     admin = AdminClient(admin_settings(config))
-    expected = {f"{config.prefix}audit": 1, config.evaluator_group: 1}
+    expected = {_audit_group(config): 1, config.evaluator_group: 1}
     facets = [facet.qualified_name for facet in embedded.compiled().event_facets()]
     expected |= {config.agent_group(facet): len(_AGENTS) for facet in facets}
 

@@ -41,8 +41,9 @@ EVALUATOR_POINTS = [point for point in points_of("control", "outbox", "store") i
 AGENT_POINTS = points_of("agent")
 AUDIT_POINTS = points_of("audit")
 SCRIPT_POINTS = points_of("scripts")
-#: Of pollers and runners, which are not on Kafka, and of purging: tests/unit and tests/contract crash there.
-ELSEWHERE = points_of("task", "execute", "claude", "purge")
+#: Of pollers and runners, which are not on Kafka, of purging, and of claiming a deployment for a store: tests/unit,
+#: tests/contract and tests/scenarios crash there.
+ELSEWHERE = points_of("task", "execute", "claude", "purge", "claim")
 #: test_registry_on_kafka.py crashes there.
 REGISTRY_POINTS = points_of("facet")
 
