@@ -75,7 +75,7 @@ _RESERVED: Final = re.compile(r"[/?#\[\]@]")
 #: What is said of a url in place of its parser's words.
 NOT_WELL_FORMED: Final = (
     "the url is not well-formed: in user and password these must be escaped: % as %25, / as %2F, ? as %3F, # as %23, "
-    "@ as %40, : as %3A; and a port is a number"
+    "an at sign as %40, : as %3A; and a port is a number"
 )
 _PORT: Final = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*)(?::[0-9]{0,5})?\Z")
 
