@@ -190,6 +190,13 @@ class Execution(ExecutionState):
         step.size = self.bounds.admit(params, returns, step.size)
         step.params, step.returns = params, returns
 
+    def _give_returns(self, step: StepRecord, more: Mapping[str, Value], size: int | None) -> None:
+        """Add to a step's returns. Raises LimitReached, and changes nothing then."""
+        before = step.returns
+        returns = {**before, **more}
+        step.size = self.bounds.admit_returns(returns, before, step.size, None if before else size)
+        step.returns = returns
+
     def complete(self, step: StepRecord) -> None:
         """A step has reached its end; it never changes again."""
         if step is self.root:
@@ -304,9 +311,10 @@ class Execution(ExecutionState):
         """Whether the step has sent an event and waits for the answer."""
         return step.state == StepState.EVENT_TRANSMIT and bool(step.event_state)
 
-    def continue_with(self, step: StepRecord, result: Mapping[str, Value]) -> None:
-        """Take the answer to a waiting step's event: one write moves it on to its next state."""
-        self.give(step, step.params, {**step.returns, **result})
+    def continue_with(self, step: StepRecord, result: Mapping[str, Value], size: int | None = None) -> None:
+        """Take the answer to a waiting step's event: one write moves it on to its next state. `size` of the result,
+        where that is known."""
+        self._give_returns(step, result, size)
         step.event_state = EventState.COMPLETED
         if self.trace is not None:
             self.trace.moved(self, step, StepState.EVENT_TRANSMIT, StepState.STATEMENT_BLOCKS_BEGIN)
@@ -322,9 +330,9 @@ class Execution(ExecutionState):
         self._event_closed(step)
         tell_endings(self)
 
-    def update_with(self, step: StepRecord, partial: Mapping[str, Value]) -> None:
-        """Merge a partial result; the step stays where it is."""
-        self.give(step, step.params, {**step.returns, **partial})
+    def update_with(self, step: StepRecord, partial: Mapping[str, Value], size: int | None = None) -> None:
+        """Merge a partial result; the step stays where it is. `size` of it, where that is known."""
+        self._give_returns(step, partial, size)
         step.event_state = EventState.PROCESSING
         self.touch(step)
 

@@ -28,19 +28,21 @@ def take_result(
     what = f"the result of {step.facet_name}"
     try:
         # First: it may hold one value so often that walking through it takes for ever.
-        execution.bounds.check_given(what, given)
+        size = execution.bounds.check_given(what, given)
         if is_checked and step.facet is not None:
             problem = check_result(step.facet, execution.plan.schemas, given)
             if problem is not None:
                 execution.fail_with(step, "ResultMismatch", problem)
                 return
         # What was told before counts, too: all of it is kept.
-        execution.bounds.check_values(execution, what, {**step.returns, **given})
+        kept = {**step.returns, **given} if step.returns else given
+        if not execution.bounds.is_small(kept, step.size + size):
+            execution.bounds.check_values(execution, what, kept)
         result = copy_values(given)
         if is_partial:
-            execution.update_with(step, result)
+            execution.update_with(step, result, size)
         else:
-            execution.continue_with(step, result)
+            execution.continue_with(step, result, size)
     except RunLimitReached as error:
         execution.exceed(error)
     except LimitReached as error:

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from afl.runtime import limits, value_sizes
 from afl.runtime.errors import NestingTooDeep, StateTooLarge, StepLimitReached, ValueTooDeep, ValueTooLarge
-from afl.runtime.value_bounds import check_depth, check_given, check_payload
+from afl.runtime.value_bounds import (
+    SMALL_PAYLOAD_VALUES,
+    check_depth,
+    check_given,
+    check_payload,
+    small_payload_bytes,
+)
 from afl.runtime.value_sizes import TooDeep, attribute_bytes
 
 if TYPE_CHECKING:
@@ -52,6 +58,7 @@ class RunBounds:
     __slots__ = (
         "_large",
         "_limits",
+        "_small_payload_bytes",
         "_state_notice_at",
         "_value_notice_at",
         "_warned",
@@ -77,6 +84,7 @@ class RunBounds:
         self.state_bytes = 0
         self._state_notice_at = limits.near(run_limits.max_state_bytes)
         self._value_notice_at = limits.near(run_limits.max_value_bytes)
+        self._small_payload_bytes = small_payload_bytes(run_limits.max_payload_bytes)
         #: The first value that has come near to its limit, until it was told.
         self._large = 0
 
@@ -112,12 +120,35 @@ class RunBounds:
             made = attribute_bytes(returns) if returns else 0
         except TooDeep:
             raise ValueTooDeep("what the step is given", limits.MAX_VALUE_DEPTH) from None
-        if given + made > self._value_notice_at:
+        size = given + made
+        if size > self._value_notice_at:
             self._admit_value("its parameters together", given)
             self._admit_value("its returns together", made)
-        if given + made != counted:
-            self._admit_state(given + made - counted)
-        return given + made
+        if size != counted:
+            # What `_admit_state` does, without the call where there is nothing to say: this is done for every step.
+            state_bytes = self.state_bytes + size - counted
+            if state_bytes > self._state_notice_at:
+                self._admit_state(size - counted)
+            else:
+                self.state_bytes = state_bytes
+        return size
+
+    def admit_returns(
+        self, returns: Mapping[str, object], before: Mapping[str, object], counted: int, size: int | None = None
+    ) -> int:
+        """Count what a step's returns become, where its parameters stay; as `admit` does. `before`: its returns so far,
+        of which and of its parameters `counted` bytes were counted. `size` of the returns, where that is known.
+        """
+        try:
+            made = attribute_bytes(returns) if size is None else size
+            same = counted - attribute_bytes(before) if before else counted
+        except TooDeep:
+            raise ValueTooDeep("what the step is given", limits.MAX_VALUE_DEPTH) from None
+        if made > self._value_notice_at:
+            self._admit_value("its returns together", made)
+        if same + made != counted:
+            self._admit_state(same + made - counted)
+        return same + made
 
     def admit_element(self, value: object) -> int:
         """Count the element that a block of a foreach is for, and return its bytes. Raises StateTooLarge."""
@@ -192,11 +223,18 @@ class RunBounds:
 
     def check_payload(self, execution: Execution, step: StepRecord) -> None:
         """Raise PayloadTooLarge or ValueTooDeep for a step whose event is not to be sent."""
-        self.check_values(execution, f"the payload of {step.facet_name}", step.params)
+        if not self.is_small(step.params, step.size):
+            self.check_values(execution, f"the payload of {step.facet_name}", step.params)
 
-    def check_given(self, what: str, values: Mapping[str, object]) -> None:
-        """Raise ValueTooLarge or ValueTooDeep for values from outside, before anybody walks through them."""
-        check_given(what, values, self._limits.max_value_bytes)
+    def is_small(self, values: Mapping[str, object], size: int) -> bool:
+        """Whether values of this size are far below the limit of a payload, and not nested too deeply: they were
+        counted."""
+        return len(values) <= SMALL_PAYLOAD_VALUES and size + sum(map(len, values)) <= self._small_payload_bytes
+
+    def check_given(self, what: str, values: Mapping[str, object]) -> int:
+        """Return the size of values from outside. Raises ValueTooLarge or ValueTooDeep, before anybody walks through
+        them."""
+        return check_given(what, values, self._limits.max_value_bytes)
 
     def check_values(self, execution: Execution, what: str, values: Mapping[str, object]) -> None:
         """Raise PayloadTooLarge or ValueTooDeep for what goes to an agent or comes from one."""

@@ -17,6 +17,8 @@ _NUMBER_BYTES: Final = 25
 
 #: The digits of the longest integer that an expression may make.
 _INTEGER_BYTES: Final = 1_300
+#: Values of a payload that nobody needs to look at one by one.
+SMALL_PAYLOAD_VALUES: Final = 64
 
 
 def check_payload(what: str, values: Mapping[str, object], limit: int) -> int:
@@ -58,8 +60,9 @@ def is_too_deep(value: object) -> bool:
     return False
 
 
-def check_given(what: str, values: Mapping[str, object], limit: int) -> None:
-    """Raise ValueTooDeep or ValueTooLarge for values from outside, before anybody walks through them or copies them."""
+def check_given(what: str, values: Mapping[str, object], limit: int) -> int:
+    """Return the size of values from outside. Raises ValueTooDeep or ValueTooLarge, before anybody walks through them
+    or copies them."""
     try:
         size = attribute_bytes(values)
     except TooDeep:
@@ -67,6 +70,15 @@ def check_given(what: str, values: Mapping[str, object], limit: int) -> None:
         raise
     if size > limit:
         raise ValueTooLarge(what, size, limit)
+    return size
+
+
+def small_payload_bytes(limit: int) -> int:
+    """Return up to which size, their names counted in, SMALL_PAYLOAD_VALUES values are below `limit` as JSON for sure.
+
+    Sizes are those of value_sizes.py, which counts eight bytes for a number inside of a list or map.
+    """
+    return (limits.near(limit) - SMALL_PAYLOAD_VALUES * _INTEGER_BYTES) // (_INTEGER_BYTES // 8 + 1)
 
 
 def _measured(what: str, values: Mapping[str, object], limit: int, near: int) -> int:

@@ -84,6 +84,8 @@ def attribute_bytes(values: Mapping[str, object]) -> int:
     total = 0
     for value in values.values():
         kind = type(value)
+        if kind in _PLAIN:
+            continue
         if kind is str:
             total += len(value) if value.isascii() else _WIDE_BYTES * len(value)  # type: ignore[attr-defined,arg-type]
         elif kind is list or kind is dict:

@@ -99,11 +99,12 @@ def _run_queue(execution: Execution) -> int:
             STATE_MACHINES[step.object_type].process(execution, step)
             if step.state != state:
                 execution.room -= UNITS_A_STEP
-                if not execution.has_room():
+                # Behind the last one what was made asks for itself.
+                if ran < len(queue) and not execution.has_room():
                     break
     if ran < len(queue):
         execution.queue = queue[ran:] + execution.queue
-    else:
+    elif execution.made:
         ran += _run_made(execution)
     tell_endings(execution)
     if execution.made:
