@@ -333,6 +333,7 @@ class ControlLoop:
         applied: list[Record] = []
         ends: dict[TopicPartition, int] = {}
         last: Record | None = None
+        paused = self._paused.partitions
         for record in records:
             if last is None or record.partition != last.partition or record.topic != last.topic:
                 partition = record.topic_partition
@@ -340,14 +341,14 @@ class ControlLoop:
             next_offset = ends.get(partition, self._positions.next_offset(partition))
             if next_offset is None or record.offset < next_offset:
                 continue
-            if self._paused and self._paused.holds(partition, record.offset):
+            if paused and self._paused.holds(partition, record.offset):
                 continue
             try:
                 unit.apply(record)
             except (NewerFormat, SchemaGone) as error:
                 self._pause(record, error)
                 continue
-            if self._paused:
+            if paused:
                 self._paused.passed(partition, record.offset)
             applied.append(record)
             ends[partition] = record.offset + 1

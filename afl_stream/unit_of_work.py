@@ -100,17 +100,18 @@ class UnitOfWork:
         for record in records:
             if held and record[:2] in held:
                 continue
+            place = record.topic, record.partition, record.offset
             try:
-                found: Message | Exception = self._decoded(record)
+                message = self._read[place] = self._decoded(record)
             except (Unreadable, NewerFormat, SchemaUnavailable) as error:
-                found = error
-            self._read[record.topic, record.partition, record.offset] = found
-            if isinstance(found, CancelWorkflow):
-                self._cancelled.add(found.workflow_id)
-            elif isinstance(found, SchemaGone):
-                held.add((record.topic, record.partition))
-            elif isinstance(found, SchemaUnavailable):
-                return
+                self._read[place] = error
+                if isinstance(error, SchemaGone):
+                    held.add((record.topic, record.partition))
+                elif isinstance(error, SchemaUnavailable):
+                    return
+            else:
+                if isinstance(message, CancelWorkflow):
+                    self._cancelled.add(message.workflow_id)
 
     def apply(self, record: Record) -> Outcome:
         """Apply one record of control or commands.

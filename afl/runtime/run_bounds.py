@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
-from afl.runtime import limits, value_sizes
+from afl.runtime import limits
 from afl.runtime.errors import NestingTooDeep, StateTooLarge, StepLimitReached, ValueTooDeep, ValueTooLarge
 from afl.runtime.value_bounds import (
     SMALL_PAYLOAD_VALUES,
@@ -16,7 +16,7 @@ from afl.runtime.value_bounds import (
     check_payload,
     small_payload_bytes,
 )
-from afl.runtime.value_sizes import TooDeep, attribute_bytes
+from afl.runtime.value_sizes import TooDeep, attribute_bytes, counting
 
 if TYPE_CHECKING:
     from afl.runtime.execution import Execution
@@ -90,7 +90,7 @@ class RunBounds:
 
     def begin(self) -> None:
         """Let this thread evaluate under the limits of this run from here on."""
-        value_sizes.begin(self._limits.max_value_bytes)
+        counting.max_bytes = self._limits.max_value_bytes
 
     def read_back(self, steps: int) -> None:
         """The run was read from the store with so many steps: what it has passed it was warned about then."""

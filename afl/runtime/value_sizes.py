@@ -49,13 +49,8 @@ class _Counting(threading.local):
         self.entries_read = 0
 
 
-#: The thread's own. Whoever drives a run sets the limit (`begin`).
+#: The thread's own. Before a thread evaluates a run, `RunBounds.begin` sets the run's limit here.
 counting = _Counting()
-
-
-def begin(max_bytes: int) -> None:
-    """Evaluate under this limit from here on, in this thread."""
-    counting.max_bytes = max_bytes
 
 
 def forget() -> None:
