@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from threading import Lock
@@ -59,8 +58,6 @@ __all__ = [
     "NoHandlers",
     "RetryPolicy",
 ]
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -380,8 +377,9 @@ class Agent:
             self._records.keep_announced(now_s)
         if not self._vanished.is_looked_for(now_s):
             return
-        with self._changing:
-            if self._vanished.look(now_s, self._transport.admin().topic_names):
+        if back := self._vanished.look(now_s, self._transport.admin().topic_names):
+            with self._changing:
+                self._vanished.take_back(back)
                 self._started.follow(self._facet_topics.duties(self._vanished.facets_here()))
 
     def _does_without(self, topic: str) -> bool:

@@ -61,7 +61,7 @@ class FacetTopics:
 class VanishedTopics:
     """The topics that vanished while an agent read them: it goes on with its other facets until they are back.
 
-    `is_looked_for` may be asked by the thread that works; whoever changes anything holds the agent's lock.
+    `look` asks the broker, so the agent's lock is not held meanwhile; `lose` and `take_back` are called under it.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -89,15 +89,16 @@ class VanishedTopics:
         """Whether it is time to look which of them are back."""
         return bool(self._gone) and now_s - self._looked_s >= TOPICS_AGE_S
 
-    def look(self, now_s: float, topic_names: Callable[[], frozenset[str]]) -> bool:
-        """Look which of them are back, and say whether any is."""
+    def look(self, now_s: float, topic_names: Callable[[], frozenset[str]]) -> frozenset[str]:
+        """Return those that the broker has again; none where it does not answer."""
         self._looked_s = now_s
         try:
-            back = self._gone & topic_names()
+            return self._gone & topic_names()
         except BrokerUnavailable as error:
             log.debug("whether topics are back is not known: %s", error)
-            return False
-        if back:
-            self._gone -= back
-            log.warning("back, and read again: %s", ", ".join(sorted(back)))
-        return bool(back)
+            return frozenset()
+
+    def take_back(self, back: frozenset[str]) -> None:
+        """Note that these topics are there again."""
+        self._gone -= back
+        log.warning("back, and read again: %s", ", ".join(sorted(back)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from threading import Lock
 from typing import Final
 
@@ -20,8 +19,6 @@ from afl_stream.transport import (
     Watermarks,
     is_another_topic,
 )
-
-log = logging.getLogger(__name__)
 
 #: After these nobody waits for an answer to what was asked before: it was answered,
 _COMPLETED: Final = "workflow.completed"
