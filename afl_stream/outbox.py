@@ -70,8 +70,14 @@ class Lanes:
         self._partition_of = lru_cache(maxsize=_REMEMBERED_WORKFLOWS)(
             lambda workflow_id: partition_for(workflow_id.encode(), control_partitions)
         )
+        self._control_partitions = control_partitions
         self.own = f"writer/{uuid.uuid4().hex}"
         self.owned: frozenset[int] = frozenset()
+
+    def owns(self, workflow_id: str) -> bool:
+        """Whether this evaluator owns the workflow's control partition."""
+        # Asked about many workflows in a row, which would push those at work out of what is remembered.
+        return partition_for(workflow_id.encode(), self._control_partitions) in self.owned
 
     def lane_of(self, workflow_id: str) -> str:
         partition = self._partition_of(workflow_id)

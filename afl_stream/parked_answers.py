@@ -12,7 +12,6 @@ from afl.runtime.persistence import ParkedHead, ParkedRecord, ParkedWorkflow
 from afl_stream.deployment import Deployment
 from afl_stream.errors import AnswerExpired, NewerFormat, NotEvaluable, NotStorable, SchemaUnavailable, Unreadable
 from afl_stream.giving_up import free_memory, give_up, not_evaluable
-from afl_stream.partitioner import partition_for
 from afl_stream.side_effects import record_of
 from afl_stream.unit_of_work import UnitOfWork
 
@@ -75,7 +74,8 @@ class ParkedAnswers:
             self._early.clear()
             self._waiting.clear()
             return
-        changed = [at for at in there if self._judged.get(at.workflow_id) != at.revision and self._owns(at.workflow_id)]
+        owns = self._d.lanes.owns
+        changed = [at for at in there if self._judged.get(at.workflow_id) != at.revision and owns(at.workflow_id)]
         changed.sort(key=lambda at: (self._d.workflows.hot_revision(at.workflow_id) is None, at.records))
         self._forget_gone(there)
         others = [at for at in changed if at.workflow_id not in self._waiting]
@@ -192,7 +192,7 @@ class ParkedAnswers:
         if not heads:
             self._newer.clear()
             return
-        due = [head for head in heads if head.id not in self._newer and self._owns(head.workflow_id)]
+        due = [head for head in heads if head.id not in self._newer and self._d.lanes.owns(head.workflow_id)]
         due.sort(key=self._turns())
         for batch in _by_bytes(due):
             self._give_up(batch, until_s)
@@ -234,10 +234,6 @@ class ParkedAnswers:
             unit.effects.dead_letter(record, error)
             unit.batch.confirms[row.workflow_id] = revisions.get(row.workflow_id, 0)
             unit.batch.unparked.append(row.id)
-
-    def _owns(self, workflow_id: str) -> bool:
-        number = partition_for(workflow_id.encode(), self._d.config.topics.control_partitions)
-        return number in self._d.lanes.owned
 
 
 def _by_records(found: Iterable[ParkedWorkflow]) -> Iterator[list[ParkedWorkflow]]:

@@ -11,7 +11,6 @@ from afl.runtime.purging import Purge
 from afl.runtime.tombstones import PURGING, Tombstone
 from afl_stream.deployment import Deployment
 from afl_stream.outbox import Probe
-from afl_stream.partitioner import partition_for
 
 _log = logging.getLogger(__name__)
 
@@ -62,10 +61,10 @@ class Retention:
         if settings.retention_ms is None:
             return
         left = store.tombstones(state=PURGING, limit=_MOST_BEGUN)
-        self._begun = [tombstone for tombstone in left if self._is_ours(tombstone.workflow_id)]
+        self._begun = [tombstone for tombstone in left if self._d.lanes.owns(tombstone.workflow_id)]
         if self._begun:
             return
-        due = self._purge.due(now_ms - settings.retention_ms, wanted=self._is_ours)
+        due = self._purge.due(now_ms - settings.retention_ms, wanted=self._d.lanes.owns)
         rows = list(islice(due, _MOST_BEGUN))
         if not rows:
             return
@@ -73,7 +72,3 @@ class Retention:
         begun = [row.id for row in rows if self._purge.begin(row, waiting)]
         self._begun = [tombstone for found in begun if (tombstone := store.tombstone(found)) is not None]
         _log.info("%d finished workflows are being purged, as store.retention says", len(self._begun))
-
-    def _is_ours(self, workflow_id: str) -> bool:
-        count = self._d.config.topics.control_partitions
-        return partition_for(workflow_id.encode(), count) in self._d.lanes.owned
