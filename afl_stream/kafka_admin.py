@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -22,7 +23,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its documen
 )
 
 from afl.core.stopping import PROCESS_STOP
-from afl_stream.kafka_errors import ClientLog, Connection, error_of, settings_error, transport_error
+from afl_stream.kafka_admin_client import RenewedClient
+from afl_stream.kafka_errors import ClientLog, Connection, error_of, is_silence, settings_error, transport_error
 from afl_stream.kafka_topic_ids import NO_ID
 from afl_stream.kafka_view import is_told
 from afl_stream.kafka_waits import in_thread, result_of
@@ -44,6 +46,8 @@ _log = logging.getLogger(__name__)
 REQUEST_TIMEOUT_S: Final = 15.0
 #: The same for a partition's bounds, which readers ask for beside their work.
 _BOUNDS_TIMEOUT_S: Final = 5.0
+#: The same for the ids of topics: a member that has been given partitions waits for them.
+_IDS_TIMEOUT_S: Final = 8.0
 #: Wait before a question that failed in passing is asked again.
 _ASK_AGAIN_S: Final = 0.1
 #: How soon a topic that was missing is looked for again.
@@ -63,14 +67,17 @@ class KafkaAdmin:
 
     def __init__(self, settings: Mapping[str, Any], connection: Connection) -> None:
         self._connection = connection
-        try:
-            callbacks: dict[str, Any] = {"error_cb": connection.on_error}
-            self._client = AdminClient({**settings, **callbacks}, logger=ClientLog(connection))
-        except KafkaException as error:
-            raise settings_error(error, connection) from error
+        self._settings: dict[str, Any] = {**settings, "error_cb": connection.on_error}
+        self._client = RenewedClient(self._open)
         self._lock = threading.Lock()
         self._limits: dict[str, int] = {}
         self._missing_at_s: dict[str, float] = {}
+
+    def _open(self) -> AdminClient:
+        try:
+            return AdminClient(self._settings, logger=ClientLog(self._connection))
+        except KafkaException as error:
+            raise settings_error(error, self._connection) from error
 
     def connect(self, timeout_s: float) -> str:
         """Wait until a broker answers, and return the cluster's id.
@@ -97,9 +104,9 @@ class KafkaAdmin:
     def _require_recent(self, broker_id: int) -> None:
         """Raise BrokerTooOld for a broker that lacks what every part of the loop needs, before anything is done."""
         resource = ConfigResource(ResourceType.BROKER, str(broker_id))
-        asked = self._client.describe_configs([resource], request_timeout=_LIMIT_TIMEOUT_S)[resource]
+        asked = self._client.ask(lambda client: client.describe_configs([resource], request_timeout=_LIMIT_TIMEOUT_S))
         try:
-            result_of(asked, _LIMIT_TIMEOUT_S + 1.0, "whether it is recent enough")
+            result_of(asked[resource], _LIMIT_TIMEOUT_S + 1.0, "whether it is recent enough")
         except TimeoutError:
             return
         except KafkaException as error:
@@ -142,7 +149,8 @@ class KafkaAdmin:
         """Raises TopicExists, NotAuthorized, and TransportError for what the broker does not take."""
         new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings or {}))
         try:
-            self._result(self._client.create_topics([new], request_timeout=REQUEST_TIMEOUT_S)[name], name)
+            asked = self._client.ask(lambda client: client.create_topics([new], request_timeout=REQUEST_TIMEOUT_S))
+            self._result(asked[name], name)
         except KafkaException as error:
             found = error_of(error)
             if found.code() == KafkaError.TOPIC_ALREADY_EXISTS:
@@ -153,7 +161,8 @@ class KafkaAdmin:
     def delete_topic(self, name: str) -> None:
         """Raises NotAuthorized."""
         try:
-            self._result(self._client.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)[name], name)
+            asked = self._client.ask(lambda client: client.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S))
+            self._result(asked[name], name)
         except KafkaException as error:
             raise self._error(error_of(error), name) from error
         self.forget(name)
@@ -177,11 +186,8 @@ class KafkaAdmin:
         place = Place(partition.topic, partition.partition)
         timeout_s = max(_ASK_AGAIN_S, deadline_s - time.monotonic())
         try:
-            asked = [
-                self._client.list_offsets({place: spec}, request_timeout=timeout_s)[place]
-                for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
-            ]
-            return [self._result(future, f"the bounds of {partition.topic}").offset for future in asked]
+            asked = self._ask_offsets([place], timeout_s)
+            return [self._result(found[place], f"the bounds of {partition.topic}").offset for found in asked]
         except KafkaException as error:
             raise self._error(error_of(error), partition.topic) from error
 
@@ -190,11 +196,15 @@ class KafkaAdmin:
     ) -> Mapping[TopicPartition, tuple[Future[Any], Future[Any]]]:
         """The partitions' first and next offsets, as soon as they come."""
         places = {where: Place(where.topic, where.partition) for where in partitions}
-        firsts, ends = (
-            self._client.list_offsets(dict.fromkeys(places.values(), spec), request_timeout=REQUEST_TIMEOUT_S)
-            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        )
+        firsts, ends = self._ask_offsets(places.values(), REQUEST_TIMEOUT_S)
         return {where: (firsts[place], ends[place]) for where, place in places.items()}
+
+    def _ask_offsets(self, places: Iterable[Place], timeout_s: float) -> list[Mapping[Place, Future[Any]]]:
+        """The first and the next offset of each."""
+        wanted = tuple(places)
+        specs: list[OffsetSpec] = [OffsetSpec.earliest(), OffsetSpec.latest()]  # type: ignore[no-untyped-call]
+        asked = [partial(_list_offsets, dict.fromkeys(wanted, spec), timeout_s) for spec in specs]
+        return [self._client.ask(question) for question in asked]
 
     def limit_of(self, topic: str) -> int:
         """Bytes of the largest record that a topic takes. Raises UnknownTopic and BrokerUnavailable."""
@@ -224,24 +234,30 @@ class KafkaAdmin:
 
     def _metadata(self, timeout_s: float = REQUEST_TIMEOUT_S) -> ClusterMetadata:
         # Of all topics: asking for one may create it, where the broker does such things.
-        call = in_thread(lambda: self._client.list_topics(timeout=timeout_s))
+        client = self._client.now()
+        call = in_thread(lambda: client.list_topics(timeout=timeout_s))
         try:
             found = result_of(call, timeout_s + 1.0, "what topics there are")
         except TimeoutError as error:
+            self._client.not_answered()
             raise self._connection.unavailable(f"no metadata in {timeout_s:g} s") from error
         except KafkaException as error:
-            self._client.poll(0)
+            client.poll(0)
+            if is_silence(error):
+                self._client.not_answered()
             self._connection.check()
             found_error = self._error(error_of(error))
             if isinstance(found_error, BrokerUnavailable):
                 raise self._connection.unavailable(error_of(error).str()) from error
             raise found_error from error
+        self._client.answered()
         self._connection.is_back()
         return found
 
     def ask_ids(self, names: Sequence[str]) -> Mapping[str, Future[Any]]:
         """The topics' descriptions, which know their ids, as soon as they come."""
-        return self._client.describe_topics(TopicCollection(list(names)), request_timeout=REQUEST_TIMEOUT_S)
+        wanted = TopicCollection(list(names))
+        return self._client.ask(lambda client: client.describe_topics(wanted, request_timeout=_IDS_TIMEOUT_S))
 
     def _ids(self, names: list[str]) -> dict[str, str]:
         if not names:
@@ -262,7 +278,8 @@ class KafkaAdmin:
         if not resources:
             return {}
         settings: dict[str, dict[str, str]] = {}
-        for resource, future in self._client.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S).items():
+        asked = self._client.ask(lambda client: client.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S))
+        for resource, future in asked.items():
             try:
                 entries = self._result(future, resource.name)
             except KafkaException as error:
@@ -297,3 +314,7 @@ class KafkaAdmin:
 
 def _limit_in(settings: Mapping[str, str]) -> int:
     return int(settings.get("max.message.bytes", _DEFAULT_LIMIT))
+
+
+def _list_offsets(specs: dict[Place, OffsetSpec], timeout_s: float, client: AdminClient) -> Mapping[Place, Future[Any]]:
+    return client.list_offsets(specs, request_timeout=timeout_s)

@@ -79,6 +79,13 @@ def settings_error(exception: KafkaException, connection: Connection) -> Excepti
     return ConfigError("kafka", named.group(1) if named else "settings", text, "a setting of librdkafka")
 
 
+def is_silence(error: BaseException | None) -> bool:
+    """Whether a question failed for want of an answer; whatever a broker answers is one."""
+    if error is None:
+        return False
+    return not isinstance(error, KafkaException) or error_of(error).code() < KafkaError.UNKNOWN
+
+
 class ClientLog:
     """librdkafka's log lines, for those who debug: what matters comes as an error, with an address."""
 

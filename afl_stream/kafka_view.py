@@ -9,10 +9,10 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from confluent_kafka import Consumer as Client
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as Place
 
-from afl_stream.kafka_errors import error_of
+from afl_stream.kafka_errors import is_silence
 from afl_stream.kafka_topic_ids import AskIds
 from afl_stream.transport import BrokerView, TopicPartition, Watermarks
 
@@ -92,7 +92,7 @@ class KafkaView:
 
     def _take_answers(self, futures: Sequence[Future[Any]]) -> None:
         asked, self._asked_bounds, self._asked_ids = self._asked_bounds, {}, {}
-        is_silent = any(_is_silence(future.exception()) for future in futures)
+        is_silent = any(is_silence(future.exception()) for future in futures)
         for where, (first, end) in asked.items():
             if first.exception() is None and end.exception() is None:
                 low, high = first.result().offset, end.result().offset
@@ -119,10 +119,3 @@ def is_told(*offsets: int) -> bool:
     """Whether these are offsets. The client lets a question for bounds that was not answered in time end without an
     error, and with an offset that is none."""
     return min(offsets) >= 0
-
-
-def _is_silence(error: BaseException | None) -> bool:
-    """Whether a question failed for want of an answer; whatever a broker answers is one."""
-    if error is None:
-        return False
-    return not isinstance(error, KafkaException) or error_of(error).code() < KafkaError.UNKNOWN

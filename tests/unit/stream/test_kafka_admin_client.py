@@ -1,0 +1,76 @@
+"""An admin client that is not answered makes way for another one."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from afl_stream.kafka_admin_client import RENEW_AFTER_S, RenewedClient
+
+TIMED_OUT = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+NOT_THERE = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+
+
+class Told(NamedTuple):
+    offset: int
+
+
+class Renewal:
+    """A client whose clock and answers the test decides."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.client = RenewedClient(lambda: AdminClient({"bootstrap.servers": "", "log_level": 0}), lambda: self.now_s)
+        self.first = self.client.now()
+
+    def ask(self, outcome: Told | Exception) -> None:
+        future: Future[Told] = Future()
+        self.client.ask(lambda client: {"bounds": future})
+        if isinstance(outcome, Exception):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+    @property
+    def is_another(self) -> bool:
+        return self.client.now() is not self.first
+
+
+def test_a_question_that_was_not_answered_is_followed_by_one_to_another_client() -> None:
+    renewal = Renewal()
+    renewal.now_s += RENEW_AFTER_S
+
+    renewal.ask(TIMED_OUT)
+
+    assert renewal.is_another
+
+
+def test_an_offset_that_is_none_is_no_answer() -> None:
+    renewal = Renewal()
+    renewal.now_s += RENEW_AFTER_S
+
+    renewal.ask(Told(-1))
+
+    assert renewal.is_another
+
+
+def test_whatever_a_broker_answers_keeps_the_client() -> None:
+    renewal = Renewal()
+    renewal.now_s += RENEW_AFTER_S
+
+    for answer in (NOT_THERE, Told(0)):
+        renewal.ask(answer)
+        assert not renewal.is_another
+
+
+def test_during_an_outage_a_client_is_given_its_time() -> None:
+    renewal = Renewal()
+    renewal.ask(TIMED_OUT)
+    renewal.now_s += RENEW_AFTER_S - 0.5
+    assert not renewal.is_another
+
+    renewal.now_s += 0.5
+    assert renewal.is_another
