@@ -35,7 +35,7 @@ from afl_stream.messages import (
 )
 from afl_stream.partitioner import partition_for
 from afl_stream.service import answer_tokens, open_codec
-from afl_stream.topics import PlanAction, TopicPlan, Topology
+from afl_stream.topics import PlanAction, TopicPlan, Topology, few_copies
 from afl_stream.transport import (
     AuthenticationFailed,
     BrokerUnavailable,
@@ -101,9 +101,17 @@ class Client:
     # --- topics and programs ------------------------------------------------------------------------------------
 
     def plan_topics(self, programs: Iterable[CompiledProgram] = ()) -> list[TopicPlan]:
-        """What would have to be created or differs, for these programs."""
-        facets = _event_facets(programs)
-        return self.topology.plan(facets, self._transport.admin().topics(self.topology.names(facets)))
+        """What would have to be created or differs, for these programs.
+
+        Warns where the cluster has too few brokers for the usual three copies of what is to be created. Raises
+        TooFewBrokers where more copies are asked for than it has brokers.
+        """
+        facets, admin = _event_facets(programs), self._transport.admin()
+        brokers = admin.broker_count()
+        plans = self.topology.plan(facets, admin.topics(self.topology.names(facets)), brokers)
+        if brokers is not None and (told := few_copies(plans, brokers)):
+            _log.warning("%s", told)
+        return plans
 
     def apply_topics(
         self,
@@ -115,7 +123,7 @@ class Client:
 
         One that cannot be created keeps no other from it: `on_failure` is told of each. Without it the first failure
         is raised, once all were tried. A cluster that does not answer ends it at once: BrokerUnavailable,
-        AuthenticationFailed.
+        AuthenticationFailed. So does one with fewer brokers than replicas are asked for: TooFewBrokers.
         """
         admin = self._transport.admin()
         failures: list[TransportError] = []

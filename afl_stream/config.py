@@ -333,7 +333,7 @@ def _typed(owner: type, name: str, value: object, source: str, key: str) -> obje
         if not isinstance(value, bool):
             raise ConfigError(source, key, value, "true or false")
         return value
-    wanted = int if hint is int else str
+    wanted = int if hint in (int, int | None) else str
     # bool is an int for Python, but `replication = true` is a mistake.
     if not isinstance(value, wanted) or isinstance(value, bool):
         metadata = _setting(owner, name).metadata
@@ -359,7 +359,8 @@ def _settings(config: StreamConfig) -> Iterator[tuple[str, dataclasses.Field[Any
 def _check(config: StreamConfig, source: str) -> None:
     for key, setting, value in _settings(config):
         minimum = setting.metadata.get("minimum")
-        if minimum is not None and (not isinstance(value, int) or value < minimum):
+        is_chosen_later = value is None and setting.default is None
+        if minimum is not None and not is_chosen_later and (not isinstance(value, int) or value < minimum):
             raise ConfigError(source, key, value, f"{minimum} or more ({setting.metadata['meaning']})")
         if setting.metadata.get("secret") and value == "":
             raise ConfigError(source, key, value, "a secret, or no such setting at all")

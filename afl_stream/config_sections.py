@@ -21,8 +21,8 @@ DISPATCH_MODES: Final = ("topic", "task")
 TELEMETRY_SINKS: Final = ("off", "logging", "opentelemetry")
 
 
-def number(default: int, minimum: int, meaning: str) -> Any:
-    """A whole number that is at least `minimum`."""
+def number(default: int | None, minimum: int, meaning: str) -> Any:
+    """A whole number that is at least `minimum`; by default None where it is chosen when it is needed."""
     # dataclasses.field is typed as the field's own type; Any lets one function declare each of them.
     return field(default=default, metadata={"minimum": minimum, "meaning": meaning})
 
@@ -58,7 +58,9 @@ class TopicSettings:
     facet_template: str = text("{prefix}events.{facet}", "name of a facet's topic")
     control_partitions: int = number(6, 1, "partitions of control, commands and external, the same for all three")
     event_partitions: int = number(12, 1, "partitions of a facet's topic that declares none of its own")
-    replication: int = number(3, 1, "replicas of each topic; 1 for a single development broker")
+    replication: int | None = number(
+        None, 1, "replicas of each topic; by default 3, or as many as the cluster has brokers if those are fewer"
+    )
     declarations: str | None = text(None, "directory to read in place of the shipped topics/")
 
 

@@ -235,6 +235,22 @@ class TopicTooSmall(StreamError):
         self.needed_bytes = needed_bytes
 
 
+class TooFewBrokers(StreamError):
+    """Topics that are to be created are declared with more replicas than the cluster has brokers."""
+
+    def __init__(self, asked: Mapping[str, int], brokers: int, setting: int | None) -> None:
+        """`asked` maps the topics to their replicas; `setting` is `topics.replication`, where that is what asks."""
+        has = f"the cluster has {brokers} broker{'' if brokers == 1 else 's'}"
+        fewer = f"{brokers} or fewer, or leave it out: then there are as many replicas as brokers, three at most"
+        if setting is not None and setting > brokers:
+            said = f"topics.replication is {setting}, and {has}: set it (AFL_TOPICS_REPLICATION) to {fewer}"
+        else:
+            listing = ", ".join(f"{topic} {count}" for topic, count in asked.items())
+            said = f"topics/ declares more replicas than there can be ({listing}): {has}. Declare {fewer}"
+        super().__init__(f"{said}. Nothing was created")
+        self.asked, self.brokers = dict(asked), brokers
+
+
 class TooFewPartitions(StreamError):
     """A topic has fewer partitions than are declared for it."""
 

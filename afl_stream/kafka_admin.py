@@ -118,6 +118,9 @@ class KafkaAdmin:
     def cluster_id(self) -> str:
         return str(self._metadata().cluster_id)
 
+    def broker_count(self) -> int:
+        return len(self._metadata().brokers)
+
     def topic_names(self) -> frozenset[str]:
         return frozenset(name for name, topic in self._metadata().topics.items() if topic.error is None)
 

@@ -12,6 +12,7 @@ from afl_stream.config import StreamConfig
 from afl_stream.errors import (
     DeclarationError,
     PartitionsDiffer,
+    TooFewBrokers,
     TooFewPartitions,
     TopicMissing,
     TopicNameRefused,
@@ -26,6 +27,8 @@ FIXED_KINDS: Final = ("control", "commands", "external", "lifecycle", "definitio
 _DEAD_LETTERED_KINDS: Final = ("control", "commands", "external")
 #: Topics that share the workflows out in the same way: one evaluator owns a workflow's partition of all three.
 _CO_PARTITIONED_KINDS: Final = ("control", "commands", "external")
+#: Replicas of a topic for which nothing else is said, where there are brokers enough.
+USUAL_REPLICATION: Final = 3
 #: What Kafka itself takes when a topic does not say.
 _KAFKA_MAX_MESSAGE_BYTES: Final = 1_048_588
 
@@ -55,12 +58,16 @@ class ExistingTopic(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
-    """A topic as it is declared; `settings` are Kafka's, by Kafka's names."""
+    """A topic as it is declared; `settings` are Kafka's, by Kafka's names.
+
+    `is_replication_chosen`: nothing says how many replicas, so there are as many as the brokers allow, three at most.
+    """
 
     name: str
     partitions: int
     replication: int
     settings: Mapping[str, str]
+    is_replication_chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,29 +185,52 @@ class Topology:
         for topic, _ in list(claimed.values()):
             _claim(claimed, self.dlq(topic), f"the dead letters of {topic}")
 
-    def specs(self, facets: Iterable[str]) -> list[TopicSpec]:
-        """Return every topic that a deployment with these facets needs, in order of name kinds."""
+    def specs(self, facets: Iterable[str], brokers: int | None = None) -> list[TopicSpec]:
+        """Return every topic that a deployment with these facets needs, in order of name kinds.
+
+        `brokers` bounds the replicas of the topics for which nothing says how many.
+        """
         facets = sorted(facet for facet in set(facets) if self.carries(facet))
         self.check_names(facets)
-        specs = {name: self._spec(kind, name) for kind, name in self._fixed.items()}
+        specs = {name: self._spec(kind, name, brokers) for kind, name in self._fixed.items()}
         read = [self._fixed[kind] for kind in _DEAD_LETTERED_KINDS]
         for facet in facets:
             name = self.facet(facet)
-            spec = self._spec("facet", name, self._declared["facet"].sizes.get(facet, {}))
+            spec = self._spec("facet", name, brokers, self._declared["facet"].sizes.get(facet, {}))
             # A shared topic must suit the most demanding of its facets.
             specs[name] = spec if name not in specs else _larger(specs[name], spec)
             read.append(name)
         for name in dict.fromkeys(read):
-            specs[self.dlq(name)] = self._spec("dlq", self.dlq(name))
+            specs[self.dlq(name)] = self._spec("dlq", self.dlq(name), brokers)
         return list(specs.values())
 
     def names(self, facets: Iterable[str]) -> list[str]:
         """Return the name of every topic that a deployment with these facets needs."""
         return [spec.name for spec in self.specs(facets)]
 
-    def plan(self, facets: Iterable[str], existing: Mapping[str, ExistingTopic]) -> list[TopicPlan]:
-        """Say for every topic that is needed whether it is to be created, is as declared, or differs and in what."""
-        return [_planned(spec, existing.get(spec.name)) for spec in self.specs(facets)]
+    def plan(
+        self, facets: Iterable[str], existing: Mapping[str, ExistingTopic], brokers: int | None = None
+    ) -> list[TopicPlan]:
+        """Say for every topic that is needed whether it is to be created, is as declared, or differs and in what.
+
+        `brokers`: how many can hold copies; None: nothing is copied. Raises TooFewBrokers when a topic that is to be
+        created is declared with more replicas.
+        """
+        facets = list(facets)
+        by_copies = {n: {s.name: s for s in self.specs(facets, n)} for n in range(1, USUAL_REPLICATION + 1)}
+        plans = []
+        for spec in self.specs(facets, brokers):
+            found = existing.get(spec.name)
+            if found is not None and spec.is_replication_chosen and spec.replication < found.replication:
+                # More copies than brokers answer now: one of them is away, and the topic is as it should be.
+                spec = by_copies[min(found.replication, USUAL_REPLICATION)][spec.name]
+            plans.append(_planned(spec, found))
+        if brokers is not None:
+            created = [plan.spec for plan in plans if plan.action is PlanAction.CREATE]
+            asked = {spec.name: spec.replication for spec in created if spec.replication > brokers}
+            if asked:
+                raise TooFewBrokers(asked, brokers, self._config.topics.replication)
+        return plans
 
     def require(self, facets: Iterable[str], existing: Mapping[str, ExistingTopic]) -> None:
         """Refuse to start on topics that are missing or not as they must be.
@@ -239,9 +269,15 @@ class Topology:
         name = template.replace("{facet_template}", self._config.topics.facet_template)
         return name.replace("{prefix}", self._config.prefix).replace("{facet}", facet)
 
-    def _spec(self, kind: str, name: str, sizes: Mapping[str, int] | None = None) -> TopicSpec:
+    def _spec(
+        self, kind: str, name: str, brokers: int | None = None, sizes: Mapping[str, int] | None = None
+    ) -> TopicSpec:
         declared, sizes = self._declared[kind], sizes or {}
-        replication = sizes.get("replication", self._count(declared.replication))
+        is_chosen = "replication" not in sizes and self._is_chosen(declared.replication)
+        if is_chosen:
+            replication = USUAL_REPLICATION if brokers is None else min(USUAL_REPLICATION, max(brokers, 1))
+        else:
+            replication = sizes.get("replication") or self._count(declared.replication)
         in_sync = sizes.get("min_insync_replicas", declared.min_insync_replicas)
         largest_bytes = sizes.get("max_message_bytes", declared.max_message_bytes)
         settings = {
@@ -258,10 +294,32 @@ class Topology:
             partitions=sizes.get("partitions", self._count(declared.partitions)),
             replication=replication,
             settings=settings,
+            is_replication_chosen=is_chosen,
         )
+
+    def _is_chosen(self, declared: int | str) -> bool:
+        return isinstance(declared, str) and getattr(self._config.topics, declared) is None
 
     def _count(self, declared: int | str) -> int:
         return declared if isinstance(declared, int) else int(getattr(self._config.topics, declared))
+
+
+def few_copies(plans: Iterable[TopicPlan], brokers: int) -> str | None:
+    """What to tell whoever creates these topics on a cluster with so few brokers; None: there are enough."""
+    chosen = any(plan.action is PlanAction.CREATE and plan.spec.is_replication_chosen for plan in plans)
+    if not chosen or brokers >= USUAL_REPLICATION:
+        return None
+    setting = f"topics.replication = {brokers} (AFL_TOPICS_REPLICATION={brokers}) says that this is meant"
+    if brokers == 1:
+        return (
+            "the cluster has one broker, so each topic has one copy, and what that broker's disk loses is lost: "
+            f"enough for trials; {setting}. With three brokers or more each topic has three copies"
+        )
+    return (
+        f"the cluster has {brokers} brokers, so each topic has {brokers} copies, and all of them take each record: "
+        f"while one broker is away nothing can be written; {setting}. With three brokers or more each topic has three "
+        "copies"
+    )
 
 
 def check_topic_name(name: str) -> str:
@@ -311,6 +369,7 @@ def _larger(one: TopicSpec, other: TopicSpec) -> TopicSpec:
         partitions=max(one.partitions, other.partitions),
         replication=max(one.replication, other.replication),
         settings=settings,
+        is_replication_chosen=one.is_replication_chosen and other.is_replication_chosen,
     )
 
 

@@ -231,6 +231,12 @@ class Admin(Protocol):
     def cluster_id(self) -> str:
         """Names the cluster: positions in the store belong to one. Raises BrokerUnavailable."""
 
+    def broker_count(self) -> int | None:
+        """The brokers that can hold copies of a topic now; None where a topic has no copies, whatever is asked for.
+
+        Raises BrokerUnavailable.
+        """
+
     def topic_names(self) -> frozenset[str]:
         """The names of all topics. Costs one request, however many there are. Raises BrokerUnavailable."""
 

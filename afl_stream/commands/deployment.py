@@ -77,11 +77,6 @@ def apply_topics(invocation: Invocation, files: Sequence[str]) -> ExitCode:
     if any(isinstance(error, NotAuthorized) for error in failures.values()):
         script = invocation.command_line("topics", "plan", "--script", *files)
         terminal.warn(f"Error: this user may not create topics; for somebody who may: {script}")
-    if any("INVALID_REPLICATION_FACTOR" in str(error) for error in failures.values()):
-        terminal.warn(
-            f"Error: topics.replication is {config.topics.replication}, and the cluster has fewer brokers; "
-            "for a single development broker set AFL_TOPICS_REPLICATION=1"
-        )
     return ExitCode.UNAVAILABLE
 
 

@@ -659,6 +659,11 @@ class TransportContract:
         assert described.settings["retention.ms"] == "3600000"
         assert described.settings["cleanup.policy"] == "compact"
 
+    def test_a_transport_that_makes_copies_tells_how_many_brokers_can_hold_them(self, transport: Transport) -> None:
+        brokers = transport.admin().broker_count()
+
+        assert brokers is None or brokers >= 1
+
     def test_a_topic_is_created_once(self, transport: Transport) -> None:
         topic = make_topic(transport)
 

@@ -126,12 +126,37 @@ def test_processes_one_after_another_bring_a_run_to_its_end(command_line: KafkaC
     assert (kinds.count("event"), kinds.count("answer")) == (3, 3)
 
 
-def test_a_cluster_with_fewer_brokers_than_replicas_is_told_with_the_setting_to_change(
-    command_line: KafkaCommandLine,
+@pytest.mark.long
+def test_more_replicas_than_the_cluster_has_brokers_are_refused_before_anything_is_created(
+    own_broker: Broker, processes: Processes, tmp_path: Path
 ) -> None:
-    called = command_line("topics", "apply", command_line.program, AFL_TOPICS_REPLICATION="3")
+    command_line = _command_line(tmp_path, own_broker.bootstrap, "afl.", processes)
 
-    _refused(called, "topics.replication is 3, and the cluster has fewer brokers", "AFL_TOPICS_REPLICATION=1")
+    called = command_line("topics", "apply", command_line.program, AFL_TOPICS_REPLICATION="3")
+    planned = command_line("topics", "plan", command_line.program, "--json")
+
+    _refused(called, "topics.replication is 3, and the cluster has 1 broker", "to 1 or fewer", "Nothing was created")
+    assert {topic["action"] for topic in planned.document} == {"create"}
+
+
+@pytest.mark.long
+def test_a_cluster_of_one_broker_gets_one_copy_of_each_topic_and_is_told_so_once(
+    own_broker: Broker, processes: Processes, tmp_path: Path
+) -> None:
+    command_line = _command_line(tmp_path, own_broker.bootstrap, "afl.", processes)
+    nothing_set = {name: text for name, text in command_line.environment.items() if name != "AFL_TOPICS_REPLICATION"}
+    command_line = replace(command_line, environment=nothing_set)
+
+    planned = command_line("topics", "plan", command_line.program, "--json")
+    applied = command_line("topics", "apply", command_line.program)
+    again = command_line("topics", "apply", command_line.program)
+
+    settings = {(topic["replication"], topic["settings"]["min.insync.replicas"]) for topic in planned.document}
+    assert settings == {(1, "1")}
+    assert (applied.code, again.code) == (0, 0)
+    assert applied.err.count("one broker, so each topic has one copy") == 1
+    assert "WARNING" not in again.err
+    assert "differ" not in again.out
 
 
 def test_a_wait_ends_with_the_run_and_shows_its_outputs(command_line: KafkaCommandLine) -> None:

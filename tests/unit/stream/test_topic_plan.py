@@ -10,6 +10,7 @@ from afl_stream.config import StreamConfig, TopicSettings
 from afl_stream.errors import (
     DeclarationError,
     PartitionsDiffer,
+    TooFewBrokers,
     TooFewPartitions,
     TopicMissing,
     TopicNameRefused,
@@ -17,7 +18,7 @@ from afl_stream.errors import (
 )
 from afl_stream.resources import topic_texts
 from afl_stream.topic_declarations import KINDS, load_declarations, parse_declaration
-from afl_stream.topics import PlanAction, Topology, check_topic_name
+from afl_stream.topics import PlanAction, TopicPlan, Topology, check_topic_name, few_copies
 
 FACET = topic_texts()["facet"]
 CONTROL = topic_texts()["control"]
@@ -101,6 +102,74 @@ def test_a_single_broker_is_never_asked_for_two_replicas_in_sync() -> None:
     single = Topology(StreamConfig(topics=TopicSettings(replication=1)))
 
     assert {(spec.replication, spec.settings["min.insync.replicas"]) for spec in single.specs(["a.B"])} == {(1, "1")}
+
+
+def planned(
+    brokers: int, existing: dict[str, BrokerTopic] | None = None, replication: int | None = None
+) -> list[TopicPlan]:
+    config = StreamConfig(topics=TopicSettings(replication=replication))
+    return Topology(config).plan(["a.B"], existing or {}, brokers)
+
+
+@pytest.mark.parametrize(("brokers", "copies", "in_sync"), [(1, 1, 1), (2, 2, 2), (3, 3, 2), (9, 3, 2)])
+def test_topics_have_three_copies_or_as_many_as_there_are_brokers(brokers: int, copies: int, in_sync: int) -> None:
+    specs = [plan.spec for plan in planned(brokers)]
+
+    assert {(spec.replication, spec.settings["min.insync.replicas"]) for spec in specs} == {(copies, str(in_sync))}
+
+
+@pytest.mark.parametrize(("brokers", "said"), [(1, "one broker, so each topic has one copy"), (2, "2 brokers, so")])
+def test_fewer_than_three_copies_are_told_with_the_setting_that_says_they_are_meant(brokers: int, said: str) -> None:
+    told = few_copies(planned(brokers), brokers)
+
+    assert told is not None
+    assert said in told
+    assert f"AFL_TOPICS_REPLICATION={brokers}" in told
+
+
+def test_nothing_is_told_of_copies_that_were_asked_for_or_are_enough_or_of_topics_that_are_there() -> None:
+    there = {plan.spec.name: BrokerTopic(plan.spec.partitions, 1, dict(plan.spec.settings)) for plan in planned(1)}
+
+    assert few_copies(planned(1, replication=1), 1) is None
+    assert few_copies(planned(3), 3) is None
+    assert few_copies(planned(1, there), 1) is None
+
+
+def test_more_replicas_than_brokers_are_refused_with_the_setting_that_asks_for_them() -> None:
+    with pytest.raises(TooFewBrokers, match=r"topics.replication is 3, and the cluster has 1 broker:.* leave it out"):
+        planned(1, replication=3)
+
+
+def test_more_replicas_than_brokers_in_a_declaration_are_refused_with_the_topics() -> None:
+    names = topology(facet_toml=FACET + '\n[sizes."a.B"]\nreplication = 2\n')
+
+    with pytest.raises(TooFewBrokers, match=r"topics/ declares .*\(afl\.events\.a\.B 2\): the cluster has 1 broker"):
+        names.plan(["a.B"], {}, 1)
+
+
+def test_replicas_beyond_the_brokers_that_answer_are_no_refusal_where_nothing_is_created() -> None:
+    declared = Topology(StreamConfig(topics=TopicSettings(replication=3)))
+
+    plans = declared.plan(["a.B"], as_declared(declared, ["a.B"]), 2)
+
+    assert {plan.action for plan in plans} == {PlanAction.OK}
+
+
+def test_a_topic_with_fewer_copies_than_the_cluster_could_hold_is_told() -> None:
+    there = {plan.spec.name: BrokerTopic(plan.spec.partitions, 1, dict(plan.spec.settings)) for plan in planned(1)}
+
+    plans = planned(3, there)
+
+    assert {plan.differences for plan in plans} == {
+        ("replication: found 1, declared 3", "min.insync.replicas: found 1, declared 2")
+    }
+
+
+@pytest.mark.parametrize("answering", [1, 2])
+def test_a_broker_that_is_away_makes_no_topic_differ(answering: int) -> None:
+    there = {plan.spec.name: BrokerTopic(plan.spec.partitions, 3, dict(plan.spec.settings)) for plan in planned(3)}
+
+    assert {plan.action for plan in planned(answering, there)} == {PlanAction.OK}
 
 
 def test_topics_take_what_max_event_bytes_allows() -> None:
