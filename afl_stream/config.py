@@ -46,6 +46,7 @@ from afl_stream.kafka_passthrough import (
     shown,
 )
 from afl_stream.limits import MAX_EVENT_BYTES
+from afl_stream.store_files import LOG_FILE, StoreFile, find_store_file
 
 __all__ = [
     "MASK",
@@ -125,12 +126,19 @@ class StreamConfig:
     @property
     def log_path(self) -> Path:
         """File of the embedded transport's durable log."""
-        return self.data_dir / "log.sqlite3"
+        return self.data_dir / LOG_FILE
+
+    @property
+    def store_file(self) -> StoreFile:
+        """File of the SQLite store, and why it is that one; looks which files there are, and what they have read."""
+        if self.store.path is not None:
+            return StoreFile(Path(self.store.path), "as store.path says")
+        return find_store_file(self.data_dir, is_kafka=self.is_kafka)
 
     @property
     def store_path(self) -> Path:
         """File of the SQLite store."""
-        return Path(self.store.path) if self.store.path is not None else self.data_dir / "store.sqlite3"
+        return self.store_file.path
 
     def describe(self) -> dict[str, object]:
         """Return every setting as `section.name: value`, in order, with secrets masked."""

@@ -114,7 +114,9 @@ class KafkaSettings:
 class StoreSettings:
     """The database that holds steps, outbox and positions."""
 
-    path: str | None = text(None, "SQLite file; by default store.sqlite3 in the data directory")
+    path: str | None = text(
+        None, "SQLite file; by default store.sqlite3 in the data directory, and store-kafka.sqlite3 on Kafka"
+    )
     url: str | None = address(
         None, 'MongoDB database in place of the file: `mongodb://host/database`; or `store = "mongodb://..."`'
     )

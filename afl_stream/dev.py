@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -68,7 +68,8 @@ class LocalDeployment:
         new_store: bool = False,
     ) -> None:
         """Open broker and store. Raises FileInUse, FileUnusable, the store's errors and HandlerModuleError."""
-        self.config = config
+        # It stays in this process, also where the settings name a cluster: so does its store.
+        self.config = config = replace(config, transport="embedded")
         self.topology = Topology(config)
         self.audit_path = audit_path
         self._new_store = new_store

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from afl.runtime.persistence import Batch, Position, PositionMove, Store
+from afl.runtime.persistence import Batch, EngineStore, Position, PositionMove
 from afl_stream.errors import StreamError
+from afl_stream.store_files import is_of_embedded_log
 from afl_stream.transport import (
     Admin,
     Consumer,
@@ -23,17 +25,22 @@ from afl_stream.transport import (
 
 _log = logging.getLogger(__name__)
 
-#: How an operator says that lost records are lost.
+#: How an operator says that lost records are lost. The last of the remedies: nothing brings back what it gives up.
 GO_ON_WITHOUT = (
-    'evaluator.lost_records = "continue" (AFL_EVALUATOR_LOST_RECORDS=continue) goes on from the log\'s beginning'
+    'Only where the records are given up: evaluator.lost_records = "continue" (AFL_EVALUATOR_LOST_RECORDS=continue) '
+    "goes on from the log's beginning"
 )
 
 
 class RecordsLost(StreamError):
     """Reading cannot go on where the store left off. `fact` says in words what was found."""
 
+    #: What is to be looked at before records are given up.
+    _look_first = "See that this store and this cluster belong together (afl-stream config tells both)"
+
     def __init__(self, partition: TopicPartition, position: int, fact: str) -> None:
-        super().__init__(f"{partition.topic}[{partition.partition}]: {fact}; nothing was skipped. {GO_ON_WITHOUT}")
+        said = f"{partition.topic}[{partition.partition}]: {fact}; nothing was skipped"
+        super().__init__(f"{said}. {self._look_first}. {GO_ON_WITHOUT}")
         self.partition, self.position, self.fact = partition, position, fact
 
 
@@ -62,10 +69,32 @@ class TopicMadeAnew(RecordsLost):
         self.earlier_id, self.found_id = earlier_id, found_id
 
 
+_OWN_STORE: Final = "leave store.path and store.url out, or name another store there"
+#: What to do with a store of another log: by whether that one, and whether this one is an embedded log.
+_REMEDIES: Final = {
+    (True, False): (
+        f"The embedded log is that of `afl-stream dev`, and a cluster needs a store of its own: {_OWN_STORE}."
+    ),
+    (False, True): (
+        "If the cluster is meant, name it: --bootstrap or AFL_KAFKA_BOOTSTRAP. The embedded log needs a store of its "
+        f"own: {_OWN_STORE}."
+    ),
+    (True, True): (
+        "An embedded log that was made anew is another log: log and store belong together. Put the log of this store "
+        "back, or move this store away, too, with its runs; or name another one (store.path)."
+    ),
+    (False, False): (f"Connect to that cluster (kafka.bootstrap), or give this one a store of its own: {_OWN_STORE}."),
+}
+
+
+def _log_or_cluster(is_embedded: bool) -> str:
+    return "the embedded log" if is_embedded else "cluster"
+
+
 class Positions:
     """The positions of the partitions that one control loop owns."""
 
-    def __init__(self, store: Store, admin: Admin, cluster_id: str, *, goes_on: bool) -> None:
+    def __init__(self, store: EngineStore, admin: Admin, cluster_id: str, *, goes_on: bool) -> None:
         """`goes_on`: lost records are reported and gone on without, at the log's beginning; else they are an error."""
         self._store = store
         self._admin = admin
@@ -79,14 +108,19 @@ class Positions:
 
     def check_cluster(self) -> None:
         """Raises WrongCluster when all that the store has read is of another cluster, and that is not gone without."""
-        others = sorted({place.cluster_id for place in self._store.positions()})
-        if not others or self._cluster_id in others or self._goes_on:
+        places = sorted(self._store.positions())
+        if not places or self._goes_on or any(place.cluster_id == self._cluster_id for place in places):
             return
-        remedy = (
-            "Connect to that cluster, or give this one a store of its own. An embedded log that was made anew is "
-            f"another cluster: log and store belong together. {GO_ON_WITHOUT}"
+        other = places[-1]
+        is_other_embedded, is_embedded = is_of_embedded_log(other.topic_id), self._admin.broker_count() is None
+        raise WrongCluster(
+            other.cluster_id,
+            self._cluster_id,
+            f"the store {self._store.location()}",
+            f"{_REMEDIES[is_other_embedded, is_embedded]} {GO_ON_WITHOUT}",
+            what_expected=_log_or_cluster(is_other_embedded),
+            what_found=_log_or_cluster(is_embedded),
         )
-        raise WrongCluster(others[-1], self._cluster_id, "the store", remedy)
 
     def take(self, partitions: Sequence[TopicPartition], consumer: Consumer) -> dict[TopicPartition, int]:
         """

@@ -27,10 +27,11 @@ def open_configured_store(
         return _in_mongodb(config, config.store.url, create, clock, probe)
     from afl.runtime.sqlite_store import SqliteStore
 
+    path = config.store_path
     if create:
-        make_private_folder(config.store_path.parent)
-    protect(config.store_path, config.data_dir)
-    return SqliteStore(config.store_path, prefix=config.prefix, create=create, clock=clock, probe=probe)
+        make_private_folder(path.parent)
+    protect(path, config.data_dir)
+    return SqliteStore(path, prefix=config.prefix, create=create, clock=clock, probe=probe)
 
 
 def _in_mongodb(

@@ -338,10 +338,19 @@ class BrokerTooOld(TransportError):
 
 
 class WrongCluster(TransportError):
-    """The cluster is another one than expected. `where` says who expects it."""
+    """The cluster is another one than expected. `where` says who expects it, `what_...` what kind of cluster it is."""
 
-    def __init__(self, expected: str, found: str, where: str, remedy: str = "") -> None:
-        said = f"{where} belongs to cluster {expected}, and this is cluster {found}; nothing was read"
+    def __init__(
+        self,
+        expected: str,
+        found: str,
+        where: str,
+        remedy: str = "",
+        *,
+        what_expected: str = "cluster",
+        what_found: str = "cluster",
+    ) -> None:
+        said = f"{where} belongs to {what_expected} {expected}, and this is {what_found} {found}; nothing was read"
         super().__init__(f"{said}. {remedy}" if remedy else said)
         self.expected, self.found = expected, found
 

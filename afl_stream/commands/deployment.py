@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from afl.compiled import CompiledProgram
 from afl_stream.client import Client
-from afl_stream.commands.invocation import Invocation, open_transport
+from afl_stream.commands.invocation import Invocation, open_transport, told_store
 from afl_stream.commands.programs import compile_program
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.commands.terminal import Terminal
@@ -116,6 +116,7 @@ def show_config(invocation: Invocation) -> ExitCode:
     else:
         rows = [(key, _setting_text(value)) for key, value in described.items()]
         terminal.table(("setting", "value"), rows)
+    terminal.remark(told_store(config))
     return ExitCode.OK
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from afl.compiled import CompiledProgram
@@ -39,7 +39,8 @@ class DevOptions:
 
 
 def run_dev(invocation: Invocation, options: DevOptions) -> ExitCode:
-    """Run it all."""
+    """Run it all. It stays in this process, also where the settings name a cluster."""
+    invocation = replace(invocation, is_embedded=True)
     config, terminal = invocation.settings(), invocation.terminal()
     if options.workflow_id is not None:
         check_workflow_id(options.workflow_id)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from afl.core.log_lines import LogLineFormatter
-from afl.core.masking import Secrets, secrets_of_environment
+from afl.core.masking import Secrets, secrets_of_environment, shown_url
 from afl.core.private_files import make_private_folder
 from afl_stream.commands.refusals import CommandRefused
 
@@ -29,8 +29,9 @@ _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 class NothingThere(Exception):
     """A file of the deployment that a command needs does not exist yet."""
 
-    def __init__(self, path: Path, what: str, remedy: str) -> None:
-        super().__init__(f"there is no {what} {path}; {remedy}")
+    def __init__(self, path: Path, what: str, remedy: str, reason: str = "") -> None:
+        """`reason` says why it would be this file."""
+        super().__init__(f"there is no {what} {path}{f' ({reason})' if reason else ''}; {remedy}")
         self.path = path
 
 
@@ -44,6 +45,8 @@ class Invocation:
     bootstrap: str | None = None
     as_json: bool = False
     verbosity: int = 0
+    #: Whether the embedded log carries the records, whatever the settings say.
+    is_embedded: bool = False
     #: Whether scripts are run, whatever the settings say.
     allow_scripts: bool = False
     #: Whether an evaluator gives the deployment its store where that has another one.
@@ -62,7 +65,9 @@ class Invocation:
             config = dataclasses.replace(config, prefix=self.prefix)
         if self.data_dir is not None:
             config = dataclasses.replace(config, embedded=dataclasses.replace(config.embedded, data_dir=self.data_dir))
-        if self.bootstrap is not None:
+        if self.is_embedded:
+            config = dataclasses.replace(config, transport="embedded")
+        elif self.bootstrap is not None:
             kafka = dataclasses.replace(config.kafka, bootstrap=self.bootstrap)
             config = dataclasses.replace(config, kafka=kafka, transport="kafka")
         if self.allow_scripts:
@@ -74,12 +79,18 @@ class Invocation:
         """A command to type that means the same deployment as this one."""
         options = (
             ("--config", self.config_file),
-            ("--bootstrap", self.bootstrap),
+            ("--bootstrap", None if self.is_embedded else self.bootstrap),
             ("--prefix", self.prefix),
             ("--data-dir", self.data_dir),
         )
         given = [word for option, value in options if value is not None for word in (option, value)]
-        return shlex.join(["afl-stream", *words, *given])
+        # Without it the command would look on the cluster of the settings.
+        start = "AFL_TRANSPORT=embedded " if self.is_embedded and self._names_a_cluster() else ""
+        return start + shlex.join(["afl-stream", *words, *given])
+
+    def _names_a_cluster(self) -> bool:
+        """Say whether the settings alone lead to Kafka."""
+        return dataclasses.replace(self, is_embedded=False, bootstrap=None).settings().is_kafka
 
     def who_applies_it(self, verb: str) -> str:
         """What is to happen next with a command or an answer that was sent: a running evaluator takes it at once."""
@@ -138,8 +149,8 @@ def open_store(config: StreamConfig, *, create: bool = False) -> Iterator[Engine
     """The deployment's store, closed at the end. Raises NothingThere and the store's own errors."""
     from afl_stream.stores import open_configured_store
 
-    if config.store.url is None and not create and not config.store_path.exists():
-        raise NothingThere(config.store_path, "store", _where_the_store_is(config))
+    if config.store.url is None and not create and not (file := config.store_file).path.exists():
+        raise NothingThere(file.path, "store", _where_the_store_is(config), file.reason)
     with closing(open_configured_store(config, create=create)) as store:
         yield store
 
@@ -170,6 +181,13 @@ def store_here(config: StreamConfig, transport: Transport) -> Iterator[EngineSto
     with closing(store):
         clusters = {place.cluster_id for place in store.positions()} if config.is_kafka else set()
         yield store if not config.is_kafka or transport.admin().cluster_id() in clusters else None
+
+
+def told_store(config: StreamConfig) -> str:
+    """Which store the settings lead to, and why, for people."""
+    if config.store.url is not None:
+        return f"store {shown_url(config.store.url)} (as store.url says)"
+    return f"store {config.store_file.path} ({config.store_file.reason})"
 
 
 def _where_the_store_is(config: StreamConfig) -> str:

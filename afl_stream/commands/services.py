@@ -21,7 +21,7 @@ from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
 from afl_stream.audit_group import group_of
 from afl_stream.audit_lines import AuditSink
 from afl_stream.commands.idleness import Idleness
-from afl_stream.commands.invocation import Invocation, open_store, open_transport
+from afl_stream.commands.invocation import Invocation, open_store, open_transport, told_store
 from afl_stream.config import StreamConfig
 from afl_stream.exit_codes import ExitCode
 from afl_stream.outage import waited_out
@@ -59,6 +59,7 @@ def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
         running.append(service)
         if invocation.new_store:
             presence.running()  # A copy has another id by now.
+        terminal.remark(told_store(config))
         terminal.remark(f"evaluator of group {config.evaluator_group}; {_until(until_idle)}")
         idleness = Idleness(config)
 

@@ -14,7 +14,7 @@ from afl.runtime.plan import WorkflowPlan
 from afl.runtime.planner import plan_workflow
 from afl.runtime.states import StepState
 from afl.runtime.tombstones import Tombstone
-from afl_stream.commands.invocation import Invocation, open_store
+from afl_stream.commands.invocation import Invocation, open_store, told_store
 from afl_stream.commands.refusals import NotFound
 from afl_stream.commands.reports import error_document, show_result, show_waiting
 from afl_stream.commands.step_tree import TreeNode, statement_names, step_tree
@@ -32,6 +32,7 @@ def status(invocation: Invocation, workflow_id: str | None, *, limit: int, all_s
     """Show the runs, or one of them with its steps."""
     config, terminal = invocation.settings(), invocation.terminal()
     with open_store(config) as store:
+        terminal.remark(told_store(config))
         if workflow_id is None:
             _show_runs(terminal, store.list_workflows(limit=limit))
         else:

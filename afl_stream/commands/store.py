@@ -10,7 +10,7 @@ from afl.runtime.clock import SystemClock
 from afl.runtime.inspection import Inspection, RecordRules
 from afl.runtime.persistence import ENDED_STATUSES, EngineStore, OutboxRecord, WorkflowRow
 from afl.runtime.purging import Purge
-from afl_stream.commands.invocation import Invocation, open_store
+from afl_stream.commands.invocation import Invocation, open_store, told_store
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.commands.terminal import Terminal, one_line, time_text
 from afl_stream.config import StreamConfig
@@ -30,6 +30,7 @@ def check_store(invocation: Invocation) -> ExitCode:
     config, terminal = invocation.settings(), invocation.terminal()
     found = []
     with open_store(config) as store:
+        terminal.remark(told_store(config))
         inspection = Inspection(store=store, records=_rules(config))
         for finding in inspection.findings():
             found.append(finding)

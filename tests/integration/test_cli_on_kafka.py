@@ -185,7 +185,7 @@ def test_a_wait_far_from_the_store_shows_outputs_first_causes_and_refusals(comma
     for called in (done, again):
         assert called.code == 0, called
         assert (called.document["status"], called.document["outputs"]) == ("COMPLETED", {"times": [1], "label": "none"})
-    _refused(status, "elsewhere/store.sqlite3", "evaluators")
+    _refused(status, "elsewhere/store-kafka.sqlite3", "evaluators")
 
 
 @pytest.mark.long

@@ -279,12 +279,13 @@ def test_a_position_of_an_unknown_topic_id_is_taken_over(desk: Desk) -> None:
     assert deployment.outcomes() == {}, "nothing was read again"
 
 
-def as_of_another_cluster(desk: Desk) -> None:
-    """Stop the evaluator, and let all that the store has read be of another cluster."""
+def as_of_another_cluster(desk: Desk, topic_id: str | None = None) -> None:
+    """Stop the evaluator, and let all that the store has read be of another cluster, maybe with ids of its own."""
     deployment = desk.deployment
     deployment.remove(desk.evaluator, killed=False)
     for place, next_offset in deployment.store.positions().items():
-        move(deployment, place._replace(cluster_id="another"), next_offset, replaces=place)
+        other = place._replace(cluster_id="another", topic_id=topic_id or place.topic_id)
+        move(deployment, other, next_offset, replaces=place)
 
 
 def test_a_store_of_another_cluster_is_refused_before_anything_is_read(desk: Desk) -> None:
@@ -297,8 +298,24 @@ def test_a_store_of_another_cluster_is_refused_before_anything_is_read(desk: Des
         deployment.evaluator()
 
     assert (caught.value.expected, caught.value.found) == ("another", deployment.broker.cluster_id)
-    assert "a store of its own" in str(caught.value)
+    told = str(caught.value)
+    assert "belongs to the embedded log another, and this is the embedded log " in told
+    assert told.index("log and store belong together") < told.index("lost_records")
     assert deployment.store.positions() == positions
+
+
+def test_the_store_of_a_cluster_is_told_as_that_where_the_embedded_log_is_at_hand(desk: Desk) -> None:
+    deployment = desk.deployment
+    desk.start()
+    as_of_another_cluster(desk, topic_id="jP5Gz8vFQ0mX2o3Kq1hLxw")
+
+    with pytest.raises(WrongCluster) as caught:
+        deployment.evaluator()
+
+    told = str(caught.value)
+    assert f"belongs to cluster another, and this is the embedded log {deployment.broker.cluster_id}" in told
+    assert "The embedded log needs a store of its own" in told
+    assert told.index("AFL_KAFKA_BOOTSTRAP") < told.index("lost_records")
 
 
 def test_a_store_of_another_cluster_is_gone_on_with_where_the_operator_says_so(
