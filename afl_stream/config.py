@@ -26,12 +26,12 @@ from afl_stream.config_sections import (
     StoreSettings,
     TelemetrySettings,
     TopicSettings,
+    check_store,
     choice,
     number,
     refuse_misspelt,
     text,
 )
-from afl_stream.durations import EXAMPLES, duration_ms
 from afl_stream.errors import ConfigError, UnreadableSettings
 from afl_stream.kafka_passthrough import (
     KINDS,
@@ -131,9 +131,7 @@ class StreamConfig:
     @property
     def store_file(self) -> StoreFile:
         """File of the SQLite store, and why it is that one; looks which files there are, and what they have read."""
-        if self.store.path is not None:
-            return StoreFile(Path(self.store.path), "as store.path says")
-        return find_store_file(self.data_dir, is_kafka=self.is_kafka)
+        return find_store_file(self.data_dir, is_kafka=self.is_kafka, named=self.store.path)
 
     @property
     def store_path(self) -> Path:
@@ -381,7 +379,7 @@ def _check(config: StreamConfig, source: str) -> None:
         raise ConfigError(
             source, "topics.facet_template", config.topics.facet_template, "a topic name with {facet}, maybe {prefix}"
         )
-    _check_store(config.store, source)
+    check_store(config.store, source)
     _check_dispatch(config.dispatch, source)
     _check_template(source, "evaluator.group", config.evaluator.group, {"prefix"})
     _check_template(source, "agent.group", config.agent.group, {"prefix", "facet"})
@@ -395,21 +393,6 @@ def _check_answers(answers: AnswerSettings, source: str) -> None:
     if older_keys(answers.older_secrets or "", answers.token_key_id) is None:
         wanted = "ID=SECRET, separated by commas: each id once, and none of them token_key_id"
         raise ConfigError(source, "answers.older_secrets", MASK, wanted)
-
-
-def _check_store(store: StoreSettings, source: str) -> None:
-    for key, found in (("retention", store.retention), ("tombstone_retention", store.tombstone_retention)):
-        if found is not None and duration_ms(found) is None:
-            raise ConfigError(source, f"store.{key}", found, EXAMPLES)
-    if store.path is not None and store.path.startswith(("mongodb:", "mongodb+srv:")):
-        raise ConfigError(source, "store.path", MASK, "a file; the url of a MongoDB begins with mongodb://")
-    if store.url is None:
-        return
-    url = shown_url(store.url)
-    if not store.url.startswith(("mongodb://", "mongodb+srv://")):
-        raise ConfigError(source, "store.url", url, "the url of a MongoDB: mongodb://host/database")
-    if store.path is not None:
-        raise ConfigError(source, "store.url", url, f"either this or store.path ({store.path}), not both")
 
 
 def _check_dispatch(dispatch: DispatchSettings, source: str) -> None:

@@ -8,8 +8,9 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from afl.core.masking import MASK, shown_url
 from afl_stream import limits
-from afl_stream.durations import duration_ms
+from afl_stream.durations import EXAMPLES, duration_ms
 from afl_stream.errors import ConfigError
 from afl_stream.kafka_passthrough import KINDS, LibrdkafkaSettings
 
@@ -140,6 +141,22 @@ class StoreSettings:
     def tombstone_retention_ms(self) -> int | None:
         """How long their tombstones are."""
         return None if self.tombstone_retention is None else duration_ms(self.tombstone_retention)
+
+
+def check_store(store: StoreSettings, source: str) -> None:
+    """Refuse a store that cannot be one; `source` says where the settings stand. Raises ConfigError."""
+    for key, found in (("retention", store.retention), ("tombstone_retention", store.tombstone_retention)):
+        if found is not None and duration_ms(found) is None:
+            raise ConfigError(source, f"store.{key}", found, EXAMPLES)
+    if store.path is not None and store.path.startswith(("mongodb:", "mongodb+srv:")):
+        raise ConfigError(source, "store.path", MASK, "a file; the url of a MongoDB begins with mongodb://")
+    if store.url is None:
+        return
+    url = shown_url(store.url)
+    if not store.url.startswith(("mongodb://", "mongodb+srv://")):
+        raise ConfigError(source, "store.url", url, "the url of a MongoDB: mongodb://host/database")
+    if store.path is not None:
+        raise ConfigError(source, "store.url", url, f"either this or store.path ({store.path}), not both")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

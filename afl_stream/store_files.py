@@ -43,11 +43,14 @@ def is_of_embedded_log(topic_id: str) -> bool:
     return topic_id.isascii() and topic_id.isdigit() and len(topic_id) < 20
 
 
-def find_store_file(data_dir: Path, *, is_kafka: bool) -> StoreFile:
-    """Return the store of the embedded log, or of the cluster, in this directory; it need not be there yet.
+def find_store_file(data_dir: Path, *, is_kafka: bool, named: str | None = None) -> StoreFile:
+    """Return the store of the embedded log, or of the cluster; it need not be there yet.
 
-    A file of the new name counts where it is there. Otherwise `store.sqlite3` is kept by whoever has read into it.
+    The file that is `named` counts; else one of the new name in the directory; else `store.sqlite3` is kept by whoever
+    has read into it.
     """
+    if named is not None:
+        return StoreFile(Path(named), "as store.path says")
     own = data_dir / (KAFKA_STORE_FILE if is_kafka else EMBEDDED_STORE_FILE)
     whose = "the Kafka cluster's" if is_kafka else "the embedded log's"
     others = "the embedded log's" if is_kafka else "a Kafka cluster's"

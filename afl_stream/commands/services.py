@@ -59,8 +59,8 @@ def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
         running.append(service)
         if invocation.new_store:
             presence.running()  # A copy has another id by now.
-        terminal.remark(told_store(config))
         terminal.remark(f"evaluator of group {config.evaluator_group}; {_until(until_idle)}")
+        terminal.remark(told_store(config))
         idleness = Idleness(config)
 
         def on_idle() -> None:

@@ -30,7 +30,6 @@ def check_store(invocation: Invocation) -> ExitCode:
     config, terminal = invocation.settings(), invocation.terminal()
     found = []
     with open_store(config) as store:
-        terminal.remark(told_store(config))
         inspection = Inspection(store=store, records=_rules(config))
         for finding in inspection.findings():
             found.append(finding)
@@ -49,6 +48,7 @@ def check_store(invocation: Invocation) -> ExitCode:
     else:
         looked = ", ".join(_counted(count, what) for what, count in inspection.counts.items())
         terminal.remark(f"{_counted(len(found), 'findings')}; looked at {looked or 'an empty store'}")
+        terminal.remark(told_store(config))
         for told in inspection.left_out:
             terminal.warn(f"the database did not check its {told}")
         for workflow_id in inspection.busy:
