@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,7 @@ from tests.architecture.page_tables import ROOT, TABLES, pages, tables_in, with_
 from tests.architecture.walkthroughs import Command, File, Shown, walkthrough
 
 _DOCS = ROOT / "docs"
-_WALKTHROUGHS = [
-    ROOT / "README.md",
+_WALKTHROUGHS: list[Any] = [
     # Dozens of processes one after another: too slow for `make test`, and on a busy machine for the usual limit.
     pytest.param(_DOCS / "agents.md", marks=[pytest.mark.long, pytest.mark.timeout(400)]),
     *sorted(page for page in (_DOCS / "language").glob("*.md") if "```sh\n" in page.read_text()),
@@ -34,27 +34,24 @@ _WALKTHROUGHS = [
     _DOCS / "scripts.md",
     pytest.param(_DOCS / "running.md", marks=[pytest.mark.long, pytest.mark.timeout(400)]),
 ]
+#: The pages whose commands are typed here.
+TYPED_PAGES = {page if isinstance(page, Path) else page.values[0] for page in _WALKTHROUGHS}
 _JSON = re.compile(r"^```json\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-#: What differs from run to run: durations, ids that nobody chose, dates.
-_VARYING = re.compile(r"\d+\.\d s|[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 _ERROR_TYPE = re.compile(r"`StepFailed`, type `(\w+)`")
 _CONTEXT = re.compile(r"^\| `context\.(\w+)", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", _WALKTHROUGHS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_tells_people_to_do_ends_as_it_says(page: Path, tmp_path: Path) -> None:
-    printed = ""
-    # The README's commands are for a clone of the repository, the others' for a folder of one's own.
-    folder = ROOT if page.parent == ROOT else tmp_path
+    printed, folder = "", tmp_path
     for item in walkthrough(page.read_text()):
         if isinstance(item, File):
             (folder / item.name).parent.mkdir(parents=True, exist_ok=True)
             (folder / item.name).write_text(item.text)
         elif isinstance(item, Shown):
-            missing = [line for line in item.lines if _VARYING.sub("~", line) not in _VARYING.sub("~", printed)]
-            assert missing == [], printed
+            assert item.missing_in(printed) == [], printed
             printed = ""
-        elif not item.line.startswith("make "):  # CI runs make itself.
+        elif item.untyped is None:
             words = _words(item.line)
             # A page of programs has dozens of these: without a process for each it takes a second, not ten.
             if words and words[0] == "afl":
@@ -117,7 +114,7 @@ def _called(command: Command, args: list[str], folder: Path) -> str:
 def _typed(command: Command, folder: Path, data_dir: Path) -> str:
     """Type a command; what it printed."""
     commands = str(Path(sys.executable).parent)
-    line = command.line.replace(".venv/bin/", "")
+    line = command.line
     process = subprocess.Popen(
         ["bash", "-c", f"exec {line}" if command.is_service else line],
         cwd=folder,
@@ -143,8 +140,3 @@ def _typed(command: Command, folder: Path, data_dir: Path) -> str:
     printed = begun + process.communicate(timeout=60)[0]
     assert process.returncode == command.exit_code, f"{line}: {printed}"
     return printed
-
-
-def _steady(text: str) -> str:
-    """A text without what varies, and without the widths of columns, which follow from that."""
-    return re.sub(r" +", " ", _VARYING.sub("~", text))

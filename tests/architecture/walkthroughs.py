@@ -2,8 +2,8 @@
 
 A program, module or settings file whose first line is a comment with a file name is written to that file. The lines of
 a shell block are typed in order. A comment behind a command says what is expected of it: `# exits with 1`, or
-`# until Ctrl-C` for a service. What a `text` block shows is what the shell block above it printed. What
-stands behind a block's language is for other tests.
+`# until Ctrl-C` for a service, or why the tests do not type it (UNTYPED). What a `text` block shows is what the shell
+block above it printed. What stands behind a block's language is for other tests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from dataclasses import dataclass, field
 
 _BLOCK = re.compile(r"^```(\w*)[^\n`]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"\A(?://|#) ([\w./-]+\.(?:afl|py|toml))\n")
-_EXPECTATION = re.compile(r" +# (?:exits with (?P<code>\d+)|(?P<service>until Ctrl-C))$")
+#: Why a command of a page is not typed by a test, as the page says it behind the command.
+UNTYPED = ("needs a package index", "takes minutes")
+_EXPECTATION = re.compile(
+    rf" +# (?:exits with (?P<code>\d+)|(?P<service>until Ctrl-C)|(?P<untyped>{'|'.join(UNTYPED)}))$"
+)
+#: What differs from run to run: durations, ids that nobody chose, dates.
+_VARYING = re.compile(r"\d+\.\d s|[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 
 SHELL = frozenset({"sh", "bash", "shell", "console"})
 
@@ -34,6 +40,8 @@ class Command:
     line: str
     exit_code: int = 0
     is_service: bool = False
+    #: Why it is not typed; None: it is.
+    untyped: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +50,25 @@ class Shown:
 
     lines: tuple[str, ...] = field(default_factory=tuple)
 
+    def missing_in(self, printed: str) -> list[str]:
+        """The lines that were not printed, whatever varies from run to run."""
+        steady = _steady(printed)
+        return [line for line in self.lines if _steady(line) not in steady]
+
+
+def _steady(text: str) -> str:
+    return _VARYING.sub("~", text)
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    """The blocks of a document: language and text."""
+    return _BLOCK.findall(text)
+
 
 def walkthrough(text: str) -> Iterator[File | Command | Shown]:
     """What a document shows and asks for, in its order."""
     before = ""
-    for language, body in _BLOCK.findall(text):
+    for language, body in blocks(text):
         named = _FILE.match(body)
         if named is not None:
             yield File(named[1], body)
@@ -63,4 +85,5 @@ def _command(line: str) -> Command:
     expected = _EXPECTATION.search(line)
     if expected is None:
         return Command(line)
-    return Command(line[: expected.start()], int(expected["code"] or 0), expected["service"] is not None)
+    typed = line[: expected.start()]
+    return Command(typed, int(expected["code"] or 0), expected["service"] is not None, expected["untyped"])

@@ -1,0 +1,96 @@
+"""Pages whose commands need a broker, a MongoDB or a clone: typed from an empty folder exactly as they are printed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from afl.config import MongoDBConfig
+from tests.architecture.page_tables import ROOT
+from tests.architecture.shell_sessions import files_of, type_page
+from tools.kafka.jars import cache_root
+
+pytestmark = pytest.mark.long
+
+_DOCS = ROOT / "docs"
+_TRIAL_ADDRESS = "127.0.0.1:9092"
+#: The address that `make kafka-up` said: on this machine 9092 may be taken.
+_SAID_ADDRESS = r"$(.venv/bin/python -m tools.kafka status | sed -n 's/^Kafka is at \(.*\): process.*/\1/p')"
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A clone of the repository as it is now, with the environment of the tests in place of one of its own."""
+    folder = tmp_path / "clone"
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    (folder / ".venv").symlink_to(sys.prefix)
+    return folder
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, broker_installed: None) -> Path:
+    """A cache folder for a broker of `make kafka-up` that is nobody's, with the jars that are there already."""
+    cache = tmp_path / "cache" / "afl-stream"
+    cache.mkdir(parents=True)
+    for jars in cache_root().glob("*-*-*"):
+        (cache / jars.name).symlink_to(jars)
+    return cache.parent
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])
+def test_what_people_type_in_a_clone_ends_as_the_page_says(page: str, clone: Path, own_cache: Path) -> None:
+    environment = {"XDG_CACHE_HOME": str(own_cache), "PYTHONPATH": ""}
+    try:
+        type_page(
+            (ROOT / page).read_text(),
+            clone,
+            environment=environment,
+            in_place_of={f"AFL_KAFKA_BOOTSTRAP={_TRIAL_ADDRESS}": f"AFL_KAFKA_BOOTSTRAP={_SAID_ADDRESS}"},
+            timeout_s=500,
+        )
+    finally:
+        down = [sys.executable, "-m", "tools.kafka", "down", "--delete"]
+        subprocess.run(down, cwd=ROOT, env={**os.environ, **environment}, check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.timeout(300)
+def test_what_the_page_about_kafka_has_people_type_ends_as_it_says(
+    kafka_bootstrap: str, kafka_prefix: str, tmp_path: Path
+) -> None:
+    type_page(
+        (_DOCS / "kafka.md").read_text(),
+        tmp_path,
+        environment={"AFL_PREFIX": kafka_prefix},
+        in_place_of={"AFL_KAFKA_BOOTSTRAP=kafka-1:9092,kafka-2:9092": f"AFL_KAFKA_BOOTSTRAP={kafka_bootstrap}"},
+        files=files_of((_DOCS / "running.md").read_text())[:2],
+        timeout_s=240,
+    )
+
+    assert "kafka-topics.sh" not in (tmp_path / "topics.sh").read_text(), "all topics are there"
+    assert (tmp_path / "audit.jsonl").read_text().count('"kind"') >= 4
+
+
+@pytest.mark.timeout(200)
+def test_what_the_page_about_stores_has_people_type_ends_as_it_says(mongodb: MongoDBConfig, tmp_path: Path) -> None:
+    type_page(
+        (_DOCS / "stores.md").read_text(),
+        tmp_path,
+        environment={},
+        in_place_of={"mongodb://127.0.0.1:27017/orders": mongodb.connection_string()},
+        files=files_of((_DOCS / "running.md").read_text())[:2],
+        timeout_s=150,
+    )
