@@ -58,6 +58,8 @@ def find_store_file(data_dir: Path, *, is_kafka: bool, named: str | None = None)
     if own.exists():
         return StoreFile(own, f"{whose}; {STORE_FILE} is {others}" if shared.exists() else whose)
     if not shared.exists():
+        if not is_kafka and (data_dir / KAFKA_STORE_FILE).exists():
+            whose = f"{whose}; {KAFKA_STORE_FILE} is a Kafka cluster's"
         return StoreFile(own if is_kafka else shared, whose)
     readers = _readers(shared)
     if readers is None:

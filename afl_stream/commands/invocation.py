@@ -16,6 +16,7 @@ from afl.core.log_lines import LogLineFormatter
 from afl.core.masking import Secrets, secrets_of_environment, shown_url
 from afl.core.private_files import make_private_folder
 from afl_stream.commands.refusals import CommandRefused
+from afl_stream.store_files import KAFKA_STORE_FILE
 
 if TYPE_CHECKING:
     from afl.runtime.persistence import EngineStore
@@ -140,7 +141,7 @@ def _embedded(config: StreamConfig, *, create: bool, remedy: str) -> Transport:
     if create:
         make_private_folder(config.data_dir)
     elif not config.log_path.exists():
-        raise NothingThere(config.log_path, "embedded log", f"create it with: {remedy}")
+        raise NothingThere(config.log_path, "embedded log", f"create it with: {remedy}{_or_the_cluster(config)}")
     return EmbeddedTransport(config.log_path)
 
 
@@ -195,4 +196,13 @@ def _where_the_store_is(config: StreamConfig) -> str:
         return (
             "runs are kept in the store of the evaluators: ask on their machine, or name it (store.path or store.url)"
         )
-    return "no evaluator has run here yet: afl-stream evaluator --until-idle"
+    if not config.log_path.exists():
+        return f"nothing has run here yet: afl-stream dev FILE.afl runs a file{_or_the_cluster(config)}"
+    return f"no evaluator has run here yet: afl-stream evaluator --until-idle{_or_the_cluster(config)}"
+
+
+def _or_the_cluster(config: StreamConfig) -> str:
+    """What else may be meant where a cluster's store is here, and none is named: another terminal had named it."""
+    if not (config.data_dir / KAFKA_STORE_FILE).exists():
+        return ""
+    return f"; or name the Kafka cluster of {config.data_dir / KAFKA_STORE_FILE}: --bootstrap or AFL_KAFKA_BOOTSTRAP"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from afl.runtime.sqlite_store import SqliteStore
 from tests.scenarios.command_lines import CommandLine
 
 
@@ -61,6 +62,28 @@ def test_a_log_that_was_made_anew_beside_its_store_is_told_as_that(command_line:
     assert "An embedded log that was made anew is another log: log and store belong together." in called.err
     assert str(command_line.data_dir / "store.sqlite3") in called.err
     assert called.err.index("Put the log of this store back") < called.err.index("lost_records")
+
+
+def test_an_empty_folder_is_told_with_the_command_to_begin_with(command_line: CommandLine) -> None:
+    called = command_line("status")
+
+    assert called.code == 3
+    assert "nothing has run here yet: afl-stream dev FILE.afl runs a file" in called.err
+    assert "Kafka" not in called.err
+
+
+@pytest.mark.parametrize("words", [("status",), ("evaluator", "--until-idle"), ("start", "Watch")])
+def test_a_terminal_that_names_no_cluster_is_told_of_the_one_whose_store_is_here(
+    words: tuple[str, ...], command_line: CommandLine
+) -> None:
+    command_line.data_dir.mkdir()
+    SqliteStore(command_line.data_dir / "store-kafka.sqlite3").close()
+
+    called = command_line(*words)
+
+    assert called.code == 3
+    assert "or name the Kafka cluster of " in called.err
+    assert "store-kafka.sqlite3: --bootstrap or AFL_KAFKA_BOOTSTRAP" in called.err
 
 
 def test_a_run_that_has_ended_asks_for_no_answers(command_line: CommandLine) -> None:

@@ -108,6 +108,14 @@ def test_a_store_of_an_older_format_is_read_by_its_clusters(tmp_path: Path) -> N
     assert names(tmp_path) == ("store-embedded.sqlite3", "store.sqlite3")
 
 
+def test_an_embedded_log_that_is_not_there_yet_tells_of_the_clusters_store_beside_it(tmp_path: Path) -> None:
+    store(tmp_path / "store-kafka.sqlite3", KAFKA)
+
+    assert find_store_file(tmp_path, is_kafka=False) == StoreFile(
+        tmp_path / "store.sqlite3", "the embedded log's; store-kafka.sqlite3 is a Kafka cluster's"
+    )
+
+
 def test_each_choice_says_why(tmp_path: Path) -> None:
     store(tmp_path / "store.sqlite3", EMBEDDED)
     embedded = StreamConfig(embedded=EmbeddedSettings(data_dir=str(tmp_path)))
