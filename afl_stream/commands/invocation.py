@@ -197,7 +197,8 @@ def _where_the_store_is(config: StreamConfig) -> str:
             "runs are kept in the store of the evaluators: ask on their machine, or name it (store.path or store.url)"
         )
     if not config.log_path.exists():
-        return f"nothing has run here yet: afl-stream dev FILE.afl runs a file{_or_the_cluster(config)}"
+        begin = "afl-stream dev FILE.afl runs a file at once; afl-stream topics apply FILE.afl begins step by step"
+        return f"nothing has run here yet, and no evaluator: {begin}{_or_the_cluster(config)}"
     return f"no evaluator has run here yet: afl-stream evaluator --until-idle{_or_the_cluster(config)}"
 
 
