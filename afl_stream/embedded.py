@@ -212,9 +212,10 @@ class EmbeddedAdmin:
         self._broker.check_open()
         return self._broker.cluster_id
 
-    def broker_count(self) -> None:
+    def broker_count(self) -> int | None:
         """No copies are made here: there is one log."""
         self._broker.check_open()
+        return None
 
     def topic_names(self) -> frozenset[str]:
         return frozenset(self._broker.topics())

@@ -117,6 +117,8 @@ def _names(program: CompiledProgram) -> str:
 def _introduce(terminal: Terminal, deployment: LocalDeployment, program: CompiledProgram) -> None:
     config = deployment.config
     terminal.remark(f"evaluator, agents and audit run in this process; files are in {config.data_dir}")
+    if config.kafka.bootstrap is not None:
+        terminal.remark("the Kafka cluster of the settings is left alone: dev has a log and a store of its own")
     unhandled = [f.qualified_name for f in program.event_facets() if not deployment.handles(f.qualified_name)]
     if unhandled:
         terminal.remark(f"no handler answers {', '.join(unhandled)} (--handlers MODULE)")

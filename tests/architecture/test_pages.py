@@ -43,11 +43,11 @@ _CONTEXT = re.compile(r"^\| `context\.(\w+)", re.MULTILINE)
 
 @pytest.mark.parametrize("page", _WALKTHROUGHS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_tells_people_to_do_ends_as_it_says(page: Path, tmp_path: Path) -> None:
-    printed, folder = "", tmp_path
+    printed = ""
     for item in walkthrough(page.read_text()):
         if isinstance(item, File):
-            (folder / item.name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / item.name).write_text(item.text)
+            (tmp_path / item.name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / item.name).write_text(item.text)
         elif isinstance(item, Shown):
             assert item.missing_in(printed) == [], printed
             printed = ""
@@ -55,9 +55,9 @@ def test_what_a_page_tells_people_to_do_ends_as_it_says(page: Path, tmp_path: Pa
             words = _words(item.line)
             # A page of programs has dozens of these: without a process for each it takes a second, not ten.
             if words and words[0] == "afl":
-                printed += _called(item, words[1:], folder)
+                printed += _called(item, words[1:], tmp_path)
             else:
-                printed += _typed(item, folder, tmp_path / ".afl")
+                printed += _typed(item, tmp_path)
 
 
 def test_the_tables_of_the_pages_are_as_the_code_has_them() -> None:
@@ -111,17 +111,15 @@ def _called(command: Command, args: list[str], folder: Path) -> str:
     return said
 
 
-def _typed(command: Command, folder: Path, data_dir: Path) -> str:
+def _typed(command: Command, folder: Path) -> str:
     """Type a command; what it printed."""
     commands = str(Path(sys.executable).parent)
-    line = command.line
     process = subprocess.Popen(
-        ["bash", "-c", f"exec {line}" if command.is_service else line],
+        ["bash", "-c", f"exec {command.line}" if command.is_service else command.line],
         cwd=folder,
         env={
             **os.environ,
             "PATH": f"{commands}:{os.environ['PATH']}",
-            "AFL_EMBEDDED_DATA_DIR": str(data_dir),
             "COLUMNS": "120",
         },
         stdin=subprocess.DEVNULL,
@@ -134,9 +132,9 @@ def _typed(command: Command, folder: Path, data_dir: Path) -> str:
     if command.is_service:
         while "Ctrl-C" not in begun:
             said = process.stdout.readline()
-            assert said, f"{line}: ended by itself: {begun}"
+            assert said, f"{command.line}: ended by itself: {begun}"
             begun += said
         process.send_signal(signal.SIGINT)
     printed = begun + process.communicate(timeout=60)[0]
-    assert process.returncode == command.exit_code, f"{line}: {printed}"
+    assert process.returncode == command.exit_code, f"{command.line}: {printed}"
     return printed

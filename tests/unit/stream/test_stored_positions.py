@@ -10,7 +10,7 @@ from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import Batch, Position, PositionMove
 from afl_stream.embedded import EmbeddedAdmin, EmbeddedBroker, EmbeddedTransport
 from afl_stream.positions import Positions
-from afl_stream.transport import TopicDescription, TopicPartition, UnknownTopic
+from afl_stream.transport import TopicDescription, TopicPartition, UnknownTopic, WrongCluster
 
 TOPIC, PARTITION = "control", TopicPartition("control", 0)
 
@@ -49,6 +49,36 @@ class AdminWithoutIds(EmbeddedAdmin):
             name: TopicDescription(name=name, partitions=found.partitions, settings=found.settings)
             for name, found in super().topics(names).items()
         }
+
+
+class AdminOfACluster(EmbeddedAdmin):
+    def broker_count(self) -> int | None:
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "is_embedded", "said", "remedy"),
+    [
+        ("1", False, "the embedded log there, and this is cluster here", "a cluster needs a store of its own"),
+        ("jP5Gz8vFQ0mX2o3Kq1hLxw", True, "cluster there, and this is the embedded log here", "AFL_KAFKA_BOOTSTRAP"),
+        ("1", True, "the embedded log there, and this is the embedded log here", "Put the log of this store back"),
+        ("", False, "cluster there, and this is cluster here", "Connect to that cluster"),
+    ],
+)
+def test_a_store_of_another_log_is_refused_with_what_each_is_and_records_are_given_up_last(
+    topic_id: str, is_embedded: bool, said: str, remedy: str
+) -> None:
+    broker, store = EmbeddedBroker(), MemoryStore()
+    place = Position("there", TOPIC, 0, topic_id)
+    store.commit_batch(Batch(positions=[PositionMove(position=place, expected=None, next_offset=1)]))
+    admin = EmbeddedAdmin(broker) if is_embedded else AdminOfACluster(broker)
+
+    with pytest.raises(WrongCluster) as caught:
+        Positions(store, admin, "here", goes_on=False).check_cluster()
+
+    told = str(caught.value)
+    assert f"the store {store.location()} belongs to {said}" in told
+    assert told.index(remedy) < told.index("lost_records")
 
 
 def test_a_partition_that_nobody_has_read_begins_at_its_first_record_and_that_is_noted() -> None:
