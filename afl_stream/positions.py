@@ -83,7 +83,10 @@ _REMEDIES: Final = {
         "An embedded log that was made anew is another log: log and store belong together. Put the log of this store "
         "back, or move this store away, too, with its runs; or name another one (store.path)."
     ),
-    (False, False): (f"Connect to that cluster (kafka.bootstrap), or give this one a store of its own: {_OWN_STORE}."),
+    (False, False): (
+        "Connect to that cluster (kafka.bootstrap). If it is gone for good, move this store away, with its runs; if "
+        "both clusters are at work, name a store for each (store.path, store.url)."
+    ),
 }
 
 
