@@ -119,7 +119,9 @@ class KafkaAdmin:
         return str(self._metadata().cluster_id)
 
     def broker_count(self) -> int:
-        return len(self._metadata().brokers)
+        if count := len(self._metadata().brokers):
+            return count
+        raise self._connection.unavailable("the cluster tells of no broker")
 
     def topic_names(self) -> frozenset[str]:
         return frozenset(name for name, topic in self._metadata().topics.items() if topic.error is None)

@@ -275,7 +275,7 @@ class Topology:
         declared, sizes = self._declared[kind], sizes or {}
         is_chosen = "replication" not in sizes and self._is_chosen(declared.replication)
         if is_chosen:
-            replication = USUAL_REPLICATION if brokers is None else min(USUAL_REPLICATION, max(brokers, 1))
+            replication = USUAL_REPLICATION if brokers is None else min(USUAL_REPLICATION, brokers)
         else:
             replication = sizes.get("replication") or self._count(declared.replication)
         in_sync = sizes.get("min_insync_replicas", declared.min_insync_replicas)
