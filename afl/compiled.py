@@ -13,6 +13,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from afl.annotations import may_be_annotated, pack, put_annotations, take_annotations
+
 Node = Mapping[str, Any]
 
 #: The form of compiled programs that this release writes and reads up to. Raised with each change that is more than an
@@ -78,6 +80,14 @@ def check_schema_version(found: object, supported: str = SCHEMA_VERSION) -> None
     ours = int(supported.partition(".")[0])
     if not ours - 1 <= int(major) <= ours:
         raise ProgramVersionError(str(found), supported, is_newer=int(major) > ours)
+
+
+class WrongFingerprint(ProgramError):
+    """The text of a program is not that of the fingerprint under which it was found."""
+
+    def __init__(self, fingerprint: str, found: str) -> None:
+        super().__init__(f"the text under program {fingerprint} has the fingerprint {found}")
+        self.fingerprint, self.found = fingerprint, found
 
 
 class UnknownName(ProgramError):
@@ -250,6 +260,17 @@ class Implicit:
         return self.node["call"].get("args") or ()
 
 
+def _canonical(tree: Node) -> bytes:
+    try:
+        return json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ProgramError(f"the program is malformed: {type(error).__name__}: {error}") from error
+
+
+def _print(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
+
+
 def blocks_of(body: object) -> tuple[Node, ...]:
     """A body as a tuple of block nodes: none, one, or several."""
     if body is None:
@@ -299,18 +320,63 @@ class CompiledProgram:
             raise ProgramError(f"not a compiled program: {error}") from error
         return cls(tree)
 
+    @classmethod
+    def stored(cls, fingerprint: str, text: bytes | str, annotations: bytes | None = None) -> "CompiledProgram":
+        """
+        Read a program that is kept under a fingerprint, with what is kept beside it, if anything.
+
+        The fingerprint is computed from the text and compared: raises WrongFingerprint, and ProgramError as
+        `from_text`. Earlier releases computed it from a text with source places and doc comments in it: such a program
+        keeps that fingerprint and that text, which those releases go on reading.
+        """
+        program, given = cls.from_text(text), text.encode() if isinstance(text, str) else text
+        if _print(given) != fingerprint:
+            # Not the canonical text, as others write it.
+            given = next(
+                (form for form in (program.text, _canonical(program.tree)) if _print(form) == fingerprint), b""
+            )
+            if not given:
+                raise WrongFingerprint(fingerprint, program.fingerprint)
+        if may_be_annotated(given):
+            annotations = b""
+        elif annotations:
+            put_annotations(program.tree, annotations)
+        program.text, program.fingerprint, program.annotations = given, fingerprint, annotations or b""
+        return program
+
     @cached_property
     def text(self) -> bytes:
-        """The canonical text: sorted keys, no white space. Equal programs have equal texts on any machine."""
-        try:
-            return json.dumps(self.tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ProgramError(f"the program is malformed: {type(error).__name__}: {error}") from error
+        """The canonical text: sorted keys, no white space, no source places nor doc comments.
+
+        Programs that do the same have the same text on any machine, however their sources are laid out."""
+        return self._forms[0]
+
+    @cached_property
+    def annotations(self) -> bytes:
+        """Source places and doc comments, packed; empty where there are none. They stand beside the text."""
+        return pack(self._forms[1])
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical text, hexadecimal: what an execution is pinned to."""
-        return hashlib.sha256(self.text).hexdigest()
+        """SHA-256 of the text, hexadecimal: what an execution is pinned to."""
+        return _print(self.text)
+
+    @cached_property
+    def behaviour(self) -> str:
+        """The fingerprint that this release gives the program, whichever it is kept under: the same for programs that
+        do the same."""
+        return _print(self._forms[0])
+
+    @cached_property
+    def _forms(self) -> tuple[bytes, list[Any]]:
+        """The canonical text and the annotations."""
+        text = _canonical(self.tree)
+        if not may_be_annotated(text):
+            return text, []
+        # A copy, whose objects are in the order of the text whatever the tree's is.
+        bare = json.loads(text)
+        annotations = take_annotations(bare)
+        return (_canonical(bare), annotations) if annotations else (text, [])
 
     def workflow(self, name: str) -> Declaration:
         """A workflow by qualified name, or by short name when only one bears it.

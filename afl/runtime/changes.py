@@ -12,6 +12,7 @@ from afl.runtime.persistence import (
     WorkflowChange,
     WorkflowRow,
 )
+from afl.runtime.plan import PinnedProgram
 from afl.runtime.records import StepRecord
 from afl.runtime.step_rows import SettledStep
 from afl.runtime.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
@@ -24,7 +25,7 @@ def take_changes(execution: Execution, batch: Batch) -> None:
     """
     expected = execution.revision
     if not expected:
-        batch.programs[execution.plan.fingerprint] = execution.plan.program_text()
+        keep_program(execution.plan.program, batch)
     if execution.is_ended and not execution.end_was_told:
         execution.end_was_told = True
         if execution.trace is not None:
@@ -38,6 +39,13 @@ def take_changes(execution: Execution, batch: Batch) -> None:
         batch.tasks += effects.tasks
         batch.task_ends += effects.task_ends
         batch.logs += effects.logs
+
+
+def keep_program(program: PinnedProgram, batch: Batch) -> None:
+    """Have the store keep a program: its text, and its annotations beside that."""
+    batch.programs[program.fingerprint] = program.text
+    if program.annotations:
+        batch.annotations[program.fingerprint] = program.annotations
 
 
 class Commits:

@@ -39,7 +39,7 @@ from afl.runtime.identity import workflow_of
 from afl.runtime.operation_errors import RunByDeployment, UnknownWorkflow
 from afl.runtime.operations import Action, Kind
 from afl.runtime.persistence import EngineStore, IterationChanges
-from afl.runtime.programs import program_of
+from afl.runtime.programs import compiled, program_of
 from afl.runtime.records import StepRecord
 from afl.runtime.results import take_result
 from afl.runtime.run_bounds import RunLimits
@@ -269,7 +269,7 @@ class Evaluator:
         row = self.persistence.load_workflow(workflow_id)
         if row is None:
             raise ValueError(f"workflow {workflow_id} not found")
-        program = self._workflows.program(row.program, row.name)
+        program = self._workflows.shown_program(row.program, row.name)
         return ExecutionContext(
             self.persistence,
             self.telemetry,
@@ -437,8 +437,9 @@ def _check_program(
             # Put together as at the start: a declaration that was not in the program was added to it.
             given, _ = program_of(workflow_ast, program_ast)
         else:
-            given = program_ast if isinstance(program_ast, CompiledProgram) else CompiledProgram(program_ast)
-        if given.fingerprint != execution.plan.fingerprint:
+            given = compiled(program_ast)
+        pinned = execution.plan.program
+        if given.fingerprint != pinned.fingerprint and given.behaviour != pinned.behaviour:
             raise ProgramMismatch(workflow_id=execution.id, pinned=execution.plan.fingerprint, given=given.fingerprint)
     elif workflow_ast is not None:
         name: Any = workflow_ast if isinstance(workflow_ast, str) else workflow_ast.get("name")

@@ -58,9 +58,7 @@ def plan_workflow(program: CompiledProgram, name: str) -> WorkflowPlan:
         # A hand-written tree may lack anything, or nest too deep to be walked.
         raise ProgramError(f"{name}: the program is malformed: {type(error).__name__}: {error}") from error
     facet_names = frozenset(program.names.all(CALLABLE))
-    return WorkflowPlan(
-        facet, facets, schemas, program.fingerprint, lambda: program.text, planner.scripted(), facet_names
-    )
+    return WorkflowPlan(facet, facets, schemas, program, planner.scripted(), facet_names)
 
 
 class Planner:

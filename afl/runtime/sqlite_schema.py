@@ -62,7 +62,7 @@ CREATE TABLE parked(
 CREATE INDEX parked_step ON parked(step_id);
 CREATE INDEX parked_workflow ON parked(workflow_id);
 CREATE INDEX parked_expiry ON parked(expires_at_ms);
-CREATE TABLE program(fingerprint PRIMARY KEY, content BLOB NOT NULL, versions TEXT) WITHOUT ROWID;
+CREATE TABLE program(fingerprint PRIMARY KEY, content BLOB NOT NULL, versions TEXT, annotations BLOB) WITHOUT ROWID;
 CREATE UNIQUE INDEX {running} ON tasks(step_id) WHERE state = 'running' AND step_id <> '';
 CREATE INDEX tasks_pending ON tasks(task_list_name, name, created, sequence) WHERE state = 'pending';
 CREATE INDEX logs_runner ON logs(runner_id);
@@ -156,7 +156,7 @@ def _open(path: Path, prefix: str, busy_timeout_s: float, *, is_new: bool) -> sq
             _make_tables(connection, prefix)
         _check_identity(path, connection, prefix)
         _migrate(path, connection)
-        _add_index(connection)
+        _add_what_is_newer(connection)
         connection.execute("PRAGMA journal_mode = WAL")
     except BaseException:
         connection.close()
@@ -289,7 +289,26 @@ def _migrate(path: Path, connection: sqlite3.Connection) -> None:
         raise
 
 
-def _add_index(connection: sqlite3.Connection) -> None:
-    """Make the index that stores of this format may lack. Whoever does not know it keeps it up all the same."""
+def _add_what_is_newer(connection: sqlite3.Connection) -> None:
+    """Make what stores of this format may lack: the index of running tasks, and the column beside a program's text.
+
+    Releases that know neither work on such a store all the same, beside this one: SQLite keeps the index up, and the
+    column is empty in what they write.
+    """
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'tasks_running'").fetchone() is None:
         connection.execute(_INDEX_OF_RUNNING_TASKS)
+    if not _has_annotations(connection):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # Another process may have been faster.
+            if not _has_annotations(connection):
+                connection.execute("ALTER TABLE program ADD COLUMN annotations BLOB")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def _has_annotations(connection: sqlite3.Connection) -> bool:
+    return any(column[1] == "annotations" for column in connection.execute("PRAGMA table_info(program)"))
