@@ -92,7 +92,14 @@ class EvaluatorService:
         self._topology = Topology(config)
         self._existing = self._checked_topics()
         codec = open_codec(config, transport, self._topology)
-        definitions = Definitions(transport, codec, self._topology.definitions(), store.load_program, is_keeper=True)
+        definitions = Definitions(
+            transport,
+            codec,
+            self._topology.definitions(),
+            store.load_program,
+            store.load_annotations,
+            is_keeper=True,
+        )
         self._definitions = definitions
         lanes = Lanes(config.topics.control_partitions)
         self._pool: ScriptPool | None = None

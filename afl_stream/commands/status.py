@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from afl.compiled import CompiledProgram, ProgramError
+from afl.compiled import ProgramError
 from afl.core.clock import epoch_ms
 from afl.errors import AFLError
 from afl.runtime.generations import current_steps
 from afl.runtime.persistence import EngineStore, StepDocument, WorkflowRow
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.planner import plan_workflow
+from afl.runtime.programs import stored_program
 from afl.runtime.states import StepState
 from afl.runtime.tombstones import Tombstone
 from afl_stream.commands.invocation import Invocation, open_store, told_store
@@ -140,9 +141,12 @@ def _most_telling(lines: Sequence[tuple[int, TreeNode]]) -> list[tuple[int, Tree
 
 def _plan_of(store: EngineStore, row: WorkflowRow) -> WorkflowPlan | None:
     """The plan of a run's program; None when it is not there or not to be read: the steps can be shown without."""
-    text = store.load_program(row.program)
     try:
-        return None if text is None else plan_workflow(CompiledProgram.from_text(text), row.name)
+        program = stored_program(store, row.program)
+    except ProgramError:
+        return None
+    try:
+        return None if program is None else plan_workflow(program, row.name)
     except (ProgramError, AFLError):
         return None
 
