@@ -26,8 +26,8 @@ _DOC_KEYS: Final = frozenset({"description", "params", "returns"})
 _SLOT_KEYS: Final = frozenset({"name", "description"})
 #: No line or column is larger.
 _LARGEST: Final = 2**31 - 1
-#: Annotations unpacked, at most. A bound against decompression bombs.
-MAX_ANNOTATION_BYTES: Final = 64 * 1024 * 1024
+#: Bytes of annotations unpacked, at most. A bound against decompression bombs.
+_MOST_UNPACKED: Final = 64 * 1024 * 1024
 
 
 def may_be_annotated(text: bytes) -> bool:
@@ -148,7 +148,7 @@ def _short(place: dict[str, Any] | None) -> list[int] | dict[str, Any] | None:
 def _unpacked(packed: bytes) -> dict[int, tuple[Any, Any]]:
     unpack = zlib.decompressobj()
     try:
-        entries = json.loads(unpack.decompress(packed, MAX_ANNOTATION_BYTES))
+        entries = json.loads(unpack.decompress(packed, _MOST_UNPACKED))
         given = {number: (_long(place), doc) for number, place, doc in entries}
     except (zlib.error, ValueError, TypeError, RecursionError):
         return {}

@@ -26,8 +26,8 @@ def _text(seed: int) -> str:
     return valid_program(seed) if seed % 2 else generate_whole(seed).text
 
 
-def _program(text: str, **options: bool) -> CompiledProgram:
-    return CompiledProgram(compile_text(text, **options).program_json)
+def _program(text: str, *, include_locations: bool = True) -> CompiledProgram:
+    return CompiledProgram(compile_text(text, include_locations=include_locations).program_json)
 
 
 def _laid_out_anew(text: str, seed: int) -> str:

@@ -74,7 +74,9 @@ def test_a_fingerprint_changes_with_what_a_program_does(before: str, after: str)
 
 def test_a_fingerprint_does_not_change_with_the_name_of_the_file() -> None:
     emitter = JSONEmitter(include_provenance=True)
-    named = [emitter.emit_dict(AFLParser().parse(SOURCE, source_id=name)) for name in ("file://a.afl", "file://b/c.afl")]
+    named = [
+        emitter.emit_dict(AFLParser().parse(SOURCE, source_id=name)) for name in ("file://a.afl", "file://b/c.afl")
+    ]
 
     assert named[0] != named[1]
     assert {CompiledProgram(tree).fingerprint for tree in named} == {program().fingerprint}

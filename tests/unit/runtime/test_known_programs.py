@@ -86,7 +86,7 @@ def test_a_mapping_that_was_changed_is_read_anew(change: Callable[[dict[str, Any
 
 def test_a_change_that_is_taken_back_gives_the_first_program_again() -> None:
     known, given = KnownPrograms(), tree()
-    first = [known.of(given).fingerprint for _ in range(3)][0]
+    first, *_ = (known.of(given).fingerprint for _ in range(3))
     one_in(given)["value"] = 2
     changed = [known.of(given).fingerprint for _ in range(3)]
     one_in(given)["value"] = 1
@@ -163,9 +163,11 @@ def test_a_program_that_was_changed_is_not_taken_for_that_of_a_run() -> None:
 def test_a_workflow_that_is_given_apart_runs_as_it_is_now(given: str) -> None:
     """Alone, or beside a program that does not declare it: then it is added to that."""
     evaluator, program = Evaluator(MemoryStore()), tree()
-    workflow = program["declarations"][0]["declarations"].pop()
-    whole = None if given == "alone" else {"type": "Program", "declarations": list(program["declarations"][0].values())[2]}
-    if whole is None:
+    declarations = program["declarations"][0]["declarations"]
+    workflow = declarations.pop()
+    whole: dict[str, Any] | None = {"type": "Program", "declarations": declarations}
+    if given == "alone":
+        whole = None
         del workflow["body"]["steps"], workflow["body"]["yield"]
     runs = [evaluator.execute(workflow, {"amount": 1}, whole) for _ in range(3)]
     assert [run.error for run in runs] == [None] * 3
