@@ -5,21 +5,24 @@ of the JSON are read: categorised lists of declarations beside or instead of `de
 of blocks as body, a script as body, hand-written programs without types or ids.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from afl.annotations import may_be_annotated, pack, put_annotations, take_annotations
+from afl.annotations import may_be_annotated, pack, put_annotations
+from afl.program_errors import AmbiguousName as AmbiguousName
+from afl.program_errors import ProgramError as ProgramError
+from afl.program_errors import ProgramVersionError as ProgramVersionError
+from afl.program_errors import UnknownName as UnknownName
+from afl.program_errors import WrongFingerprint as WrongFingerprint
+from afl.program_text import SCHEMA_VERSION as SCHEMA_VERSION
+from afl.program_text import check_schema_version as check_schema_version
+from afl.program_text import fingerprint_of, separated, text_of
 
 Node = Mapping[str, Any]
-
-#: The form of compiled programs that this release writes and reads up to. Raised with each change that is more than an
-#: addition.
-SCHEMA_VERSION: Final = "1.0"
 
 
 class Kind(StrEnum):
@@ -49,62 +52,6 @@ _CATEGORIES = {
     "implicits": "ImplicitDecl",
     "schemas": "SchemaDecl",
 }
-
-
-class ProgramError(Exception):
-    """A compiled program that cannot be used: what is wrong, and where."""
-
-
-class ProgramVersionError(ProgramError):
-    """A compiled program of a form that this release does not read: a newer one, or one from before N-1."""
-
-    def __init__(self, found: str, supported: str, is_newer: bool) -> None:
-        remedy = "upgrade this process" if is_newer else "compile its source anew with this release"
-        super().__init__(f"the program has schemaVersion {found}, this release reads up to {supported}: {remedy}")
-        self.found, self.supported, self.is_newer, self.remedy = found, supported, is_newer, remedy
-
-
-def check_schema_version(found: object, supported: str = SCHEMA_VERSION) -> None:
-    """
-    Return when a program with this schemaVersion is read by a release that reads up to `supported`. None, as programs
-    without one have it: of this release.
-
-    The first number counts: it is raised when older readers would take a program for something else. Raises
-    ProgramVersionError, and ProgramError for what is no version.
-    """
-    if found is None or found == supported:
-        return
-    major, _, rest = found.partition(".") if isinstance(found, str) else ("", "", "")
-    if not (major.isascii() and major.isdigit() and len(major) <= 9 and rest):
-        raise ProgramError(f"schemaVersion {found!r:.40} is no version, expected major.minor")
-    ours = int(supported.partition(".")[0])
-    if not ours - 1 <= int(major) <= ours:
-        raise ProgramVersionError(str(found), supported, is_newer=int(major) > ours)
-
-
-class WrongFingerprint(ProgramError):
-    """The text of a program is not that of the fingerprint under which it was found."""
-
-    def __init__(self, fingerprint: str, found: str) -> None:
-        super().__init__(f"the text under program {fingerprint} has the fingerprint {found}")
-        self.fingerprint, self.found = fingerprint, found
-
-
-class UnknownName(ProgramError):
-    """A name that the program does not declare."""
-
-    def __init__(self, what: str, name: str, near: Sequence[str] = ()) -> None:
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        super().__init__(f"no {what} named {name!r}{hint}")
-        self.name, self.near = name, tuple(near)
-
-
-class AmbiguousName(ProgramError):
-    """A short name that several declarations bear."""
-
-    def __init__(self, what: str, name: str, candidates: Sequence[str]) -> None:
-        super().__init__(f"{what} {name!r} may be any of {', '.join(candidates)}; qualify it")
-        self.name, self.candidates = name, tuple(candidates)
 
 
 class Resolution(NamedTuple):
@@ -260,17 +207,6 @@ class Implicit:
         return self.node["call"].get("args") or ()
 
 
-def _canonical(tree: Node) -> bytes:
-    try:
-        return json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ProgramError(f"the program is malformed: {type(error).__name__}: {error}") from error
-
-
-def _print(text: bytes) -> str:
-    return hashlib.sha256(text).hexdigest()
-
-
 def blocks_of(body: object) -> tuple[Node, ...]:
     """A body as a tuple of block nodes: none, one, or several."""
     if body is None:
@@ -329,14 +265,8 @@ class CompiledProgram:
         `from_text`. Earlier releases computed it from a text with source places and doc comments in it: such a program
         keeps that fingerprint and that text, which those releases go on reading.
         """
-        program, given = cls.from_text(text), text.encode() if isinstance(text, str) else text
-        if _print(given) != fingerprint:
-            # Not the canonical text, as others write it.
-            given = next(
-                (form for form in (program.text, _canonical(program.tree)) if _print(form) == fingerprint), b""
-            )
-            if not given:
-                raise WrongFingerprint(fingerprint, program.fingerprint)
+        program = cls.from_text(text)
+        given = text_of(fingerprint, text.encode() if isinstance(text, str) else text, program.tree)
         if may_be_annotated(given):
             annotations = b""
         elif annotations:
@@ -359,24 +289,17 @@ class CompiledProgram:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the text, hexadecimal: what an execution is pinned to."""
-        return _print(self.text)
+        return fingerprint_of(self.text)
 
     @cached_property
     def behaviour(self) -> str:
         """The fingerprint that this release gives the program, whichever it is kept under: the same for programs that
         do the same."""
-        return _print(self._forms[0])
+        return fingerprint_of(self._forms[0])
 
     @cached_property
     def _forms(self) -> tuple[bytes, list[Any]]:
-        """The canonical text and the annotations."""
-        text = _canonical(self.tree)
-        if not may_be_annotated(text):
-            return text, []
-        # A copy, whose objects are in the order of the text whatever the tree's is.
-        bare = json.loads(text)
-        annotations = take_annotations(bare)
-        return (_canonical(bare), annotations) if annotations else (text, [])
+        return separated(self.tree)
 
     def workflow(self, name: str) -> Declaration:
         """A workflow by qualified name, or by short name when only one bears it.
