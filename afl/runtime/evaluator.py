@@ -110,7 +110,8 @@ class Evaluator:
         """Start a workflow and run it to its end or to its first pause.
 
         `workflow_ast` is the workflow's declaration, or its name in `program_ast`. Without an id one is drawn that
-        sorts by time. Never raises: what goes wrong is the result's `error`.
+        sorts by time. A program that is given again, as the same mapping, is read again only if it was changed since; a
+        CompiledProgram never is. Never raises: what goes wrong is the result's `error`.
         """
         given, workflow_id = workflow_id, workflow_id or workflow_id_v7(self._clock.now_ms())
         try:
