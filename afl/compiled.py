@@ -266,12 +266,15 @@ class CompiledProgram:
         keeps that fingerprint and that text, which those releases go on reading.
         """
         program = cls.from_text(text)
-        given = text_of(fingerprint, text.encode() if isinstance(text, str) else text, program.tree)
-        if may_be_annotated(given):
-            annotations = b""
-        elif annotations:
-            put_annotations(program.tree, annotations)
-        program.text, program.fingerprint, program.annotations = given, fingerprint, annotations or b""
+        read = text.encode() if isinstance(text, str) else text
+        kept = text_of(fingerprint, read, program.tree)
+        if may_be_annotated(kept) and program._forms[1]:
+            program.annotations = b""  # They are in the text, as earlier releases have it.
+        elif kept == read:
+            if annotations:
+                put_annotations(program.tree, annotations)
+            program.annotations = annotations or b""
+        program.text, program.fingerprint = kept, fingerprint
         return program
 
     @cached_property

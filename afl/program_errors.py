@@ -9,6 +9,11 @@ class ProgramError(Exception):
     """A compiled program that cannot be used: what is wrong, and where."""
 
 
+def malformed(error: Exception) -> ProgramError:
+    """Return what is said of a tree that cannot be read or written as JSON."""
+    return ProgramError(f"the program is malformed: {type(error).__name__}: {error}")
+
+
 class ProgramVersionError(ProgramError):
     """A compiled program of a form that this release does not read: a newer one, or one from before N-1."""
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from afl.annotations import may_be_annotated, take_annotations
-from afl.program_errors import ProgramError, ProgramVersionError, WrongFingerprint
+from afl.program_errors import ProgramError, ProgramVersionError, WrongFingerprint, malformed
 
 #: The form of compiled programs that this release writes and reads up to. Raised with each change that is more than an
 #: addition.
@@ -43,8 +43,11 @@ def separated(tree: Mapping[str, Any]) -> tuple[bytes, list[Any]]:
     text = _canonical(tree)
     if not may_be_annotated(text):
         return text, []
-    # A copy, whose objects are in the order of the text whatever the tree's is.
-    bare = json.loads(text)
+    try:
+        # A copy, whose objects are in the order of the text whatever the tree's is.
+        bare = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise malformed(error) from error
     annotations = take_annotations(bare)
     return (_canonical(bare), annotations) if annotations else (text, [])
 
@@ -70,4 +73,4 @@ def _canonical(tree: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise ProgramError(f"the program is malformed: {type(error).__name__}: {error}") from error
+        raise malformed(error) from error

@@ -134,8 +134,19 @@ def test_a_program_of_an_earlier_release_keeps_its_fingerprint_and_does_the_same
 def test_the_text_of_a_fingerprint_may_be_laid_out_otherwise() -> None:
     stored = CompiledProgram.stored(program().fingerprint, json.dumps(program().tree, indent=2))
 
-    assert stored.text == program().text
+    assert (stored.text, stored.annotations) == (program().text, program().annotations)
     assert stored.workflow("Hello").line == 6
+
+
+def test_data_that_is_named_like_an_annotation_hides_none() -> None:
+    tree = compile_text(SOURCE).program_json
+    tree["declarations"][0]["declarations"][0]["params"][0].update(type="Json", default={"doc": 1})
+    whole = CompiledProgram(tree)
+
+    stored = CompiledProgram.stored(whole.fingerprint, whole.text, whole.annotations)
+
+    assert stored.tree == tree
+    assert stored.fingerprint == whole.fingerprint
 
 
 @pytest.mark.parametrize("text", [program(SOURCE.replace('"!"', '"?"')).text, b"{}", b"no json", program().text[:-1]])
