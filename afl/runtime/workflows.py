@@ -76,10 +76,11 @@ class Workflows:
         key = (program.fingerprint, program.workflow(name).qualified_name)
         with self._lock:
             plan = self._plans.get(key)
-            # Laid out otherwise it is another plan: its errors name other lines. Then the newest is kept.
-            if plan is not None and (plan.program is program or plan.program.annotations == program.annotations):
+            if plan is not None:
                 self._plans.move_to_end(key)
-                return plan
+        # Laid out otherwise it is another plan: its errors name other lines. Then the newest is kept.
+        if plan is not None and (plan.program is program or plan.program.annotations == program.annotations):
+            return plan
         plan = plan_workflow(program, key[1])
         if self._prepare is not None:
             self._prepare(plan)
