@@ -13,6 +13,7 @@ import click
 
 from afl.commands.terminal import say
 from afl.core.masking import secrets_of_environment
+from afl.core.strictness import Strictness
 from afl.errors import AFLError, SourceUnreadable
 from afl.source import MAX_SOURCE_BYTES, CompilerInput, FileOrigin, SourceEntry
 
@@ -49,6 +50,7 @@ class Named:
     source_path: tuple[str, ...]
     mongo_resolve: bool
     config_path: str | None
+    strictness: Strictness = Strictness.PROGRAM
 
 
 #: Read from the bottom up: the first of these stands last in the help.
@@ -80,7 +82,7 @@ def source_options(command: _F) -> _F:
 
     @functools.wraps(command)
     def call(*args: Any, log_level: str, log_file: str | None, **options: Any) -> Any:
-        taken = {name: options.pop(name) for name in Named.__dataclass_fields__}
+        taken = {name: options.pop(name) for name in Named.__dataclass_fields__ if name in options}
         click.get_current_context().with_resource(_log_to(log_level, log_file))
         return command(*args, named=Named(**taken), **options)
 
@@ -94,7 +96,7 @@ def check_named(named: Named, *, validate: bool = True) -> CheckedInput:
     from afl.compiler import check_input
 
     sources = load(named)
-    return check_input(sources, config=settings(named), validate=validate)
+    return check_input(sources, config=settings(named), validate=validate, strictness=named.strictness)
 
 
 def settings(named: Named) -> AFLConfig:

@@ -13,6 +13,7 @@ import click
 
 from afl.commands.inputs import Named, WrongInput, check_named, source_options
 from afl.commands.terminal import json_findings, report_checked, say, write_json
+from afl.core.click_options import strictness_options
 from afl.core.json_objects import DuplicateKey, unique_keys
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ ACCEPT_MISSING_VARIABLE = "AFL_SCRIPTS_ACCEPT_MISSING"
 @click.option("-i", "--input", "pairs", multiple=True, metavar="NAME=VALUE", help="One input: JSON where it is any.")
 @click.option("--answers", metavar="FILE", help="A JSON object: event facet -> its result, or a list of results.")
 @json_findings
+@strictness_options
 @source_options
 @click.pass_context
 def run_command(

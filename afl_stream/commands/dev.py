@@ -44,7 +44,7 @@ def run_dev(invocation: Invocation, options: DevOptions) -> ExitCode:
     config, terminal = invocation.settings(), invocation.terminal()
     if options.workflow_id is not None:
         check_workflow_id(options.workflow_id)
-    program = compile_program(options.files, terminal)
+    program = compile_program(options.files, terminal, invocation.strictness)
     workflow = _chosen(program, options)
     planned = None
     if workflow is not None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from afl.compiled import CompiledProgram
 from afl.compiler import compile_files
+from afl.core.strictness import Strictness
 from afl.diagnostics import Diagnostic, render
 from afl.errors import CompileError
 from afl.parser import read_source
@@ -22,10 +23,10 @@ from afl_stream.errors import TopicMissing
 from afl_stream.transport import Transport
 
 
-def compile_program(files: Sequence[str], terminal: Terminal) -> CompiledProgram:
+def compile_program(files: Sequence[str], terminal: Terminal, strictness: Strictness) -> CompiledProgram:
     """Compile the files together. Warnings go to stderr; raises CommandRefused with every error, rendered."""
     try:
-        compiled = compile_files(files)
+        compiled = compile_files(files, strictness=strictness)
     except CompileError as error:
         raise CommandRefused(_rendered(error.diagnostics), is_rendered=True) from None
     if compiled.diagnostics:

@@ -36,7 +36,11 @@ def answers() -> str:
 def rules() -> str:
     """The rules of the language, in order of their codes."""
     listed = sorted(RULES.values(), key=lambda rule: (rule.code, rule.severity))
-    return _table(("code", "", "rule"), [(f"`{rule.code}`", rule.severity.value, rule.meaning) for rule in listed])
+    rows = [
+        (f"`{rule.code}`", "error in programs" if rule.is_left_open else rule.severity.value, rule.meaning)
+        for rule in listed
+    ]
+    return _table(("code", "", "rule"), rows)
 
 
 #: By the name that a page calls the table by.
