@@ -42,7 +42,7 @@ def _refuse_misspelt_command(args: Sequence[str], commands: Sequence[str]) -> No
     if word.startswith("-") or "." in word or os.sep in word or os.path.exists(word):
         return
     # Only a mistake pays for the import.
-    from afl.compiled import near_names
+    from afl.core.near_names import near_names
 
     near = near_names(word, commands)
     if near:

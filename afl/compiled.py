@@ -116,18 +116,6 @@ class Names:
         return near_names(name, self.all(kinds))
 
 
-def near_names(wanted: str, known: Sequence[str]) -> list[str]:
-    """The qualified names that look like the wanted one, written qualified or short, best first."""
-    # Only a wrong name pays for the import.
-    from difflib import get_close_matches
-
-    by_text = {name: name for name in known} | {name.rsplit(".", 1)[-1]: name for name in known}
-    close = get_close_matches(wanted, by_text, n=3, cutoff=0.5)
-    if not close:
-        close = get_close_matches(wanted.rsplit(".", 1)[-1], by_text, n=3, cutoff=0.5)
-    return list(dict.fromkeys(by_text[c] for c in close))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Declaration:
     """One declared facet, event facet, workflow or schema."""

@@ -173,9 +173,7 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _compile(
-    texts: Sequence[tuple[str, str | None]], include_locations: bool, strictness: Strictness
-) -> Compiled:
+def _compile(texts: Sequence[tuple[str, str | None]], include_locations: bool, strictness: Strictness) -> Compiled:
     with collector_paused():
         return _check_and_emit(texts, include_locations, strictness)
 

@@ -7,7 +7,8 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable
 
-from afl.compiled import CompiledProgram, ProgramError, ProgramVersionError, near_names
+from afl.compiled import CompiledProgram, ProgramError, ProgramVersionError
+from afl.core.near_names import near_names
 from afl.core.printable import printable
 from afl.core.warning_limits import LimitedLog
 from afl_stream.codec import Codec

@@ -51,9 +51,7 @@ def publish_command(
     sources = load(named)
     texts = [(entry.text, entry.source_id) for entry in sources.all_sources]
     try:
-        done = publisher.publish(
-            sources, name=name, version=version, force=force, strictness=named.strictness
-        )
+        done = publisher.publish(sources, name=name, version=version, force=force, strictness=named.strictness)
     except PublishError as error:
         if as_json:
             write_json({"published": False, "error": str(error), **findings_json(error.diagnostics)})

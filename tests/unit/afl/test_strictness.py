@@ -18,7 +18,7 @@ LIBRARY = "namespace lib { schema Money { amount: Double } event facet Charge(to
 OPEN = {
     "REF_UNKNOWN_FACET": 'x = Chrage(to = "a")',
     "ARG_MISSING": "x = Charge()",
-    "SCHEMA_UNKNOWN_FIELD": 'm = Money(amount = 1.0) x = Take(m = m)',
+    "SCHEMA_UNKNOWN_FIELD": "m = Money(amount = 1.0) x = Take(m = m)",
 }
 _TAKE = "facet Take(m: Money) andThen { c = Charge(to = $.m.amont) }"
 

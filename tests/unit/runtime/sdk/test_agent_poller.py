@@ -66,6 +66,35 @@ def test_what_an_answer_sets_free_is_done_in_the_same_poll(shop: Workshop) -> No
     assert shop.outputs() == {"parcel": "p-r-17"}
 
 
+def test_a_handler_whose_name_is_nearly_that_of_a_waiting_task_is_told_once(
+    shop: Workshop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.start("Buy", order="17")
+    poller = poller_of(shop)
+    poller.register("shop.Pya", pay)
+    poller.register("shop.Ship", pay)
+
+    assert [poller.poll_once(), poller.poll_once()] == [0, 0]
+
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "registered for shop.Pya" in told
+    assert told.endswith("did you mean shop.Pay?")
+
+
+def test_a_handler_that_has_had_a_task_is_no_typo_of_what_others_serve(
+    shop: Workshop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.start("Buy", order="17")
+    poller = poller_of(shop)
+    poller.register("shop.Pay", pay)
+    poller.poll_once()
+    shop.store.save_task(TaskDefinition("t", "shop.Pays", "r", "w", "f", "s"))
+
+    poller.poll_once()
+
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
+
+
 def test_a_poll_does_at_most_so_many_tasks(shop: Workshop) -> None:
     shop.start("Many", orders=["a", "b", "c"])
     poller = poller_of(shop, max_concurrent=2)
