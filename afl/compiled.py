@@ -22,6 +22,8 @@ from afl.program_text import SCHEMA_VERSION as SCHEMA_VERSION
 from afl.program_text import check_schema_version as check_schema_version
 from afl.program_text import fingerprint_of, separated, text_of
 
+from afl.core.near_names import near_names
+
 Node = Mapping[str, Any]
 
 
@@ -210,6 +212,18 @@ def line_of(node: Node) -> int:
     """The source line of a node, 0 when the program was compiled without locations."""
     location = node.get("location")
     return int(location.get("line", 0)) if isinstance(location, Mapping) else 0
+
+
+def column_of(node: Node) -> int:
+    """The source column of a node, 0 when the program was compiled without locations."""
+    location = node.get("location")
+    return int(location.get("column", 0)) if isinstance(location, Mapping) else 0
+
+
+def source_of(declaration: Node) -> str:
+    """The id of the source that a declaration stands in, "" when the program was compiled without."""
+    location = declaration.get("location")
+    return str(location.get("sourceId", "")) if isinstance(location, Mapping) else ""
 
 
 class CompiledProgram:

@@ -60,11 +60,18 @@ def compile_text(
 
 
 def compile_files(
-    paths: Iterable[str | Path], *, include_locations: bool = True, strictness: Strictness = Strictness.LENIENT
+    paths: Iterable[str | Path],
+    *,
+    include_locations: bool = True,
+    include_sources: bool = False,
+    strictness: Strictness = Strictness.LENIENT,
 ) -> Compiled:
-    """Compile files together, as one program. Raises CompileError, or SourceUnreadable for a file."""
+    """Compile files together, as one program; with sources, its declarations name the file that they stand in.
+
+    Raises CompileError, or SourceUnreadable for a file.
+    """
     texts = [(read_source(path), FileOrigin(str(path)).to_source_id()) for path in paths]
-    return _compile(texts, include_locations, strictness)
+    return _compile(texts, include_locations, strictness, include_sources=include_sources)
 
 
 def check_texts(
@@ -173,18 +180,18 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _compile(texts: Sequence[tuple[str, str | None]], include_locations: bool, strictness: Strictness) -> Compiled:
-    with collector_paused():
-        return _check_and_emit(texts, include_locations, strictness)
-
-
-def _check_and_emit(
-    texts: Sequence[tuple[str, str | None]], include_locations: bool, strictness: Strictness
+def _compile(
+    texts: Sequence[tuple[str, str | None]],
+    include_locations: bool,
+    strictness: Strictness,
+    *,
+    include_sources: bool = False,
 ) -> Compiled:
-    checked = _check(texts, True, strictness)
-    if checked.has_errors:
-        raise CompileError(checked.diagnostics)
-    from afl.emitter import emit_dict
+    with collector_paused():
+        checked = _check(texts, True, strictness)
+        if checked.has_errors:
+            raise CompileError(checked.diagnostics)
+        from afl.emitter import emit_dict
 
-    document = emit_dict(checked.program, include_locations=include_locations)
+        document = emit_dict(checked.program, include_locations, include_sources=include_sources)
     return Compiled(program_json=document, diagnostics=checked.diagnostics)

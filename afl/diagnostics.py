@@ -90,15 +90,20 @@ def render(diagnostic: Diagnostic, source_text: str | None, *, colour: bool = Fa
     tone = _RED if diagnostic.is_error else _YELLOW
     head = paint(f"{diagnostic.severity}[{diagnostic.code}]", _BOLD + tone)
     lines = [f"{paint(printable(diagnostic.place()), _BOLD)}: {head}: {printable(diagnostic.message)}"]
-    if source_text is not None and diagnostic.line is not None:
-        excerpt = _excerpt(diagnostic, source_text)
-        if excerpt is not None:
-            number = str(diagnostic.line)
-            lines.append(f"  {number} | {excerpt[0]}")
-            lines.append(f"  {' ' * len(number)} | {paint(excerpt[1], tone)}")
+    if source_text is not None:
+        lines.extend(excerpt(diagnostic, source_text, lambda carets: paint(carets, tone)))
     if diagnostic.hint:
         lines.append(f"  {paint('hint', _CYAN)}: {printable(diagnostic.hint)}")
     return "\n".join(lines)
+
+
+def excerpt(diagnostic: Diagnostic, source_text: str, paint: Callable[[str], str] = str) -> list[str]:
+    """Return the source line of a finding with its number, and the carets below it; nothing where there is no line."""
+    shown = None if diagnostic.line is None else _excerpt(diagnostic, source_text)
+    if shown is None:
+        return []
+    number = str(diagnostic.line)
+    return [f"  {number} | {shown[0]}", f"  {' ' * len(number)} | {paint(shown[1])}"]
 
 
 def _painter(colour: bool) -> Callable[[str, str], str]:

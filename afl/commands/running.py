@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from afl.commands.inputs import Named, WrongInput, check_named, source_options
-from afl.commands.terminal import json_findings, report_checked, say, write_json
+from afl.commands.terminal import json_findings, report_checked, say, texts_of, write_json
 from afl.core.click_options import strictness_options
 from afl.core.json_objects import DuplicateKey, unique_keys
 
@@ -57,7 +57,7 @@ def run_command(
     from afl.emitter import emit_dict
     from afl.local_run import Answers, run_locally, workflow_name
 
-    program = CompiledProgram(emit_dict(checked.program))
+    program = CompiledProgram(emit_dict(checked.program, include_sources=True))
     try:
         name = workflow_name(program, workflow)
         known = Answers({} if answers is None else _object(_file(answers, "--answers"), "--answers"), program)
@@ -67,7 +67,7 @@ def run_command(
     with ExitStack() as opened:
         opened.enter_context(_workflow_log())
         run = run_locally(program, name, given, known, _scripts(program, opened))
-    ctx.exit(_tell(run))
+    ctx.exit(_tell(run, program, {name: text for text, name in texts_of(checked)}))
 
 
 @contextmanager
@@ -94,12 +94,12 @@ def _workflow_log() -> Iterator[None]:
         log.propagate = before[1]
 
 
-def _tell(run: LocalRun) -> int:
+def _tell(run: LocalRun, program: CompiledProgram, texts: Mapping[str, str]) -> int:
     """Write how a run went; the exit code."""
     for facet in run.unused:
         say(f"note: there were more answers for {facet} than events")
     if run.error is not None:
-        say(f"Error: {run.error}")
+        _tell_failure(run.error, program, texts)
         return 1
     if run.waiting:
         for item in run.waiting:
@@ -109,6 +109,22 @@ def _tell(run: LocalRun) -> int:
         return EXIT_WAITING
     write_json(run.outputs)
     return 0
+
+
+def _tell_failure(error: Exception, program: CompiledProgram, texts: Mapping[str, str]) -> None:
+    """Write why a run failed, with the line of the source that it happened at."""
+    from afl.runtime.errors import StepFailure
+    from afl.source_places import find_place, lines_at
+
+    place = None
+    if isinstance(error, StepFailure):
+        place = find_place(program, error.step_path, error.facet, error.line or 0)
+    if place is None or not isinstance(error, StepFailure):
+        say(f"Error: {error}")
+        return
+    say(f"Error: {error.told(str(place))}")
+    for line in lines_at(place, texts.get(place.source_id)):
+        say(line)
 
 
 def _scripts(program: CompiledProgram, opened: ExitStack) -> ScriptRunner | None:

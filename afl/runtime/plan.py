@@ -52,6 +52,7 @@ class FacetPlan:
         "return_defaults",
         "return_types",
         "short_name",
+        "source_id",
         "timeout_ms",
         "yield_targets",
     )
@@ -85,6 +86,8 @@ class FacetPlan:
         #: What runs when a step of this facet fails, unless its statement has a catch of its own.
         self.catch: BlockPlan | None = None
         self.line = 0
+        #: The source that the declaration stands in, "" where the program does not say.
+        self.source_id = ""
 
     def __repr__(self) -> str:
         return f"FacetPlan({self.name!r}, {self.kind.value})"
@@ -139,6 +142,7 @@ class StatementPlan:
         "blocks",
         "callee",
         "catch",
+        "column",
         "facet_name",
         "fills",
         "id",
@@ -202,6 +206,7 @@ class StatementPlan:
         #: For assertions: the condition, as AFL source.
         self.source_text = ""
         self.line = 0
+        self.column = 0
 
     def __repr__(self) -> str:
         return f"StatementPlan({self.name!r} -> {self.facet_name!r})"

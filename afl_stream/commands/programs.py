@@ -26,7 +26,7 @@ from afl_stream.transport import Transport
 def compile_program(files: Sequence[str], terminal: Terminal, strictness: Strictness) -> CompiledProgram:
     """Compile the files together. Warnings go to stderr; raises CommandRefused with every error, rendered."""
     try:
-        compiled = compile_files(files, strictness=strictness)
+        compiled = compile_files(files, strictness=strictness, include_sources=True)
     except CompileError as error:
         raise CommandRefused(_rendered(error.diagnostics), is_rendered=True) from None
     if compiled.diagnostics:

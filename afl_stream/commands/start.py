@@ -99,9 +99,9 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
         assert options.timeout_s is not None
         raise NotInTime(f"the end of workflow {workflow_id}", options.timeout_s)
     if terminal.as_json:
-        terminal.document(run_document(ending))
+        terminal.document(run_document(ending, program))
     else:
-        show_ending(invocation, terminal, ending, plan)
+        show_ending(invocation, terminal, ending, plan, program)
     return exit_code_of_run(ending)
 
 
@@ -123,9 +123,9 @@ def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode
                 ending = _followed(config, milestones, workflow_id, options.timeout_s, stop)
         ending = _told_by_the_store(config, transport, ending)
     if terminal.as_json:
-        terminal.document(run_document(ending))
+        terminal.document(run_document(ending, program))
     else:
-        show_ending(invocation, terminal, ending, plan)
+        show_ending(invocation, terminal, ending, plan, program)
     return exit_code_of_run(ending)
 
 
