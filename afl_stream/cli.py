@@ -75,7 +75,9 @@ def afl_stream() -> None:
 @files_argument(required=True)
 @handlers_option
 @facets_option
-@click.option("--start", "workflow", metavar="WORKFLOW", help="What to start; needless when the files have just one.")
+@click.option(
+    "--start", "--workflow", "workflow", metavar="NAME", help="What to start; needless when the files have just one."
+)
 @inputs_option
 @inputs_document_option
 @workflow_id_option

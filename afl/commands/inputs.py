@@ -29,6 +29,8 @@ STDIN = "-"
 #: What standard input is called in findings.
 STDIN_NAME = "<stdin>"
 
+#: The level of the log by the number of -v.
+_VERBOSE = ("WARNING", "INFO", "DEBUG")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
@@ -59,10 +61,9 @@ _OPTIONS = (
     click.option(
         "--log-level",
         type=click.Choice(_LEVELS, case_sensitive=False),
-        default="WARNING",
-        show_default=True,
-        help="How much of the log is written.",
+        help="How much of the log is written.  [default: WARNING]",
     ),
+    click.option("-v", "--verbose", "verbosity", count=True, help="--log-level INFO; -vv for DEBUG."),
     click.option("--config", "config_path", metavar="PATH", help="Settings file.  [default: the first there is]"),
     click.option("--mongo-resolve", is_flag=True, help="Look for missing namespaces among published sources."),
     click.option("--source-path", multiple=True, metavar="DIR", help="Look for missing namespaces below this folder."),
@@ -81,9 +82,9 @@ def source_options(command: _F) -> _F:
     """Give a command the options that name sources; it gets them as `named`."""
 
     @functools.wraps(command)
-    def call(*args: Any, log_level: str, log_file: str | None, **options: Any) -> Any:
+    def call(*args: Any, log_level: str | None, log_file: str | None, verbosity: int, **options: Any) -> Any:
         taken = {name: options.pop(name) for name in Named.__dataclass_fields__ if name in options}
-        click.get_current_context().with_resource(_log_to(log_level, log_file))
+        click.get_current_context().with_resource(_log_to(log_level or _VERBOSE[min(verbosity, 2)], log_file))
         return command(*args, named=Named(**taken), **options)
 
     for option in _OPTIONS:

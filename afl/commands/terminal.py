@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from afl.core.exit_codes import ExitCode
 from afl.core.masking import secrets_of_environment
 from afl.core.printable import printable, printable_json
 
@@ -45,11 +46,13 @@ def report(diagnostics: Sequence[Diagnostic], texts: Sequence[tuple[str, str]], 
         click.echo(render(diagnostic, text, colour=colour), err=True, color=colour)
 
 
-def report_checked(ctx: click.Context, checked: CheckedInput, *, as_json: bool = False) -> None:
-    """Write what was found; ends the command with 1 when there are errors."""
+def report_checked(
+    ctx: click.Context, checked: CheckedInput, *, as_json: bool = False, code: ExitCode = ExitCode.WORK_LEFT
+) -> None:
+    """Write what was found; ends the command with this code when there are errors."""
     report(checked.diagnostics, texts_of(checked), as_json=as_json)
     if checked.has_errors:
-        ctx.exit(1)
+        ctx.exit(code)
 
 
 def texts_of(checked: CheckedInput) -> list[tuple[str, str]]:

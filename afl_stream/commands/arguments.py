@@ -95,6 +95,7 @@ facets_option = click.option(
     "--facet", "facets", multiple=True, metavar="NAME", help="Facet of a handler module that names none itself."
 )
 inputs_option = click.option(
+    "-i",
     "--input",
     "inputs",
     multiple=True,

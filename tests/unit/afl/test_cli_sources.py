@@ -148,7 +148,7 @@ def test_findings_are_json_for_every_command_that_asks_for_it(folder: Path, caps
 
     for args in (["compile", "main.afl"], ["run", "main.afl"], ["graph", "main.afl"], ["fmt", "syntax.afl"],
                  ["doc", "syntax.afl"], ["ast", "syntax.afl"]):  # fmt: skip
-        assert main([*args, "--json"]) == 1
+        assert main([*args, "--json"]) == (2 if args[0] == "run" else 1)
         out, err = capsys.readouterr()
         assert (out, json.loads(err)["valid"]) == ("", False), args
 

@@ -94,7 +94,7 @@ def test_an_answer_with_a_key_twice_is_refused(pay: str, tmp_path: Path, capsys:
     given = tmp_path / "answers.json"
     given.write_text('{"Charge": [{"receipt": "a", "receipt": "b"}]}', encoding="utf-8")
 
-    assert main(["run", pay, "-i", "amount=2", "--answers", str(given)]) == 1
+    assert main(["run", pay, "-i", "amount=2", "--answers", str(given)]) == 2
     assert "the key 'receipt' stands twice in one object" in capsys.readouterr().err
 
 
@@ -121,10 +121,10 @@ def test_answers_that_were_not_needed_are_told(pay: str, tmp_path: Path, capsys:
         (["--workflow", "Nope"], "Error: no workflow named 'Nope'"),
     ],
 )
-def test_what_a_run_cannot_start_with_ends_with_1(
+def test_what_a_run_cannot_start_with_ends_with_2(
     pay: str, args: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", pay, *args]) == 1
+    assert main(["run", pay, *args]) == 2
     out, err = capsys.readouterr()
     assert (out, err.startswith(said)) == ("", True), err
     assert "Traceback" not in err
@@ -143,7 +143,7 @@ def test_what_a_run_cannot_start_with_ends_with_1(
 def test_answers_have_to_fit_the_program(
     pay: str, tmp_path: Path, document: object, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", pay, "-i", "amount=1", "--answers", answers(tmp_path, document)]) == 1
+    assert main(["run", pay, "-i", "amount=1", "--answers", answers(tmp_path, document)]) == 2
     assert capsys.readouterr().err == f"Error: {said}\n"
 
 
@@ -154,7 +154,7 @@ def test_of_several_workflows_one_has_to_be_chosen(tmp_path: Path, capsysbinary:
         "namespace a { workflow W() => (x: Int) andThen { yield W(x = 2) } }"
     )
 
-    assert main(["run", str(path)]) == 1
+    assert main(["run", str(path)]) == 2
     said = b"Error: the program has several workflows; choose one by --workflow: a.W, b.W\n"
     assert capsysbinary.readouterr().err == said
     assert main(["run", str(path), "--workflow", "a.W"]) == 0
@@ -165,7 +165,7 @@ def test_a_program_without_a_workflow_cannot_run(tmp_path: Path, capsys: pytest.
     path = tmp_path / "none.afl"
     path.write_text("facet F()")
 
-    assert main(["run", str(path)]) == 1
+    assert main(["run", str(path)]) == 2
     assert capsys.readouterr().err == "Error: the program has no workflow to run\n"
 
 

@@ -38,13 +38,13 @@ def write(tmp_path: Path) -> Callable[[str, str], str]:
 
 
 @pytest.mark.parametrize("code", OPEN)
-@pytest.mark.parametrize("command", ["check", "compile", "graph", "run"])
+@pytest.mark.parametrize(("command", "exit_code"), [("check", 1), ("compile", 1), ("graph", 1), ("run", 2)])
 def test_no_command_takes_a_program_that_leaves_something_open(
-    code: str, command: str, write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+    code: str, command: str, exit_code: int, write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write("program.afl", text_of(code, "workflow"))
 
-    assert main([command, file]) == 1
+    assert main([command, file]) == exit_code
 
     told = capsys.readouterr()
     assert f"error[{code}]" in told.err
