@@ -16,7 +16,7 @@ from afl.commands.running import run_command
 from afl.commands.serving import lsp_command
 from afl.commands.terminal import say
 from afl.commands.texts import ast_command, doc_command, fmt_command
-from afl.core.click_errors import show_usage_error
+from afl.core.click_errors import broken_pipes_raised, show_usage_error
 from afl.core.exit_codes import ExitCode, table
 from afl.core.signals import Told, signals_handled
 from afl.errors import AFLError
@@ -105,7 +105,8 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _main(args: Sequence[str] | None) -> int:
     try:
-        result = afl.main(args=None if args is None else list(args), prog_name="afl", standalone_mode=False)
+        with broken_pipes_raised():
+            result = afl.main(args=None if args is None else list(args), prog_name="afl", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
         show_usage_error(error)

@@ -22,6 +22,20 @@ CONFIG_NAME = "afl.config.json"
 #: Names the configuration file when no path is given.
 CONFIG_VARIABLE = "AFL_CONFIG"
 
+#: The variables that `afl` reads, without the AFL_ that they begin with.
+VARIABLES = (
+    "CONFIG",
+    "SOURCE_PATHS",
+    "AUTO_RESOLVE",
+    "MONGODB_RESOLVE",
+    *(f"MONGODB_{name}" for name in ("URL", "USERNAME", "PASSWORD", "AUTH_SOURCE", "DATABASE")),
+    "MAVEN_REPOSITORY",
+    "SCRIPTS_ACCEPT_MISSING",
+)
+
+#: From which likeness on, between 0 and 1, a variable is taken for one of these, misspelt.
+_MIN_LIKENESS = 0.85
+
 #: Settings whose values may hold a password, whatever form they have.
 _NEVER_SHOWN = frozenset({"mongodb", "url"})
 
@@ -187,6 +201,26 @@ def load_config(path: str | Path | None = None) -> AFLConfig:
         if (folder / CONFIG_NAME).is_file():
             return _read(folder / CONFIG_NAME)
     return AFLConfig.from_env()
+
+
+def misspelt_variables(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the variables that look like one that `afl` reads, each with that one.
+
+    Others that begin with AFL_ may be for other programs: `afl-stream` has many, and a cluster sets its own.
+    """
+    known = set(VARIABLES)
+    names = [name[4:] for name in environment if name.startswith("AFL_") and name[4:] not in known]
+    if not names:
+        return []
+    from difflib import get_close_matches
+
+    def meant(name: str) -> list[str]:
+        """Return the one that it is the longer part of (MAVEN_REPO), or nearly is."""
+        begun = [known for known in VARIABLES if known.startswith(name) and len(name) > len(known) / 2]
+        return begun or get_close_matches(name, VARIABLES, n=1, cutoff=_MIN_LIKENESS)
+
+    near = {name: meant(name) for name in names}
+    return [(f"AFL_{name}", f"AFL_{found[0]}") for name, found in near.items() if found]
 
 
 def _read(path: Path) -> AFLConfig:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from afl.core.click_errors import show_usage_error
+from afl.core.click_errors import broken_pipes_raised, show_usage_error
 from afl.core.signals import signals_handled
 from afl_stream.commands.arguments import (
     allow_scripts_option,
@@ -428,9 +428,10 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _main(args: Sequence[str] | None) -> int:
     try:
-        result = afl_stream.main(
-            args=None if args is None else list(args), prog_name="afl-stream", standalone_mode=False
-        )
+        with broken_pipes_raised():
+            result = afl_stream.main(
+                args=None if args is None else list(args), prog_name="afl-stream", standalone_mode=False
+            )
         sys.stdout.flush()
     except click.ClickException as error:
         show_usage_error(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -83,6 +84,7 @@ def source_options(command: _F) -> _F:
 
     @functools.wraps(command)
     def call(*args: Any, log_level: str | None, log_file: str | None, verbosity: int, **options: Any) -> Any:
+        _tell_misspelt_variables()
         taken = {name: options.pop(name) for name in Named.__dataclass_fields__ if name in options}
         click.get_current_context().with_resource(_log_to(log_level or _VERBOSE[min(verbosity, 2)], log_file))
         return command(*args, named=Named(**taken), **options)
@@ -90,6 +92,16 @@ def source_options(command: _F) -> _F:
     for option in _OPTIONS:
         call = option(call)
     return click.argument("files", nargs=-1, metavar="[FILE]...")(call)  # type: ignore[return-value]  # click is untyped here
+
+
+def _tell_misspelt_variables() -> None:
+    """Say which variables are not read because of their spelling. What they hold is not shown: it may be a secret."""
+    if not any(name.startswith("AFL_") for name in os.environ):
+        return
+    from afl.config import misspelt_variables
+
+    for name, meant in misspelt_variables(os.environ):
+        say(f"warning: environment {name}: no such variable; did you mean {meant}?")
 
 
 def check_named(named: Named, *, validate: bool = True) -> CheckedInput:

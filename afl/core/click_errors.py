@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from afl.core.masking import secrets_of_environment
@@ -15,3 +18,17 @@ def show_usage_error(error: ClickException) -> None:
     """Write what is wrong with a call to standard error, as click does; it quotes what was typed."""
     error.message = printable(secrets_of_environment().masked(error.message))  # type: ignore[misc]  # `show` reads it
     error.show()
+
+
+@contextmanager
+def broken_pipes_raised() -> Iterator[None]:
+    """Raise BrokenPipeError for a reader that went away. What click makes of it is SystemExit with 1, as for mistakes."""
+    streams = sys.stdout, sys.stderr
+    try:
+        yield
+    except SystemExit as error:
+        # Only then does click put streams in their place that let nothing be flushed.
+        if (sys.stdout, sys.stderr) == streams:
+            raise
+        sys.stdout, sys.stderr = streams
+        raise BrokenPipeError from error

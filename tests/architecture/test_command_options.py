@@ -1,7 +1,11 @@
 """Both commands: a letter is short for one option, an option is of one kind, and the page about them names it."""
 
+import os
 import re
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -73,10 +77,48 @@ def test_both_commands_show_the_table_of_exit_codes(capsys: pytest.CaptureFixtur
         assert [meaning for meaning in MEANINGS.values() if meaning not in told] == []
 
 
-@pytest.mark.parametrize("main", [afl_main, stream_main])
-def test_a_wrong_option_ends_both_with_2_and_names_the_one_that_was_meant(
-    main: object, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("main", "words", "meant"),
+    [
+        (afl_main, ["chekc", "a.afl"], "check"),
+        (afl_main, ["--versoin"], "--version"),
+        (afl_main, ["check", "--jsn"], "--json"),
+        (afl_main, ["run", "--inptu", "a=1"], "--input"),
+        (stream_main, ["stauts"], "status"),
+        (stream_main, ["topics", "aply"], "apply"),
+        (stream_main, ["store", "chekc"], "check"),
+        (stream_main, ["handlers", "registr"], "register"),
+        (stream_main, ["--versoin"], "--version"),
+        (stream_main, ["dev", "--inptu", "a=1", "a.afl"], "--input"),
+        (stream_main, ["topics", "apply", "--leneint"], "--lenient"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_misspelt_word_ends_both_with_2_and_the_one_that_was_meant(
+    main: Callable[[list[str]], int], words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert callable(main)
-    assert main(["--versoin"]) == ExitCode.BAD_INPUT
-    assert "--version" in capsys.readouterr().err
+    assert main(words) == ExitCode.BAD_INPUT
+    assert meant in capsys.readouterr().err.rpartition("Error:")[2]
+
+
+@pytest.mark.parametrize("arguments", [["afl"], ["afl_stream"]])
+def test_both_end_with_130_when_nobody_reads_their_output_any_more(arguments: list[str]) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", *arguments, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+
+        assert process.wait(60) == ExitCode.INTERRUPTED
+
+
+def test_an_interrupted_run_of_afl_ends_with_130(tmp_path: Path) -> None:
+    fifo = tmp_path / "slow.afl"
+    os.mkfifo(fifo)
+    with subprocess.Popen([sys.executable, "-m", "afl", "check", str(fifo)], stderr=subprocess.PIPE) as process:
+        # It opens the file once it is there for signals, too.
+        with open(fifo, "w"):
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == ExitCode.INTERRUPTED
+        assert process.stderr is not None
+        assert process.stderr.read().strip() == b"interrupted"

@@ -5,7 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from afl.config import AFLConfig, ConfigUnreadable, MongoDBConfig, ResolverConfig, WrongSetting, load_config
+from afl.cli import main
+from afl.config import (
+    AFLConfig,
+    ConfigUnreadable,
+    MongoDBConfig,
+    ResolverConfig,
+    WrongSetting,
+    load_config,
+    misspelt_variables,
+)
+from afl_stream.config import StreamConfig
 
 _FILE = {"mongodb": {"url": "mongodb://db:1", "authSource": "people"}, "resolver": {"sourcePaths": ["lib"]}}
 
@@ -126,3 +136,37 @@ def test_a_flag_of_the_environment_is_yes_or_no(nowhere: Path, monkeypatch: pyte
 
     with pytest.raises(WrongSetting, match="AFL_AUTO_RESOLVE is 'perhaps', wanted true or false"):
         load_config()
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("AFL_SOURCE_PATH", "AFL_SOURCE_PATHS"),
+        ("AFL_MONGODB_URI", "AFL_MONGODB_URL"),
+        ("AFL_MONGODB_PASWORD", "AFL_MONGODB_PASSWORD"),
+        ("AFL_MAVEN_REPO", "AFL_MAVEN_REPOSITORY"),
+        ("AFL_CONFG", "AFL_CONFIG"),
+        ("AFL_AUTORESOLVE", "AFL_AUTO_RESOLVE"),
+    ],
+)
+def test_a_misspelt_variable_is_told_with_the_right_one_and_without_its_value(
+    written: str,
+    meant: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(written, "s3cret")
+    (tmp_path / "a.afl").write_text("namespace a { facet F() }")
+
+    assert main(["check", str(tmp_path / "a.afl")]) == 0
+
+    told = capsys.readouterr().err
+    assert f"warning: environment {written}: no such variable; did you mean {meant}?" in told
+    assert "s3cret" not in told
+
+
+def test_the_variables_of_others_are_not_taken_for_misspelt_ones() -> None:
+    variables = {f"AFL_{key.replace('.', '_')}".upper(): "x" for key in StreamConfig().describe()}
+
+    assert misspelt_variables({**variables, "AFL_EVALUATOR_SERVICE_HOST": "x", "HOME": "/"}) == []
