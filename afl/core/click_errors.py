@@ -22,7 +22,7 @@ def show_usage_error(error: ClickException) -> None:
 
 @contextmanager
 def broken_pipes_raised() -> Iterator[None]:
-    """Raise BrokenPipeError for a reader that went away. What click makes of it is SystemExit with 1, as for mistakes."""
+    """Raise BrokenPipeError for a reader that went away; click makes SystemExit with 1 of it, as of mistakes."""
     streams = sys.stdout, sys.stderr
     try:
         yield
