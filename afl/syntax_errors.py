@@ -7,19 +7,19 @@ from functools import cached_property
 
 from afl.diagnostics import Diagnostic, Severity
 from afl.errors import ParseError
-from afl.grammar.lexer import RAW_BODY, Lexer, Token
-from afl.grammar.table import END, ParseTable
-from afl.syntax_help import (
+from afl.foreign_words import (
     AFTER_WORD_HELP,
     BLOCK_WORD_HELP,
     GENERIC_HELP,
     NUMBER_HELP,
     PREFIXED_STRING_HELP,
-    SYNTAX_HELP,
     TYPE_WORDS,
     TYPED_STEP_HELP,
     WORD_HELP,
 )
+from afl.grammar.lexer import RAW_BODY, Lexer, Token
+from afl.grammar.table import END, ParseTable
+from afl.syntax_help import SYNTAX_HELP
 
 #: How to call a terminal that is not written as such in a program.
 _WORDS = {

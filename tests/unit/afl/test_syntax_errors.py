@@ -9,17 +9,17 @@ from afl.compiler import check_texts
 from afl.diagnostics import Diagnostic
 from afl.emitter import emit_json
 from afl.errors import ParseError
-from afl.parser import parse
-from afl.syntax_help import (
+from afl.foreign_words import (
     AFTER_WORD_HELP,
     BLOCK_WORD_HELP,
     CASES_HELP,
     NUMBER_HELP,
     PREFIXED_STRING_HELP,
-    SYNTAX_HELP,
     TYPED_STEP_HELP,
     WORD_HELP,
 )
+from afl.parser import parse
+from afl.syntax_help import SYNTAX_HELP
 from afl.transformer import MAX_BLOCK_DEPTH, MAX_EXPRESSION_DEPTH
 
 from .programs import EVERYTHING, WHOLE_LANGUAGE
