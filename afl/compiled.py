@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from afl.annotations import may_be_annotated, pack, put_annotations
+from afl.core.near_names import near_names
 from afl.program_errors import AmbiguousName as AmbiguousName
 from afl.program_errors import ProgramError as ProgramError
 from afl.program_errors import ProgramVersionError as ProgramVersionError
@@ -21,8 +22,6 @@ from afl.program_errors import WrongFingerprint as WrongFingerprint
 from afl.program_text import SCHEMA_VERSION as SCHEMA_VERSION
 from afl.program_text import check_schema_version as check_schema_version
 from afl.program_text import fingerprint_of, separated, text_of
-
-from afl.core.near_names import near_names
 
 Node = Mapping[str, Any]
 
