@@ -43,10 +43,18 @@ class ExecutionContext:
     _block_asts: dict[str, Node] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.program_ast, CompiledProgram):
-            self._program, self.program_ast = self.program_ast, self.program_ast.tree
-        elif self.program_ast is not None:
-            self._program = CompiledProgram(self.program_ast)
+        self._compiled()
+
+    def _compiled(self) -> CompiledProgram | None:
+        """The program as `program_ast` has it now: it may be set at any time."""
+        given = self.program_ast
+        if isinstance(given, CompiledProgram):
+            self._program, self.program_ast = given, given.tree
+        elif given is None:
+            self._program = None
+        elif self._program is None or self._program.tree is not given:
+            self._program = CompiledProgram(given)
+        return self._program
 
     # What is executed.
 
@@ -99,7 +107,7 @@ class ExecutionContext:
             graph = DependencyGraph.from_ast(
                 block_ast,
                 self.workflow_defaults,
-                self._program,
+                self._compiled(),
                 namespace="" if around is None else around.namespace,
                 uses=() if around is None else around.uses,
             )
@@ -138,7 +146,8 @@ class ExecutionContext:
     # How it is found.
 
     def _declaration(self, name: str) -> Declaration | None:
-        return None if self._program is None else self._program.facet(name)
+        program = self._compiled()
+        return None if program is None else program.facet(name)
 
     def _find_step(self, step_id: str) -> StepDefinition | None:
         for step in (*reversed(self.changes.updated_steps), *self.changes.created_steps):
@@ -233,9 +242,10 @@ class ExecutionContext:
         return self._declaration(owner.facet_name)
 
     def _workflow_declaration(self) -> Declaration | None:
-        if self._program is None or self.workflow_ast is None:
+        program = self._compiled()
+        if program is None or self.workflow_ast is None:
             return None
-        workflows = self._program.workflows()
+        workflows = program.workflows()
         same = [declaration for declaration in workflows if declaration.node is self.workflow_ast]
         same = same or [declaration for declaration in workflows if declaration.node == self.workflow_ast]
         return same[0] if same else self._declaration(str(self.workflow_ast.get("name", "")))

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from afl.compiled import CompiledProgram, Node
 from afl.core.exception_text import exception_class, exception_text
-from afl.runtime import limits, value_sizes
+from afl.runtime import limits, saved_steps, value_sizes
 from afl.runtime.answering import is_superseded, late_answer, takes_answer
 from afl.runtime.changers import create_state_changer as create_state_changer
 from afl.runtime.changers import get_state_changer as get_state_changer
@@ -82,6 +82,7 @@ class Evaluator:
         self.telemetry = telemetry if telemetry is not None else Telemetry(enabled=False)
         self.max_iterations = max_iterations
         self._clock = clock or SystemClock()
+        self._max_value_bytes = max_value_bytes
         self._new_trace = partial(TelemetryTrace, self.telemetry) if self.telemetry.enabled else None
         self._workflows = Workflows(
             persistence,
@@ -191,14 +192,22 @@ class Evaluator:
         """
         given = dict(result or {})
         self._answer(
-            step_id, lambda execution, step: take_result(execution, step, given, is_checked=is_checked), event_id
+            step_id,
+            lambda execution, step: take_result(execution, step, given, is_checked=is_checked),
+            saved_steps.result_of(given, self._max_value_bytes),
+            event_id,
         )
 
     def fail_step(
         self, step_id: str, error_message: str, error_type: str = "RuntimeError", *, event_id: str | None = None
     ) -> None:
         """Answer a step's event with a failure. Repeats and errors as for `continue_step`."""
-        self._answer(step_id, lambda execution, step: execution.fail_with(step, error_type, error_message), event_id)
+        self._answer(
+            step_id,
+            lambda execution, step: execution.fail_with(step, error_type, error_message),
+            saved_steps.failure_of(error_type, error_message),
+            event_id,
+        )
 
     def update_step(
         self, step_id: str, partial: Mapping[str, Value], *, event_id: str | None = None, is_checked: bool = False
@@ -208,6 +217,7 @@ class Evaluator:
         self._answer(
             step_id,
             lambda execution, step: take_result(execution, step, given, is_partial=True, is_checked=is_checked),
+            saved_steps.result_of(given, self._max_value_bytes, is_partial=True),
             event_id,
         )
 
@@ -226,7 +236,10 @@ class Evaluator:
             execution.cancel(reason)
             return True
 
-        return self._change(workflow_id, f"workflow {workflow_id} not found", apply, to_end=True)
+        changed = self._change(workflow_id, apply, to_end=True)
+        if changed is None:
+            raise ValueError(f"workflow {workflow_id} not found")
+        return changed
 
     def retry(self, target: str, reason: str = "") -> list[str]:
         """Do again what has failed: a failed step, or all that failed inside of it; of a whole workflow by its id, and
@@ -344,7 +357,7 @@ class Evaluator:
         if self.persistence.load_workflow(execution.id) is None:
             # It has failed in its first commit: there is nothing to be ended.
             return self._failed(execution.id, given_up)
-        self._change(execution.id, f"workflow {execution.id} not found", apply, to_end=True)
+        self._change(execution.id, apply, to_end=True)
         return ExecutionResult(False, execution.id, {}, failure[0], iterations, ExecutionStatus.ERROR)
 
     def _await_scripts(self, execution: Execution, runs: ScriptRuns) -> bool:
@@ -383,15 +396,23 @@ class Evaluator:
             trace.call_failed(workflow_id, error)
             trace.committed()
 
-    def _answer(self, step_id: str, take: Callable[[Execution, StepRecord], None], event_id: str | None = None) -> None:
-        """Let a step that waits for an answer take one; nothing happens to one that does not wait any more."""
-        missing = f"step {step_id} not found"
+    def _answer(
+        self,
+        step_id: str,
+        take: Callable[[Execution, StepRecord], None],
+        saved: saved_steps.SavedAnswer,
+        event_id: str | None,
+    ) -> None:
+        """Let a step that waits for an answer take one; nothing happens to one that does not wait any more.
+
+        `saved` is the answer for a step that belongs to no workflow of the engine, which has no event id either.
+        """
 
         def change(execution: Execution) -> bool:
             step = execution.steps.get(step_id)
             if step is None:
                 if self.persistence.get_step(step_id) is None:
-                    raise ValueError(missing)
+                    raise ValueError(f"step {step_id} not found")
                 if self.persistence.load_steps(execution.id, newer_than=execution.revision):
                     # It is of a commit that is just becoming visible: read again.
                     raise WorkflowConflict(workflow_ids=(execution.id,))
@@ -407,18 +428,18 @@ class Evaluator:
             return True
 
         workflow_id = workflow_of(step_id)
-        if workflow_id is None:
-            raise ValueError(missing)
-        self._change(workflow_id, missing, change)
+        if workflow_id is None or self._change(workflow_id, change) is None:
+            saved_steps.answer_saved_step(self.persistence, step_id, saved)
 
-    def _change(
-        self, workflow_id: str, missing: str, apply: Callable[[Execution], bool], *, to_end: bool = False
-    ) -> bool:
-        """Apply a change from outside in a commit of its own, again from the store while others are faster."""
+    def _change(self, workflow_id: str, apply: Callable[[Execution], bool], *, to_end: bool = False) -> bool | None:
+        """Apply a change from outside in a commit of its own, again from the store while others are faster.
+
+        Returns what `apply` does: whether it has changed anything; None for a workflow that the store does not have.
+        """
         while True:
             execution = self._workflows.load(workflow_id, to_end=to_end)
             if execution is None:
-                raise ValueError(missing)
+                return None
             execution.now_ms = self._clock.now_ms()
             try:
                 changed = apply(execution)

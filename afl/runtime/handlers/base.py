@@ -53,9 +53,11 @@ class StateHandler:
         try:
             result = self.process_state()
         except Exception as error:  # noqa: BLE001 - told in the result
-            telemetry.log_error(self.step, self.state_name, error)
-            return self.error(error)
-        telemetry.log_state_end(self.step, self.state_name)
+            result = self.error(error)
+        if result.success or result.error is None:
+            telemetry.log_state_end(self.step, self.state_name)
+        else:
+            telemetry.log_error(self.step, self.state_name, result.error)
         return result
 
     def process_state(self) -> StateChangeResult:

@@ -107,7 +107,7 @@ def scripted(body: object, **params: object) -> tuple[StepDefinition, StateChang
     context.get_facet_definition.return_value = (
         None if body is None else {"type": "FacetDecl", "name": "F", "body": body}
     )
-    return step, FacetScriptsBeginHandler(step, context).process()
+    return step, FacetScriptsBeginHandler(step, context).process_state()
 
 
 def test_a_script_sees_the_params_and_its_result_becomes_returns() -> None:
@@ -126,7 +126,18 @@ def test_a_script_that_fails_is_a_result_without_success() -> None:
     assert not result.success
     assert isinstance(result.error, ScriptError)
     assert "ZeroDivisionError" in str(result.error)
+    assert (step.state, step.transition.error) == (StepState.STATEMENT_ERROR, result.error)
     assert not step.transition.request_transition
+
+
+def test_telemetry_has_the_failure_of_a_script_and_no_end_of_its_state() -> None:
+    step, context = step_of(facet="F"), MagicMock()
+    context.get_facet_definition.return_value = {"body": {"type": "ScriptBlock", "code": "result = undefined"}}
+
+    result = FacetScriptsBeginHandler(step, context).process()
+
+    context.telemetry.log_error.assert_called_once_with(step, "FacetScriptsBeginHandler", result.error)
+    context.telemetry.log_state_end.assert_not_called()
 
 
 @pytest.mark.parametrize(
