@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,18 @@ class SourceUnreadable(AFLError):
         super().__init__(f"{reason}: {path}")
         self.path = path
         self.reason = reason
+
+
+class SourceMissing(SourceUnreadable, FileNotFoundError):
+    """A source file that is not there."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "File not found")
+        self.errno, self.filename = errno.ENOENT, path
+
+    def __str__(self) -> str:
+        # Not in the words of the system, which an OSError with these facts would speak in.
+        return f"{self.reason}: {self.path}"
 
 
 class SourceTooLarge(SourceUnreadable):

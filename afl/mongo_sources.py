@@ -55,7 +55,7 @@ class MongoSources:
 
     def flow(self, uuid: str) -> Document | None:
         """Return the flow with this id, or None."""
-        return self._ask(lambda: self._database[FLOWS].find_one({"uuid": uuid}))
+        return self._ask(lambda: self._database.flows.find_one({"uuid": uuid}))
 
     def sources(self, namespaces: Iterable[str], version: str) -> dict[str, Document]:
         """Return the published source of each namespace that has one, in one question."""

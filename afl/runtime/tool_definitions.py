@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from afl.compiled import SCHEMAS, AmbiguousName, CompiledProgram, Declaration, Node
+from afl.core.printable import bounded
 from afl.runtime.values import describe_type
 
 #: Longer names of tools are refused.
 _LONGEST_NAME: Final = 128
+#: What the Messages API knows of a tool besides: it says nothing to us.
+_ONLY_OF_THE_API: Final = frozenset({"type", "cache_control"})
 _JSON_TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
     "Long": {"type": "integer"},
     "Int": {"type": "integer"},
@@ -42,6 +45,37 @@ class ToolDefinition:
     prompt_block: Node | None = None
     facet_name: str = ""
     param_schema: dict[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+
+    @classmethod
+    def of(cls, tool: ToolDefinition | Mapping[str, Any]) -> ToolDefinition:
+        """Return a tool that may also be written as a mapping with these fields, as the Messages API takes them.
+
+        Only the name has to be there; returns are the properties of the schema when none are named. ValueError says
+        what is missing, unknown, or of another type.
+        """
+        if isinstance(tool, ToolDefinition):
+            return tool
+        if not isinstance(tool, Mapping) or not isinstance(tool.get("name"), str) or not tool["name"]:
+            raise ValueError(f"a tool is a ToolDefinition or a mapping with a name, found {bounded(repr(tool))}")
+        name, known = tool["name"], {each.name for each in fields(cls)} | _ONLY_OF_THE_API
+        unknown = sorted(str(key) for key in tool if key not in known)
+        if unknown:
+            raise ValueError(f"the tool {name} has no {', '.join(unknown)}; there is {', '.join(sorted(known))}")
+        schema = tool.get("input_schema", {"type": "object", "properties": {}})
+        if not isinstance(schema, Mapping):
+            raise ValueError(f"input_schema of the tool {name} is a JSON Schema, found {bounded(repr(schema))}")
+        made = cls(
+            name=name,
+            description=str(tool.get("description") or ""),
+            input_schema=dict(schema),
+            param_names=list(tool.get("param_names") or ()),
+            return_names=list(tool.get("return_names") or schema.get("properties") or ()),
+            prompt_block=tool.get("prompt_block"),
+            facet_name=str(tool.get("facet_name") or ""),
+        )
+        # What a tool that is run here takes is what its schema says; for a facet that is its parameters' own.
+        made.param_schema = dict(tool.get("param_schema") or schema)
+        return made
 
     def is_named(self, name: str) -> bool:
         """Say whether a name is this tool's, or that of its facet."""
