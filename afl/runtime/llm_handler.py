@@ -38,11 +38,11 @@ class LLMHandler:
     """
     Answers events by asking Claude: register `handle`, or `handle_async`, as any other handler.
 
-    `tool_definitions` are the tools that Claude has, also as plain mappings (`name`, `description`, `input_schema`). One that `tool_registry` has a handler for is run when Claude uses
-    it; the first use of any other is the answer. Where the payload names its facet (it does under RegistryRunner and on
-    Kafka) and there is a tool of that name, that tool's use is the answer, its prompt block asks for it, and what
-    Claude gives is checked against its schema. `prompt_template` is filled with the payload, and goes before a prompt
-    block's.
+    `tool_definitions` are the tools that Claude has, also as plain mappings (`name`, `description`, `input_schema`).
+    One that `tool_registry` has a handler for is run when Claude uses it; the first use of any other is the answer.
+    Where the payload names its facet (it does under RegistryRunner and on Kafka) and there is a tool of that name, that
+    tool's use is the answer, its prompt block asks for it, and what Claude gives is checked against its schema.
+    `prompt_template` is filled with the payload, and goes before a prompt block's.
     """
 
     def __init__(

@@ -56,14 +56,14 @@ class ToolDefinition:
         if isinstance(tool, ToolDefinition):
             return tool
         if not isinstance(tool, Mapping) or not isinstance(tool.get("name"), str) or not tool["name"]:
-            raise ValueError(f"a tool is a ToolDefinition or a mapping with a name, found {bounded(repr(tool))}")
+            raise ValueError(f"a tool is a ToolDefinition or a mapping with a name, found {bounded(repr(tool), 80)}")
         name, known = tool["name"], {each.name for each in fields(cls)} | _ONLY_OF_THE_API
         unknown = sorted(str(key) for key in tool if key not in known)
         if unknown:
             raise ValueError(f"the tool {name} has no {', '.join(unknown)}; there is {', '.join(sorted(known))}")
         schema = tool.get("input_schema", {"type": "object", "properties": {}})
         if not isinstance(schema, Mapping):
-            raise ValueError(f"input_schema of the tool {name} is a JSON Schema, found {bounded(repr(schema))}")
+            raise ValueError(f"input_schema of the tool {name} is a JSON Schema, found {bounded(repr(schema), 80)}")
         made = cls(
             name=name,
             description=str(tool.get("description") or ""),

@@ -45,7 +45,6 @@ from tests.contract.store_rows import (
     workflow_row,
 )
 
-
 ONE_EVENT = """
     event facet E() => (r: Long)
     workflow W() => (o: Long) andThen {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from afl.compiled import Node
+from afl.compiled import CompiledProgram, Node
 from afl.runtime.context import ExecutionContext
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import IterationChanges
@@ -200,3 +200,21 @@ def test_a_context_by_hand_needs_no_program() -> None:
     assert list(graph.statements) == ["a"]
     context.clear_caches()
     assert context.get_block_graph(block.id) is None
+
+
+def test_a_program_counts_from_when_it_is_set_on() -> None:
+    context = ExecutionContext(MemoryStore(), Telemetry(), IterationChanges(), "run")
+    assert context.get_facet_definition("V") is None
+
+    first: Node = {"declarations": [{"type": "FacetDecl", "name": "V", "params": []}]}
+    context.program_ast = first
+    assert context.get_facet_definition("V") == first["declarations"][0]
+    second: Node = {
+        "declarations": [{"type": "Namespace", "name": "n", "facets": [{"type": "FacetDecl", "name": "U"}]}]
+    }
+    context.program_ast = CompiledProgram(second)
+    assert context.get_facet_definition("V") is None
+    assert context.resolve_qualified_name("U") == "n.U"
+    assert context.program_ast is second
+    context.program_ast = None
+    assert context.resolve_qualified_name("U") == "U"
