@@ -59,12 +59,15 @@ class CompileError(AFLError):
     """A program that was refused; `diagnostics` holds every error and warning found, in source order."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        from afl.diagnostics import error_count
+
         self.diagnostics = tuple(diagnostics)
         errors = [diagnostic for diagnostic in self.diagnostics if diagnostic.is_error]
         lines = [diagnostic.headline() for diagnostic in errors[:MAX_LISTED]]
         if len(errors) > MAX_LISTED:
             lines.append(f"... and {len(errors) - MAX_LISTED} more")
-        super().__init__(f"the program has {len(errors)} error{'' if len(errors) == 1 else 's'}:\n" + "\n".join(lines))
+        lines.insert(0, f"the program has {len(errors)} error{'' if len(errors) == 1 else 's'}:")
+        super().__init__("\n".join([*lines, *filter(None, [error_count(errors)])]))
 
 
 class SourceUnreadable(AFLError):

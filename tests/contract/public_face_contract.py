@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -247,11 +248,12 @@ class PublicFaceContract(LeaseContract):
     def test_a_step_of_no_workflow_takes_an_answer_at_its_event_only(self, store: WholeStore, state: str) -> None:
         evaluator, step = Evaluator(store), waiting_step(store, state)
 
-        for answer in (
+        answers: list[Callable[[], None]] = [
             lambda: evaluator.continue_step(step.id, {"receipt": "r1"}),
             lambda: evaluator.update_step(step.id, {"receipt": "r1"}),
             lambda: evaluator.fail_step(step.id, "no such order"),
-        ):
+        ]
+        for answer in answers:
             with pytest.raises(ValueError, match=f"{step.id} is at {state}, expected state.EventTransmit"):
                 answer()
         found = store.get_step(step.id)

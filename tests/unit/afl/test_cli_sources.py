@@ -119,6 +119,7 @@ def test_a_mistake_in_a_library_is_shown_where_it_is(folder: Path, capsys: pytes
         "  1 | namespace lib { facet F(y: Nope = null) => (x: Int) }",
         "    |                            ^^^^",
         "  hint: the builtin types are String, Int, Long, Double, Boolean and Json",
+        "Error: 1 error in lib/lib.afl",
     ]
 
 
