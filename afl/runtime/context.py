@@ -127,7 +127,11 @@ class ExecutionContext:
 
     def get_completed_step_by_name(self, step_name: str, block_id: str | None) -> StepDefinition | None:
         """Return the complete step of that name in a block, or, without a block, anywhere in the run."""
-        blocks = [block_id] if block_id is not None else [step.id for step in self._steps() if step.is_block]
+        if block_id is not None:
+            blocks = [block_id]
+        else:
+            # Those whose statements were set need be no steps of the store.
+            blocks = list(dict.fromkeys([*self._graphs, *(step.id for step in self._steps() if step.is_block)]))
         for candidate in blocks:
             graph = self.get_block_graph(candidate)
             statement_id = None if graph is None else graph.name_to_id.get(step_name)

@@ -4,11 +4,12 @@ import pytest
 
 from afl.compiled import CompiledProgram, Node
 from afl.runtime.context import ExecutionContext
+from afl.runtime.dependency import DependencyGraph
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import IterationChanges
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry
-from afl.runtime.types import ObjectType, StatementId, WorkflowId
+from afl.runtime.types import BlockId, ObjectType, StatementId, WorkflowId
 from tests.unit.runtime.engine.running import Engine
 
 PROGRAM = """
@@ -218,3 +219,18 @@ def test_a_program_counts_from_when_it_is_set_on() -> None:
     assert context.get_facet_definition("U") is second["declarations"][0]["facets"][0]
     context.program_ast = None
     assert context.resolve_qualified_name("U") == "U"
+
+
+def test_a_block_whose_statements_were_set_is_searched_by_name_too() -> None:
+    context = ExecutionContext(MemoryStore(), Telemetry(), IterationChanges(), "run")
+    block: Node = {"steps": [{"id": "s-1", "name": "s", "call": {"target": "V"}}]}
+    context.set_block_graph("block", DependencyGraph.from_ast(block, set()))
+    step = StepDefinition.create(
+        WorkflowId("run"), ObjectType.VARIABLE_ASSIGNMENT, "V", StatementId("s-1"), block_id=BlockId("block")
+    )
+    step.mark_completed()
+    context.changes.add_created_step(step)
+
+    for block_id in ("block", None):
+        assert context.get_completed_step_by_name("s", block_id) is step
+        assert context.get_completed_step_by_name("t", block_id) is None
