@@ -277,3 +277,18 @@ def test_a_step_of_no_stored_workflow_cannot_be_worked_on() -> None:
     assert not result.success
     assert "which the engine's store does not have" in str(result.error)
     assert step.is_error
+
+
+@pytest.mark.parametrize(
+    "state", [StepState.FACET_INIT_BEGIN, StepState.EVENT_TRANSMIT, StepState.STATEMENT_BLOCKS_BEGIN]
+)
+def test_a_state_that_cannot_do_its_work_says_so_in_its_result(state: str) -> None:
+    _, context, _ = paused("Buy", order="17")
+    step = step_of(facet="shop.Pay")
+    handler = get_handler(state, step, context)
+    assert handler is not None
+
+    result = handler.process_state()
+    assert (result.success, result.continue_processing) == (False, False)
+    assert "which the engine's store does not have" in str(result.error)
+    assert (step.state, step.transition.error) == (StepState.STATEMENT_ERROR, result.error)
