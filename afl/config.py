@@ -44,7 +44,7 @@ class ConfigMissing(ConfigUnreadable, FileNotFoundError):
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path, reason)
-        self.errno, self.filename = errno.ENOENT, path
+        self.errno, self.strerror, self.filename = errno.ENOENT, os.strerror(errno.ENOENT), path
 
     def __str__(self) -> str:
         # Not in the words of the system, which an OSError with these facts would speak in.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -84,7 +85,7 @@ class SourceMissing(SourceUnreadable, FileNotFoundError):
 
     def __init__(self, path: str) -> None:
         super().__init__(path, "File not found")
-        self.errno, self.filename = errno.ENOENT, path
+        self.errno, self.strerror, self.filename = errno.ENOENT, os.strerror(errno.ENOENT), path
 
     def __str__(self) -> str:
         # Not in the words of the system, which an OSError with these facts would speak in.

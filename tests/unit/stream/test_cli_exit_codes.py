@@ -140,6 +140,14 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("command", ["dev", "deploy"])
+def test_a_missing_file_is_told_as_that(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "none.afl"
+
+    assert main([command, "--data-dir", str(tmp_path / "data"), str(missing)]) == ExitCode.BAD_INPUT
+    assert capsys.readouterr().err == f"Error: File not found: {missing}\n"
+
+
+@pytest.mark.parametrize("command", ["dev", "deploy"])
 def test_what_is_said_of_a_syntax_mistake_ends_with_a_line_that_says_error(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
