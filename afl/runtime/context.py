@@ -41,6 +41,12 @@ class ExecutionContext:
     _program: CompiledProgram | None = field(default=None, init=False, repr=False, compare=False)
     _graphs: dict[str, DependencyGraph] = field(default_factory=dict, init=False, repr=False, compare=False)
     _block_asts: dict[str, Node] = field(default_factory=dict, init=False, repr=False, compare=False)
+    #: What was set, and stays when another program or workflow is.
+    _set_graphs: dict[str, DependencyGraph] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _set_block_asts: dict[str, Node] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _looked_up_in: tuple[CompiledProgram | None, Node | None] = field(
+        default=(None, None), init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         self._compiled()
@@ -84,7 +90,8 @@ class ExecutionContext:
 
         None when the step belongs to nothing that is known.
         """
-        known = self._block_asts.get(block_step.id)
+        self._forget_if_changed()
+        known = self._set_block_asts.get(block_step.id, self._block_asts.get(block_step.id))
         if known is None:
             known = self._find_block_ast(block_step)
             if known is not None:
@@ -93,11 +100,12 @@ class ExecutionContext:
 
     def set_block_ast_cache(self, block_id: str, block_ast: Node) -> None:
         """Have a block step run this block, as far as this context is asked."""
-        self._block_asts[block_id] = block_ast
+        self._set_block_asts[block_id] = block_ast
 
     def get_block_graph(self, block_id: str) -> DependencyGraph | None:
         """Return the dependencies of a block step's statements; None for a step that is no known block."""
-        graph = self._graphs.get(block_id)
+        self._forget_if_changed()
+        graph = self._set_graphs.get(block_id, self._graphs.get(block_id))
         if graph is None:
             block = self._find_step(block_id)
             block_ast = self.get_block_ast(block) if block is not None else None
@@ -116,7 +124,7 @@ class ExecutionContext:
 
     def set_block_graph(self, block_id: str, graph: DependencyGraph) -> None:
         """Have a block step run these statements, as far as this context is asked."""
-        self._graphs[block_id] = graph
+        self._set_graphs[block_id] = graph
 
     def get_statement_definition(self, step: StepDefinition) -> StatementDefinition | None:
         """Return the statement that a step stands for; None for steps that are no statement of a known block."""
@@ -131,7 +139,7 @@ class ExecutionContext:
             blocks = [block_id]
         else:
             # Those whose statements were set need be no steps of the store.
-            blocks = list(dict.fromkeys([*self._graphs, *(step.id for step in self._steps() if step.is_block)]))
+            blocks = list(dict.fromkeys([*self._set_graphs, *(step.id for step in self._steps() if step.is_block)]))
         for candidate in blocks:
             graph = self.get_block_graph(candidate)
             statement_id = None if graph is None else graph.name_to_id.get(step_name)
@@ -144,10 +152,18 @@ class ExecutionContext:
 
     def clear_caches(self) -> None:
         """Forget what was looked up or set."""
-        self._graphs.clear()
-        self._block_asts.clear()
+        for cache in (self._graphs, self._block_asts, self._set_graphs, self._set_block_asts):
+            cache.clear()
 
     # How it is found.
+
+    def _forget_if_changed(self) -> None:
+        """Forget what was looked up in another program or workflow than those that are set now."""
+        program, workflow = self._compiled(), self.workflow_ast
+        if self._looked_up_in[0] is not program or self._looked_up_in[1] is not workflow:
+            self._looked_up_in = program, workflow
+            self._graphs.clear()
+            self._block_asts.clear()
 
     def _declaration(self, name: str) -> Declaration | None:
         program = self._compiled()

@@ -234,3 +234,24 @@ def test_a_block_whose_statements_were_set_is_searched_by_name_too() -> None:
     for block_id in ("block", None):
         assert context.get_completed_step_by_name("s", block_id) is step
         assert context.get_completed_step_by_name("t", block_id) is None
+
+
+def test_what_was_looked_up_follows_the_program_and_the_workflow_and_what_was_set_stays(engine: Engine) -> None:
+    context = engine.evaluator.context("run")
+    program, block = context.program_ast, step(engine, "#0")
+    assert program is not None
+    set_graph = DependencyGraph.from_ast({"steps": []}, set())
+    context.set_block_graph("mine", set_graph)
+
+    def facets() -> set[str]:
+        graph = context.get_block_graph(block.id)
+        assert graph is not None
+        return {statement.facet_name for statement in graph.get_all_statements()}
+
+    context.program_ast = None
+    assert facets() == {"V", "Outer", "W"}
+    context.program_ast = program
+    assert facets() == {"n.V", "n.Outer", "n.W"}
+    context.workflow_ast = {"name": "W", "body": {"steps": [{"name": "only", "call": {"target": "V"}}]}}
+    assert facets() == {"n.V"}
+    assert context.get_block_graph("mine") is set_graph
