@@ -37,6 +37,8 @@ class AFLParser:
         Raises ParseError (at the first place that the grammar does not accept); without a source id it names the
         file, if there is one.
         """
+        if not isinstance(source, str):
+            raise TypeError(f"a source is a text, found {type(source).__name__}")
         known_as = source_id if source_id is not None or filename == "<string>" else filename
         if len(source) > MAX_SOURCE_BYTES:
             raise _too_large(known_as)

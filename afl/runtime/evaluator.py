@@ -199,13 +199,24 @@ class Evaluator:
         )
 
     def fail_step(
-        self, step_id: str, error_message: str, error_type: str = "RuntimeError", *, event_id: str | None = None
+        self,
+        step_id: str,
+        error_message: str | BaseException,
+        error_type: str = "RuntimeError",
+        *,
+        event_id: str | None = None,
     ) -> None:
-        """Answer a step's event with a failure. Repeats and errors as for `continue_step`."""
+        """Answer a step's event with a failure: a text and a type, or an exception, which has both.
+
+        Repeats and errors as for `continue_step`.
+        """
+        if isinstance(error_message, BaseException):
+            error_type, error_message = exception_class(error_message), exception_text(error_message)
+        message = error_message
         self._answer(
             step_id,
-            lambda execution, step: execution.fail_with(step, error_type, error_message),
-            saved_steps.failure_of(error_type, error_message),
+            lambda execution, step: execution.fail_with(step, error_type, message),
+            saved_steps.failure_of(error_type, message),
             event_id,
         )
 
@@ -386,8 +397,9 @@ class Evaluator:
         return ExecutionResult(True, execution.id, copy_values(execution.outputs), None, iterations)
 
     def _failed(self, workflow_id: str, error: Exception) -> ExecutionResult:
-        self._workflows.forget(workflow_id)
-        self._tell_failed_call(workflow_id, error)
+        if isinstance(workflow_id, str):
+            self._workflows.forget(workflow_id)
+            self._tell_failed_call(workflow_id, error)
         return ExecutionResult(False, workflow_id, {}, error, 0, ExecutionStatus.ERROR)
 
     def _tell_failed_call(self, workflow_id: str, error: Exception) -> None:

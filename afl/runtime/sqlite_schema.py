@@ -129,8 +129,8 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
 
     A file that another process has locked is waited for, up to `busy_timeout_s`.
 
-    Raises StoreUnavailable (directory missing or closed to writing, no such file, in memory, locked), StoreCorrupt (not a SQLite
-    file, or damaged), ForeignStore (another program's file, another prefix's, or another format's),
+    Raises StoreUnavailable (directory missing or closed to writing, no such file, in memory, locked), StoreCorrupt (not
+    a SQLite file, or damaged), ForeignStore (another program's file, another prefix's, or another format's),
     VersionMismatchError (a newer release has made it).
     """
     if str(path) == _IN_MEMORY:
