@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from afl.compiled import CompiledProgram, Node
 from afl.core.exception_text import exception_class, exception_text
-from afl.runtime import limits, saved_steps, value_sizes
-from afl.runtime.answering import is_superseded, late_answer, takes_answer
+from afl.runtime import limits, value_sizes
+from afl.runtime.answers import Answer, answer_saved_step, answer_step, failure_answer, result_answer
 from afl.runtime.changers import create_state_changer as create_state_changer
 from afl.runtime.changers import get_state_changer as get_state_changer
 from afl.runtime.changers import run_iteration
@@ -40,8 +40,6 @@ from afl.runtime.operation_errors import RunByDeployment, UnknownWorkflow
 from afl.runtime.operations import Action, Kind
 from afl.runtime.persistence import EngineStore, IterationChanges
 from afl.runtime.programs import compiled, program_of
-from afl.runtime.records import StepRecord
-from afl.runtime.results import take_result
 from afl.runtime.run_bounds import RunLimits
 from afl.runtime.scripting import ScriptRunner, ScriptRuns, offer_again
 from afl.runtime.telemetry import Telemetry
@@ -188,15 +186,11 @@ class Evaluator:
 
         The first answer wins; a repeat does nothing. With `event_id`, nor does an answer to an older attempt. With
         `is_checked`, a result that does not fit the declared returns fails the step as ResultMismatch, as in services.
-        Raises ValueError for an unknown step, and for one that has not come to its event.
+        A step that was put in with `save_step` and is of no workflow of the engine's is written, no more. Raises
+        ValueError for an unknown step, and for one that has not come to its event.
         """
         given = dict(result or {})
-        self._answer(
-            step_id,
-            lambda execution, step: take_result(execution, step, given, is_checked=is_checked),
-            saved_steps.result_of(given, self._max_value_bytes),
-            event_id,
-        )
+        self._answer(step_id, result_answer(given, self._max_value_bytes, is_checked=is_checked), event_id)
 
     def fail_step(
         self,
@@ -210,27 +204,15 @@ class Evaluator:
 
         Repeats and errors as for `continue_step`.
         """
-        if isinstance(error_message, BaseException):
-            error_type, error_message = exception_class(error_message), exception_text(error_message)
-        message = error_message
-        self._answer(
-            step_id,
-            lambda execution, step: execution.fail_with(step, error_type, message),
-            saved_steps.failure_of(error_type, message),
-            event_id,
-        )
+        self._answer(step_id, failure_answer(error_message, error_type), event_id)
 
     def update_step(
         self, step_id: str, partial: Mapping[str, Value], *, event_id: str | None = None, is_checked: bool = False
     ) -> None:
         """Merge a partial result into a waiting step's returns. `is_checked` and what it raises as `continue_step`."""
         given = dict(partial)
-        self._answer(
-            step_id,
-            lambda execution, step: take_result(execution, step, given, is_partial=True, is_checked=is_checked),
-            saved_steps.result_of(given, self._max_value_bytes, is_partial=True),
-            event_id,
-        )
+        limit = self._max_value_bytes
+        self._answer(step_id, result_answer(given, limit, is_checked=is_checked, is_partial=True), event_id)
 
     def cancel(self, workflow_id: str, reason: str = "") -> bool:
         """End a workflow now, whatever it waits for and whatever limit it is over; False when it has ended already.
@@ -408,40 +390,15 @@ class Evaluator:
             trace.call_failed(workflow_id, error)
             trace.committed()
 
-    def _answer(
-        self,
-        step_id: str,
-        take: Callable[[Execution, StepRecord], None],
-        saved: saved_steps.SavedAnswer,
-        event_id: str | None,
-    ) -> None:
-        """Let a step that waits for an answer take one; nothing happens to one that does not wait any more.
-
-        `saved` is the answer for a step that belongs to no workflow of the engine, which has no event id either.
-        """
+    def _answer(self, step_id: str, answer: Answer, event_id: str | None) -> None:
+        workflow_id = workflow_of(step_id)
 
         def change(execution: Execution) -> bool:
-            step = execution.steps.get(step_id)
-            if step is None:
-                if self.persistence.get_step(step_id) is None:
-                    raise ValueError(f"step {step_id} not found")
-                if self.persistence.load_steps(execution.id, newer_than=execution.revision):
-                    # It is of a commit that is just becoming visible: read again.
-                    raise WorkflowConflict(workflow_ids=(execution.id,))
-                return False  # It is complete and never waited for anybody.
-            if event_id is not None and is_superseded(step, event_id):
-                return False
-            if not takes_answer(execution, step):
-                late = late_answer(execution, step)
-                if late is not None:
-                    self.persistence.commit_batch(late)
-                return False
-            take(execution, step)
-            return True
+            return answer_step(self.persistence, execution, step_id, answer, event_id)
 
-        workflow_id = workflow_of(step_id)
         if workflow_id is None or self._change(workflow_id, change) is None:
-            saved_steps.answer_saved_step(self.persistence, step_id, saved)
+            # Of no workflow of the engine's; its event is none of the engine's either.
+            answer_saved_step(self.persistence, step_id, answer)
 
     def _change(self, workflow_id: str, apply: Callable[[Execution], bool], *, to_end: bool = False) -> bool | None:
         """Apply a change from outside in a commit of its own, again from the store while others are faster.
