@@ -104,10 +104,10 @@ def take_row(execution: Execution, row: WorkflowRow) -> None:
 
 def _add(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> None:
     execution.count += 1
-    if _settle(execution, document, statements):
-        return
     if not document.id.startswith(execution.id):
         # Somebody has saved a step of their own under this workflow: the engine runs what it has made.
+        return
+    if _settle(execution, document, statements):
         return
     step = StepRecord(document.id, document.number, document.object_type, document.created_at_ms)
     step.dirty = False

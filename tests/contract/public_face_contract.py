@@ -31,7 +31,7 @@ from afl.runtime.persistence import (
 )
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
-from afl.runtime.types import AttributeValue, ObjectType, StepId, WorkflowId
+from afl.runtime.types import AttributeValue, BlockId, ObjectType, StatementId, StepId, WorkflowId
 from tests.contract.lease_contract import LeaseContract
 from tests.contract.store_rows import (
     WholeStore,
@@ -264,12 +264,24 @@ class PublicFaceContract(LeaseContract):
         evaluator = Evaluator(store)
         started = evaluator.execute("W", {}, compile_text(ONE_EVENT).program_json)
         step = waiting_step(store, workflow_id=started.workflow_id)
+        placed = StepDefinition.create(WorkflowId(started.workflow_id), ObjectType.VARIABLE_ASSIGNMENT, "E")
+        placed.block_id, placed.statement_id = BlockId("elsewhere"), StatementId("e")
+        placed.mark_completed()
+        store.save_step(placed)
         evaluator.continue_step(step.id, {"receipt": "r1"})
 
         assert len(Evaluator(store).resume(started.workflow_id).pending_events) == 1
+        root = store.get_workflow_root(started.workflow_id)
+        assert root is not None
+        assert root.object_type == ObjectType.WORKFLOW
         [event] = evaluator.resume(started.workflow_id).pending_events
         evaluator.continue_step(event.step_id, {"r": 7})
         assert evaluator.resume(started.workflow_id).outputs == {"o": 7}
+        evaluator.reset(started.workflow_id)
+        assert len(evaluator.resume(started.workflow_id).pending_events) == 1
+        again = store.get_workflow_root(started.workflow_id)
+        assert again is not None
+        assert (again.object_type, again.id != root.id) == (ObjectType.WORKFLOW, True)
         found = store.get_step(step.id)
         assert found is not None
         assert found.get_attribute("receipt") == "r1"
