@@ -1,9 +1,9 @@
 """Reads and writes AFL sources in MongoDB. The compiler's only module that knows pymongo.
 
 Two collections. `flows` holds what was published together, a document each, found by `uuid`; its `compiled_sources` are
-the texts (`language` "afl") and the compiled program (`language` "json"). `afl_sources` holds a document for each
-namespace and version, found by `namespace_name`; its `source_text` is a whole text that may define more namespaces,
-`namespaces_defined`.
+the texts (`language` "afl") and the compiled program (`language` "json"). Flows that others have published may have
+their texts in `sources`. `afl_sources` holds a document for each namespace and version, found by `namespace_name`; its
+`source_text` is a whole text that may define more namespaces, `namespaces_defined`.
 """
 
 from __future__ import annotations
