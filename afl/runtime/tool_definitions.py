@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from afl.compiled import SCHEMAS, AmbiguousName, CompiledProgram, Declaration, Node
@@ -13,8 +13,6 @@ from afl.runtime.values import describe_type
 
 #: Longer names of tools are refused.
 _LONGEST_NAME: Final = 128
-#: What the Messages API knows of a tool besides: it says nothing to us.
-_ONLY_OF_THE_API: Final = frozenset({"type", "cache_control"})
 _JSON_TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
     "Long": {"type": "integer"},
     "Int": {"type": "integer"},
@@ -50,20 +48,17 @@ class ToolDefinition:
     def of(cls, tool: ToolDefinition | Mapping[str, Any]) -> ToolDefinition:
         """Return a tool that may also be written as a mapping with these fields, as the Messages API takes them.
 
-        Only the name has to be there; returns are the properties of the schema when none are named. ValueError says
-        what is missing, unknown, or of another type.
+        It has a name and an `input_schema`; returns are the properties of that when none are named, and what else it
+        holds is not looked at. ValueError says what is missing.
         """
         if isinstance(tool, ToolDefinition):
             return tool
-        if not isinstance(tool, Mapping) or not isinstance(tool.get("name"), str) or not tool["name"]:
+        name = tool.get("name") if isinstance(tool, Mapping) else None
+        if not isinstance(name, str) or not name:
             raise ValueError(f"a tool is a ToolDefinition or a mapping with a name, found {bounded(repr(tool), 80)}")
-        name, known = tool["name"], {each.name for each in fields(cls)} | _ONLY_OF_THE_API
-        unknown = sorted(str(key) for key in tool if key not in known)
-        if unknown:
-            raise ValueError(f"the tool {name} has no {', '.join(unknown)}; there is {', '.join(sorted(known))}")
-        schema = tool.get("input_schema", {"type": "object", "properties": {}})
+        schema = tool.get("input_schema")
         if not isinstance(schema, Mapping):
-            raise ValueError(f"input_schema of the tool {name} is a JSON Schema, found {bounded(repr(schema), 80)}")
+            raise ValueError(f"the tool {name} has no input_schema, which is a JSON Schema; it has {', '.join(tool)}")
         made = cls(
             name=name,
             description=str(tool.get("description") or ""),
