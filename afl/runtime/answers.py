@@ -6,9 +6,8 @@ asks for its next state, a failure ends it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Protocol
 
 from afl.core.exception_text import exception_class, exception_text
 from afl.runtime.answering import is_superseded, late_answer, takes_answer
@@ -24,36 +23,63 @@ from afl.runtime.value_bounds import check_given
 from afl.runtime.views import view_error
 
 
-class Answer(NamedTuple):
-    """What an answer does: to a step of a workflow that the engine has read, and to a step that was saved."""
+class Answer(Protocol):
+    """What an answer does."""
 
-    take: Callable[[Execution, StepRecord], None]
-    write: Callable[[StepDefinition], None]
+    def take(self, execution: Execution, step: StepRecord) -> None:
+        """Give it to a step of a workflow that the engine has read."""
+
+    def write(self, step: StepDefinition) -> None:
+        """Put it into a step that was saved."""
 
 
-def result_answer(
-    values: Mapping[str, Value], max_bytes: int, *, is_checked: bool = False, is_partial: bool = False
-) -> Answer:
-    """The answer that merges a result, or a part of one, into the returns. `max_bytes` is the most of a value.
+class ResultAnswer:
+    """Merges a result, or a part of one, into the returns. `max_bytes` is the most of a value.
 
     `is_checked`: one that does not fit the declared returns fails the step; of a saved step none are known.
     """
-    return Answer(
-        lambda execution, step: take_result(execution, step, values, is_checked=is_checked, is_partial=is_partial),
-        partial(_write_result, values, max_bytes, is_partial),
-    )
+
+    __slots__ = ("is_checked", "is_partial", "max_bytes", "values")
+
+    def __init__(self, values: Mapping[str, Value], max_bytes: int, is_checked: bool, is_partial: bool = False) -> None:
+        self.values = values
+        self.max_bytes = max_bytes
+        self.is_checked = is_checked
+        self.is_partial = is_partial
+
+    def take(self, execution: Execution, step: StepRecord) -> None:
+        take_result(execution, step, self.values, is_checked=self.is_checked, is_partial=self.is_partial)
+
+    def write(self, step: StepDefinition) -> None:
+        """Put it into the returns; one that is too large fails the step."""
+        try:
+            check_given(f"the result of {step.facet_name or step.id}", self.values, self.max_bytes)
+        except LimitReached as error:
+            step.mark_error(error)
+            return
+        for name, value in self.values.items():
+            step.set_attribute(name, value, is_return=True)
+        if not self.is_partial:
+            step.transition = StepTransition(step.state, step.state)
+            step.request_state_change(True)
 
 
-def failure_answer(error: str | BaseException, error_type: str) -> Answer:
-    """The answer that fails the step: with a text and a type, or with an exception, which has both."""
-    if isinstance(error, BaseException):
-        error_type, message = exception_class(error), exception_text(error)
-    else:
-        message = error
-    return Answer(
-        lambda execution, step: execution.fail_with(step, error_type, message),
-        lambda step: step.mark_error(view_error(ErrorRecord(type=error_type, message=message, step_id=step.id))),
-    )
+class FailureAnswer:
+    """Fails the step: with a text and a type, or with an exception, which has both."""
+
+    __slots__ = ("error_type", "message")
+
+    def __init__(self, error: str | BaseException, error_type: str) -> None:
+        if isinstance(error, BaseException):
+            self.error_type, self.message = exception_class(error), exception_text(error)
+        else:
+            self.error_type, self.message = error_type, error
+
+    def take(self, execution: Execution, step: StepRecord) -> None:
+        execution.fail_with(step, self.error_type, self.message)
+
+    def write(self, step: StepDefinition) -> None:
+        step.mark_error(view_error(ErrorRecord(type=self.error_type, message=self.message, step_id=step.id)))
 
 
 def answer_step(
@@ -97,20 +123,6 @@ def answer_saved_step(store: PersistenceAPI, step_id: str, answer: Answer) -> No
         raise ValueError(f"step {step_id} is at {step.state}, expected {StepState.EVENT_TRANSMIT}")
     answer.write(step)
     store.save_step(step)
-
-
-def _write_result(values: Mapping[str, Value], max_bytes: int, is_partial: bool, step: StepDefinition) -> None:
-    """Put a result into the returns; one that is too large fails the step."""
-    try:
-        check_given(f"the result of {step.facet_name or step.id}", values, max_bytes)
-    except LimitReached as error:
-        step.mark_error(error)
-        return
-    for name, value in values.items():
-        step.set_attribute(name, value, is_return=True)
-    if not is_partial:
-        step.transition = StepTransition(step.state, step.state)
-        step.request_state_change(True)
 
 
 def _is_answered(step: StepDefinition) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from afl.compiled import CompiledProgram, Node
 from afl.core.exception_text import exception_class, exception_text
 from afl.runtime import limits, value_sizes
-from afl.runtime.answers import Answer, answer_saved_step, answer_step, failure_answer, result_answer
+from afl.runtime.answers import Answer, FailureAnswer, ResultAnswer, answer_saved_step, answer_step
 from afl.runtime.changers import create_state_changer as create_state_changer
 from afl.runtime.changers import get_state_changer as get_state_changer
 from afl.runtime.changers import run_iteration
@@ -190,7 +190,7 @@ class Evaluator:
         ValueError for an unknown step, and for one that has not come to its event.
         """
         given = dict(result or {})
-        self._answer(step_id, result_answer(given, self._max_value_bytes, is_checked=is_checked), event_id)
+        self._answer(step_id, ResultAnswer(given, self._max_value_bytes, is_checked), event_id)
 
     def fail_step(
         self,
@@ -204,15 +204,14 @@ class Evaluator:
 
         Repeats and errors as for `continue_step`.
         """
-        self._answer(step_id, failure_answer(error_message, error_type), event_id)
+        self._answer(step_id, FailureAnswer(error_message, error_type), event_id)
 
     def update_step(
         self, step_id: str, partial: Mapping[str, Value], *, event_id: str | None = None, is_checked: bool = False
     ) -> None:
         """Merge a partial result into a waiting step's returns. `is_checked` and what it raises as `continue_step`."""
         given = dict(partial)
-        limit = self._max_value_bytes
-        self._answer(step_id, result_answer(given, limit, is_checked=is_checked, is_partial=True), event_id)
+        self._answer(step_id, ResultAnswer(given, self._max_value_bytes, is_checked, is_partial=True), event_id)
 
     def cancel(self, workflow_id: str, reason: str = "") -> bool:
         """End a workflow now, whatever it waits for and whatever limit it is over; False when it has ended already.

@@ -63,8 +63,13 @@ def restore(
     execution.bounds = bounds or RunBounds()
     take_row(execution, row)
     statements: dict[int, dict[str, StatementPlan]] = {}
+    workflow_id = row.id
     for document in documents:
-        _add(execution, document, statements)
+        if document.id.startswith(workflow_id):
+            _add(execution, document, statements)
+        else:
+            # Somebody has saved a step of their own under this workflow: the engine runs what it has made.
+            execution.count += 1
     if not documents:
         raise StoreCorrupt(path=f"workflow {row.id}", reason="it has no steps")
     if isinstance(execution, LaterExecution):
@@ -104,9 +109,6 @@ def take_row(execution: Execution, row: WorkflowRow) -> None:
 
 def _add(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> None:
     execution.count += 1
-    if not document.id.startswith(execution.id):
-        # Somebody has saved a step of their own under this workflow: the engine runs what it has made.
-        return
     if _settle(execution, document, statements):
         return
     step = StepRecord(document.id, document.number, document.object_type, document.created_at_ms)
