@@ -5,6 +5,7 @@ The file is JSON, called `afl.config.json`; without one the environment decides.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -52,6 +53,18 @@ class ConfigUnreadable(AFLError):
         self.reason = reason
 
 
+class ConfigMissing(ConfigUnreadable, FileNotFoundError):
+    """A configuration file that was named and is not there."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.errno, self.strerror, self.filename = errno.ENOENT, os.strerror(errno.ENOENT), path
+
+    def __str__(self) -> str:
+        # Not in the words of the system, which an OSError with these facts would speak in.
+        return f"the configuration {self.path} {self.reason}"
+
+
 class WrongSetting(AFLError, ValueError):
     """A setting with a value that cannot be meant."""
 
@@ -96,7 +109,7 @@ class MongoDBConfig:
             "url": self.url,
             "username": self.username,
             "password": self.password,
-            "authSource": self.auth_source,
+            "auth_source": self.auth_source,
             "database": self.database,
         }
 
@@ -135,9 +148,9 @@ class ResolverConfig:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "sourcePaths": list(self.source_paths),
-            "autoResolve": self.auto_resolve,
-            "mongodbResolve": self.mongodb_resolve,
+            "source_paths": list(self.source_paths),
+            "auto_resolve": self.auto_resolve,
+            "mongodb_resolve": self.mongodb_resolve,
         }
 
     @classmethod
@@ -226,6 +239,8 @@ def misspelt_variables(environment: Mapping[str, str]) -> list[tuple[str, str]]:
 def _read(path: Path) -> AFLConfig:
     try:
         settings = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise ConfigMissing(str(path), f"cannot be read: {error.strerror or error}") from error
     except OSError as error:
         raise ConfigUnreadable(str(path), f"cannot be read: {error.strerror or error}") from error
     except ValueError as error:

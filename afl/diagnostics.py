@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -104,6 +104,16 @@ def excerpt(diagnostic: Diagnostic, source_text: str, paint: Callable[[str], str
         return []
     number = str(diagnostic.line)
     return [f"  {number} | {shown[0]}", f"  {' ' * len(number)} | {paint(shown[1])}"]
+
+
+def error_count(diagnostics: Iterable[Diagnostic]) -> str | None:
+    """Return the last line of a report, `Error: 2 errors in a.afl`, for logs that keep only that; None without any."""
+    errors = [diagnostic for diagnostic in diagnostics if diagnostic.is_error]
+    if not errors:
+        return None
+    sources = {display_name(diagnostic.source_id) for diagnostic in errors}
+    where = printable(sources.pop()) if len(sources) == 1 else f"{len(sources)} files"
+    return f"Error: {len(errors)} error{'' if len(errors) == 1 else 's'} in {where}"
 
 
 def _painter(colour: bool) -> Callable[[str, str], str]:

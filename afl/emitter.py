@@ -13,6 +13,7 @@ from hashlib import sha1
 from typing import Any, cast
 
 from afl import ast
+from afl.ast_node import given_id
 from afl.json_text import to_text
 from afl.source import FileOrigin, MavenOrigin, MongoDBOrigin, SourceOrigin, SourceRegistry
 
@@ -368,7 +369,7 @@ class _Emission:
         return path if times == 1 else f"{path}#{times}"
 
     def _identify(self, document: Json, node: ast.ASTNode, path: str) -> Json:
-        document["id"] = node.node_id or derive_id(path)
+        document["id"] = given_id(node) or derive_id(path)
         if self._location is not None and node.location is not None:
             document["location"] = self._location(node.location)
         return document

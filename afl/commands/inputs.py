@@ -69,7 +69,11 @@ _OPTIONS = (
     click.option("--mongo-resolve", is_flag=True, help="Look for missing namespaces among published sources."),
     click.option("--source-path", multiple=True, metavar="DIR", help="Look for missing namespaces below this folder."),
     click.option("--auto-resolve", is_flag=True, help="Look for missing namespaces below the folders of the FILEs."),
-    click.option("--maven-repository", metavar="URL", help="Where archives are.  [default: $AFL_MAVEN_REPOSITORY]"),
+    click.option(
+        "--maven-repository",
+        metavar="URL",
+        help="Where archives are.  [default: $AFL_MAVEN_REPOSITORY, else Maven Central]",
+    ),
     click.option(
         "--maven", multiple=True, metavar="G:A:V[:C]", help="Add a library: an archive of a Maven repository."
     ),

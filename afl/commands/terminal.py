@@ -32,8 +32,8 @@ def say(text: str, *, err: bool = True) -> None:
 
 
 def report(diagnostics: Sequence[Diagnostic], texts: Sequence[tuple[str, str]], *, as_json: bool = False) -> None:
-    """Write findings to standard error: for people with excerpts of the texts, or as JSON."""
-    from afl.diagnostics import render
+    """Write findings to standard error: for people with excerpts of the texts and a count of errors, or as JSON."""
+    from afl.diagnostics import error_count, render
 
     if as_json:
         if diagnostics:
@@ -44,6 +44,9 @@ def report(diagnostics: Sequence[Diagnostic], texts: Sequence[tuple[str, str]], 
     for diagnostic in diagnostics:
         text = by_source.get(diagnostic.source_id or "")
         click.echo(render(diagnostic, text, colour=colour), err=True, color=colour)
+    count = error_count(diagnostics)
+    if count is not None:
+        say(count)
 
 
 def report_checked(

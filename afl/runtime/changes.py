@@ -160,7 +160,8 @@ def _document(execution: Execution, step: StepRecord) -> StepDocument:
             # runs: what that is for.
             step.error or step.caught or step.failed,
             step.foreach_index,
-            plan.variable if plan is not None else None,
+            # Of an element's block only: the foreach itself has no value for its variable.
+            plan.variable if plan is not None and step.foreach_index is not None else None,
             step.foreach_value,
             step.created_at_ms,
             step.deadline_ms,

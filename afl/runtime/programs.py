@@ -19,6 +19,9 @@ def program_of(workflow: Node | str, program: Node | CompiledProgram | None) -> 
             raise ProgramError(f"workflow {workflow!r} is a name: give the program that declares it")
         known = compiled(program)
         return known, known.workflow(workflow).qualified_name
+    if not isinstance(workflow, Mapping):
+        found = type(workflow).__name__
+        raise ProgramError(f"a workflow is given by its name, or by its declaration as a JSON object, found {found}")
     if program is None:
         alone = KNOWN_PROGRAMS.made_of((workflow,), lambda: _program([_typed(workflow)]), "workflow")
         return alone, alone.workflows()[0].qualified_name
@@ -33,7 +36,14 @@ def program_of(workflow: Node | str, program: Node | CompiledProgram | None) -> 
 
 def compiled(program: Node | CompiledProgram) -> CompiledProgram:
     """The program that a caller gives, ready to look names up in."""
-    return program if isinstance(program, CompiledProgram) else KNOWN_PROGRAMS.of(program)
+    if isinstance(program, CompiledProgram):
+        return program
+    if not isinstance(program, Mapping):
+        raise ProgramError(
+            f"a program is given as a JSON object, found {type(program).__name__}; "
+            "compile_text(...).program_json is one, and emit_dict(tree) makes one"
+        )
+    return KNOWN_PROGRAMS.of(program)
 
 
 def stored_program(store: Store, fingerprint: str) -> CompiledProgram | None:

@@ -114,6 +114,10 @@ def _statements() -> list[str]:
     return [*map(_entity_table, ENTITY_TABLES.values()), *filter(str.strip, tables)]
 
 
+#: What SQLite takes for a database of one connection.
+_IN_MEMORY: Final = ":memory:"
+
+
 def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: float) -> sqlite3.Connection:
     """
     Open a store's file for reading and writing; make it where there is none and `create` is true.
@@ -125,10 +129,12 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
 
     A file that another process has locked is waited for, up to `busy_timeout_s`.
 
-    Raises StoreUnavailable (directory missing or closed to writing, no such file, locked), StoreCorrupt (not a SQLite
-    file, or damaged), ForeignStore (another program's file, another prefix's, or another format's),
+    Raises StoreUnavailable (directory missing or closed to writing, no such file, in memory, locked), StoreCorrupt (not
+    a SQLite file, or damaged), ForeignStore (another program's file, another prefix's, or another format's),
     VersionMismatchError (a newer release has made it).
     """
+    if str(path) == _IN_MEMORY:
+        raise StoreUnavailable(path=_IN_MEMORY, reason="it is of one connection, a store has several; take MemoryStore")
     header = _read_header(path)
     if header:
         _check_header(path, header)

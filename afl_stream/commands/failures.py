@@ -93,7 +93,7 @@ def message_of(error: BaseException, invocation: Invocation = _NO_OPTIONS) -> st
         return f"topic {error.topic} does not exist; create it with: {remedy}"
     if isinstance(error, WrongStore):
         return error.told(invocation.command_line("evaluator", "--new-store"))
-    if isinstance(error, OSError) and error.filename is not None:
+    if isinstance(error, OSError) and error.filename is not None and not isinstance(error, AFLError):
         return f"{error.filename}: {error.strerror}"
     return exception_text(error)
 

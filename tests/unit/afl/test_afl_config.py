@@ -63,6 +63,26 @@ def test_settings_survive_the_way_through_a_file() -> None:
     assert AFLConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
+def test_settings_are_written_in_snake_case_and_read_in_both() -> None:
+    config = AFLConfig(MongoDBConfig(auth_source="people"), ResolverConfig(["lib"], mongodb_resolve=True))
+
+    assert config.to_dict() == {
+        "mongodb": {
+            "url": "mongodb://localhost:27017",
+            "username": "",
+            "password": "",
+            "auth_source": "people",
+            "database": "afl",
+        },
+        "resolver": {"source_paths": ["lib"], "auto_resolve": False, "mongodb_resolve": True},
+    }
+    camel = {
+        "mongodb": {"authSource": "people"},
+        "resolver": {"sourcePaths": ["lib"], "mongodbResolve": True},
+    }
+    assert AFLConfig.from_dict(camel) == config
+
+
 def test_names_with_underscores_are_read_too() -> None:
     assert MongoDBConfig.from_dict({"auth_source": "x"}).auth_source == "x"
     assert ResolverConfig.from_dict({"source_paths": ["x"], "auto_resolve": True}) == ResolverConfig(["x"], True)
@@ -170,3 +190,9 @@ def test_the_variables_of_others_are_not_taken_for_misspelt_ones() -> None:
     variables = {f"AFL_{key.replace('.', '_')}".upper(): "x" for key in StreamConfig().describe()}
 
     assert misspelt_variables({**variables, "AFL_EVALUATOR_SERVICE_HOST": "x", "HOME": "/"}) == []
+
+
+def test_a_named_file_that_is_not_there_is_also_the_error_of_the_system(nowhere: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"the configuration none\.json cannot be read: No such file") as missed:
+        load_config("none.json")
+    assert isinstance(missed.value, ConfigUnreadable)

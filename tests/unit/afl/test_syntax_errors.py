@@ -2,6 +2,7 @@
 
 import json
 import random
+from traceback import format_exception
 
 import pytest
 
@@ -29,6 +30,8 @@ def refusal(text: str) -> Diagnostic:
     with pytest.raises(ParseError) as caught:
         parse(text)
     assert caught.value.diagnostic is not None
+    # What Python itself shows of it ends with the line that names it.
+    assert format_exception(caught.value)[-1].rstrip("\n").splitlines()[-1].startswith("afl.errors.ParseError: ")
     return caught.value.diagnostic
 
 
