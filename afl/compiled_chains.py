@@ -13,9 +13,10 @@ from typing import Any, Final
 #: The operator of an index, `a[b]`, where it is a link of a flat chain.
 INDEX: Final = "[]"
 
-#: How deep chains may make the JSON of an expression; what would be deeper is written flat. Readers of JSON have limits
-#: of their own, Python's among them at about 1,000, and lists, maps and blocks around a chain nest too.
-MAX_CHAIN_DEPTH: Final = 400
+#: How many nodes deep chains may make an expression; one that would make it deeper is written flat. Readers of JSON and
+#: who walks through it by recursion have limits of their own, some of them near: with this one no expression is deeper
+#: than those that brackets nest as far as the language lets them.
+MAX_CHAIN_DEPTH: Final = 128
 
 
 def hung(operators: Sequence[str], operands: Sequence[object]) -> Any:

@@ -102,7 +102,7 @@ class _Emission:
         self._location = location
         self._names_sources = names_sources
         self._taken: dict[str, int] = {}
-        #: How deep in the JSON of an expression the node is that is written.
+        #: How many nodes of an expression the node is in that is written.
         self._depth = 0
         self._expressions: dict[type, Callable[[Any], Json]] = {
             ast.Literal: _literal,
@@ -338,35 +338,35 @@ class _Emission:
         return self._expressions[type(node)](node)
 
     def _concat(self, node: ast.ConcatExpr) -> Json:
-        return {"type": "ConcatExpr", "operands": self._inside(node.operands, 2)}
+        return {"type": "ConcatExpr", "operands": self._inside(node.operands)}
 
     def _unary(self, node: ast.UnaryExpr) -> Json:
-        return {"type": "UnaryExpr", "operator": node.operator, "operand": self._inside([node.operand], 1)[0]}
+        return {"type": "UnaryExpr", "operator": node.operator, "operand": self._inside([node.operand])[0]}
 
     def _array(self, node: ast.ArrayLiteral) -> Json:
-        return {"type": "ArrayLiteral", "elements": self._inside(node.elements, 2)}
+        return {"type": "ArrayLiteral", "elements": self._inside(node.elements)}
 
     def _map(self, node: ast.MapLiteral) -> Json:
-        self._depth += 3
+        self._depth += 1
         entries = [self._entry(item) for item in node.entries]
-        self._depth -= 3
+        self._depth -= 1
         return {"type": "MapLiteral", "entries": entries}
 
     def _entry(self, node: ast.MapEntry) -> Json:
         return {"key": node.key, "value": self._expression(node.value)}
 
-    def _inside(self, nodes: Iterable[ast.Expression], depth: int) -> list[Json]:
-        """Return expressions that stand so much deeper."""
-        self._depth += depth
+    def _inside(self, nodes: Iterable[ast.Expression]) -> list[Json]:
+        """Return the parts of a node."""
+        self._depth += 1
         written = [self._expression(node) for node in nodes]
-        self._depth -= depth
+        self._depth -= 1
         return written
 
     def _chain(self, node: ast.BinaryExpr | ast.IndexExpr) -> Json:
-        """Write operators one inside the other, or flat where that would be too deep for readers."""
+        """Return operators one inside the other, or flat where that would be too deep for readers."""
         first, links = links_of(node)
         if self._depth + len(links) > MAX_CHAIN_DEPTH:
-            operands = self._inside([first, *map(right_of, links)], 2)
+            operands = self._inside([first, *map(right_of, links)])
             return {"type": "ChainExpr", "operators": [operator_of(link) for link in links], "operands": operands}
         self._depth += len(links)
         written = self._expression(first)

@@ -295,9 +295,7 @@ def _step(node: Node, right: Callable[[F], Value]) -> Callable[[Value, F], Value
     return lambda left, frame: operation(left, right(frame))
 
 
-def _index(
-    node: Node, target: Callable[[F], Value], position: Callable[[F], Value]
-) -> Callable[[F], Value]:
+def _index(node: Node, target: Callable[[F], Value], position: Callable[[F], Value]) -> Callable[[F], Value]:
     slow = _checked(node, indexed)
 
     def run(frame: F) -> Value:

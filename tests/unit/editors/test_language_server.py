@@ -45,6 +45,19 @@ def test_a_mistake_in_the_syntax_is_shown_and_goes_when_it_is_mended(editor: Edi
     assert editor.findings(cursor) == []
 
 
+def test_names_in_a_chain_of_operators_are_known_however_long_it_is(editor: Editor) -> None:
+    chain = " && ".join(["$.ok"] * 2_000)
+    cursor = editor.open(
+        "chain.afl",
+        f"namespace chain {{\n    facet F(ok: Boolean, all: Boolean = {chain} && $.‸ok && $.okay)\n}}\n",
+    )
+
+    (unknown,) = editor.findings(cursor)
+    assert (unknown.code, unknown.range.start.character) == ("REF_INVALID_INPUT", 42 + len(chain) + 4 + 8)
+    assert "Boolean" in (cursor.hover() or "")
+    assert len(cursor.references()) == 2_002
+
+
 def test_a_character_that_turns_the_order_of_a_text_is_warned_of(editor: Editor) -> None:
     cursor = editor.open("turned.afl", "namespace turned {\n    facet Ping() // \u202e } {\n}‸\n")
 
