@@ -109,7 +109,7 @@ class _Compiler(Generic[F]):
 
     def __init__(self, references: References[F]) -> None:
         self._references = references
-        #: How deep the node is that is compiled, and how many calls deep its evaluation: each link of a chain is a call.
+        #: How deep the node is that is compiled, and how many calls deep its evaluation: each link of a chain is one.
         self._depth = self._calls = 0
 
     def compile(self, node: object) -> _Code[F]:

@@ -1,4 +1,4 @@
-"""Chains of operators of any length: no nesting for the parser, the rules, the emitter, the formatter and the pictures."""
+"""Chains of operators of any length: no nesting for parser, rules, emitter, formatter and pictures."""
 
 import json
 from typing import Any
@@ -140,6 +140,7 @@ def test_brackets_that_nest_too_deep_are_named_with_their_place() -> None:
 
     # Each bracket is counted where it closes: the outermost one is one too many.
     assert (refused.value.line, refused.value.column) == (2, 3 + len(links) + 4)
+    assert refused.value.diagnostic is not None
     assert "at most 128 levels" in str(refused.value.diagnostic.hint)
 
 
