@@ -15,6 +15,8 @@ from afl.core.printable import MAX_SHOWN_CHARS, bounded, printable_json
 from afl.core.private_files import make_private_file, protect
 from afl_stream.messages import (
     CancelWorkflow,
+    Command,
+    DescribeWorkflow,
     Event,
     ExternalEvent,
     Lifecycle,
@@ -125,30 +127,15 @@ def _told(message: Message) -> dict[str, object]:
                 "facet": message.facet,
                 "outputs": message.outputs,
                 "error": None if error is None else {"type": error.type, "message": error.message},
+                "command_id": message.command_id,
+                "status": message.status,
             }
-        case StartWorkflow():
-            return {
-                "kind": "command",
-                "command": "StartWorkflow",
-                "workflow": message.workflow_id,
-                "name": message.workflow,
-                "program": message.program,
-                "inputs": message.inputs,
-            }
-        case CancelWorkflow():
-            return {
-                "kind": "command",
-                "command": "CancelWorkflow",
-                "workflow": message.workflow_id,
-                "reason": message.reason,
-            }
-        case RetryStep() | RerunStep() | ResetWorkflow():
+        case StartWorkflow() | CancelWorkflow() | DescribeWorkflow() | RetryStep() | RerunStep() | ResetWorkflow():
             return {
                 "kind": "command",
                 "command": type(message).__name__,
                 "workflow": message.workflow_id,
-                "step": None if isinstance(message, ResetWorkflow) else message.step_id,
-                "reason": message.reason,
+                **_command(message),
                 "command_id": message.command_id,
             }
         case ExternalEvent():
@@ -161,6 +148,20 @@ def _told(message: Message) -> dict[str, object]:
             }
         case _:
             return {"kind": type(message).__name__}
+
+
+def _command(message: Command) -> dict[str, object]:
+    match message:
+        case StartWorkflow():
+            return {"name": message.workflow, "program": message.program, "inputs": message.inputs}
+        case CancelWorkflow():
+            return {"reason": message.reason}
+        case RetryStep() | RerunStep():
+            return {"step": message.step_id, "reason": message.reason}
+        case ResetWorkflow():
+            return {"step": None, "reason": message.reason}
+        case DescribeWorkflow():
+            return {}
 
 
 def _answer(message: StepContinue | StepFailed | StepUpdate) -> dict[str, object]:

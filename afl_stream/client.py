@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from types import TracebackType
-from typing import Final
 
 from afl.compiled import CompiledProgram
 from afl.core.clock import epoch_ms
 from afl.runtime.types import workflow_id_v7
 from afl_stream.codec import Codec
+from afl_stream.command_answers import REJECTED as REJECTED
+from afl_stream.command_answers import RefusedByEvaluator as RefusedByEvaluator
 from afl_stream.config import StreamConfig
 from afl_stream.definitions import Definitions, deploy
-from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, TopicMissing, Unreadable
-from afl_stream.headers import headers_for
+from afl_stream.errors import StreamError, TopicMissing
+from afl_stream.headers import COMMAND_HEADER, headers_for
 from afl_stream.message_shapes import check_ids
 from afl_stream.messages import (
     CancelWorkflow,
+    Command,
+    DescribeWorkflow,
     FailureReason,
     Lifecycle,
     Message,
@@ -33,16 +36,16 @@ from afl_stream.messages import (
     event_id_of,
     workflow_of,
 )
-from afl_stream.partitioner import partition_for
+from afl_stream.milestones import Milestones as Milestones
+from afl_stream.milestones import NotAnswered as NotAnswered
+from afl_stream.milestones import NotInTime as NotInTime
 from afl_stream.service import answer_tokens, open_codec
 from afl_stream.topics import PlanAction, TopicPlan, Topology, few_copies
 from afl_stream.transport import (
     AuthenticationFailed,
     BrokerUnavailable,
-    Consumer,
-    Record,
+    Headers,
     TopicExists,
-    TopicPartition,
     Transport,
     TransportError,
     produce_acknowledged,
@@ -51,19 +54,6 @@ from afl_stream.transport import (
 _log = logging.getLogger(__name__)
 
 SOURCE = "/afl-stream/client"
-
-#: The milestone of a run that there will not be.
-REJECTED = "workflow.rejected"
-#: Records of the lifecycle topic that are kept until their schemas can be looked up: the newest of them.
-_MOST_UNCLEAR: Final = 100
-
-
-class NotInTime(StreamError):
-    """Something that was waited for has not come."""
-
-    def __init__(self, what: str, timeout_s: float) -> None:
-        super().__init__(f"{what} has not come in {timeout_s:g} s; it may still: nothing was taken back")
-        self.what, self.timeout_s = what, timeout_s
 
 
 class AttemptNeeded(StreamError):
@@ -167,11 +157,17 @@ class Client:
         workflow_id: str | None = None,
         program: str | None = None,
         requested_by: str | None = None,
+        command_id: str | None = None,
+        answer_timeout_s: float | None = None,
     ) -> str:
         """Ask for a workflow to be started, and return its id, drawn here unless it is given.
 
-        The same id, program and inputs again start nothing new. Raises IdRefused, UnknownProgram with near names, and
-        BrokerUnavailable when the command was not acknowledged.
+        The same id, program and inputs again start nothing new. With `answer_timeout_s` it waits until an evaluator has
+        read the command. With a `command_id`, the milestone with the same one is the evaluator's answer.
+
+        Raises IdRefused, UnknownProgram with near names, and BrokerUnavailable when the command was not acknowledged.
+        Where it waits also RefusedByEvaluator (`reason.type` is AlreadyExists for an id that another run has), and
+        NotAnswered when no evaluator has answered in time: the command stays on its topic.
         """
         found, name = self.definitions.find(workflow, program)
         now_ms = epoch_ms()
@@ -183,41 +179,92 @@ class Client:
             inputs=dict(inputs or {}),
             requested_by=requested_by,
             created_at=now_ms,
+            # A start that nobody listens for needs no answer.
+            command_id=command_id or (None if answer_timeout_s is None else drawn_id()),
         )
-        self._send(self.topology.commands(), workflow_id, command)
+        self._give(command, answer_timeout_s)
         return workflow_id
 
-    def cancel(self, workflow_id: str, reason: str = "") -> None:
-        """Ask for a workflow to be ended."""
+    def cancel(
+        self,
+        workflow_id: str,
+        reason: str = "",
+        *,
+        command_id: str | None = None,
+        answer_timeout_s: float | None = None,
+    ) -> str:
+        """Ask for a workflow to be ended. Returns the command's id, drawn here unless it is given.
+
+        Raises IdRefused, BrokerUnavailable, and with `answer_timeout_s` what `start` raises with it.
+        """
         check_workflow_id(workflow_id)
-        self._send(self.topology.commands(), workflow_id, CancelWorkflow(workflow_id=workflow_id, reason=reason))
+        command_id = command_id or drawn_id()
+        command = CancelWorkflow(workflow_id=workflow_id, reason=reason, command_id=command_id)
+        self._give(command, answer_timeout_s)
+        return command_id
 
     def retry(
-        self, workflow_id: str, step_id: str | None = None, *, reason: str = "", command_id: str | None = None
+        self,
+        workflow_id: str,
+        step_id: str | None = None,
+        *,
+        reason: str = "",
+        command_id: str | None = None,
+        answer_timeout_s: float | None = None,
     ) -> str:
         """Ask for what has failed to be done again: a step, or all that failed of the workflow. Returns the command's
-        id, drawn here unless it is given: the same one again does nothing."""
-        command_id = command_id or _drawn_id()
+        id, drawn here unless it is given: the same one again does nothing. Raises as `cancel`."""
+        command_id = command_id or drawn_id()
         command = RetryStep(workflow_id=workflow_id, step_id=step_id, reason=reason, command_id=command_id)
-        return self._run_again(command, command_id)
+        return self._run_again(command, command_id, answer_timeout_s)
 
-    def rerun(self, step_id: str, *, reason: str = "", command_id: str | None = None) -> str:
-        """Ask for a step to be run again, with all that depends on it. Returns the command's id, as `retry`."""
-        command_id = command_id or _drawn_id()
+    def rerun(
+        self, step_id: str, *, reason: str = "", command_id: str | None = None, answer_timeout_s: float | None = None
+    ) -> str:
+        """Ask for a step to be run again, with all that depends on it. Returns and raises as `retry`."""
+        command_id = command_id or drawn_id()
         workflow_id = workflow_of(step_id)
         command = RerunStep(workflow_id=workflow_id, step_id=step_id, reason=reason, command_id=command_id)
-        return self._run_again(command, command_id)
+        return self._run_again(command, command_id, answer_timeout_s)
 
-    def reset(self, workflow_id: str, *, reason: str = "", command_id: str | None = None) -> str:
-        """Ask for a workflow to be run again from its start. Returns the command's id, as `retry`."""
-        command_id = command_id or _drawn_id()
+    def reset(
+        self,
+        workflow_id: str,
+        *,
+        reason: str = "",
+        command_id: str | None = None,
+        answer_timeout_s: float | None = None,
+    ) -> str:
+        """Ask for a workflow to be run again from its start. Returns and raises as `retry`."""
+        command_id = command_id or drawn_id()
         command = ResetWorkflow(workflow_id=workflow_id, reason=reason, command_id=command_id)
-        return self._run_again(command, command_id)
+        return self._run_again(command, command_id, answer_timeout_s)
 
-    def _run_again(self, command: RunAgain, command_id: str) -> str:
+    def _run_again(self, command: RunAgain, command_id: str, answer_timeout_s: float | None) -> str:
         check_ids(command)
-        self._send(self.topology.commands(), command.workflow_id, command)
+        self._give(command, answer_timeout_s)
         return command_id
+
+    def describe(self, workflow_id: str, *, answer_timeout_s: float) -> Lifecycle:
+        """Ask the evaluators how a workflow stands: the answer's `status`, and in its `outputs` under `waiting` the
+        first steps that wait for an answer, each with step_id, facet, attempt and since_ms. Raises as `start`."""
+        command = DescribeWorkflow(workflow_id=check_workflow_id(workflow_id), command_id=drawn_id())
+        answer = self._give(command, answer_timeout_s)
+        assert answer is not None
+        return answer
+
+    def _give(self, command: Command, answer_timeout_s: float | None) -> Lifecycle | None:
+        """Send a command, and return the answer to it, where that is waited for."""
+        topic, workflow_id = self.topology.commands(), command.workflow_id
+        if answer_timeout_s is None:
+            self._send(topic, workflow_id, command)
+            return None
+        # Opened first: the answer may come before the command's own acknowledgement.
+        with closing(self.milestones(workflow_id)) as milestones:
+            self._send(topic, workflow_id, command)
+            assert command.command_id is not None
+            about = f"{type(command).__name__} of {workflow_id}"
+            return milestones.answer_to(command.command_id, answer_timeout_s, about=about)
 
     def require_topics(self) -> None:
         """Raise TopicMissing when answers or commands would have nowhere to go."""
@@ -228,21 +275,48 @@ class Client:
             if topic not in existing:
                 raise TopicMissing(topic, purpose)
 
-    def continue_step(self, step_id: str, result: Mapping[str, object], *, attempt: int | None = None) -> None:
+    def continue_step(
+        self,
+        step_id: str,
+        result: Mapping[str, object],
+        *,
+        attempt: int | None = None,
+        answer_timeout_s: float | None = None,
+    ) -> Lifecycle | None:
         """Answer a step's event with a result; without an attempt, the current one's.
 
-        Raises IdRefused, ValueRefused, BrokerUnavailable, and AttemptNeeded where tokens are on.
+        With `answer_timeout_s` it waits until an evaluator has read the answer, and returns what that says: its `kind`
+        is `command.applied`, or `answer.parked` where the step has not asked yet. Raises IdRefused, ValueRefused,
+        BrokerUnavailable, and AttemptNeeded where tokens are on; where it waits RefusedByEvaluator and NotAnswered.
         """
         token = self._token(step_id, attempt)
         answer = StepContinue(step_id=step_id, result=dict(result), attempt=attempt, answer_token=token)
-        self._send(self.topology.control(), workflow_of(step_id), answer)
+        return self._answer(answer, answer_timeout_s)
 
-    def fail_step(self, step_id: str, message: str, error_type: str = "Failed", *, attempt: int | None = None) -> None:
-        """Answer a step's event with a failure. Raises as `continue_step`."""
+    def fail_step(
+        self,
+        step_id: str,
+        message: str,
+        error_type: str = "Failed",
+        *,
+        attempt: int | None = None,
+        answer_timeout_s: float | None = None,
+    ) -> Lifecycle | None:
+        """Answer a step's event with a failure. Returns and raises as `continue_step`."""
         token = self._token(step_id, attempt)
         reason = FailureReason(type=error_type, message=message)
         failed = StepFailed(step_id=step_id, error=reason, attempt=attempt, answer_token=token)
-        self._send(self.topology.control(), workflow_of(step_id), failed)
+        return self._answer(failed, answer_timeout_s)
+
+    def _answer(self, answer: StepContinue | StepFailed, answer_timeout_s: float | None) -> Lifecycle | None:
+        topic, workflow_id = self.topology.control(), workflow_of(answer.step_id)
+        if answer_timeout_s is None:
+            self._send(topic, workflow_id, answer)
+            return None
+        command_id = drawn_id()
+        with closing(self.milestones(workflow_id)) as milestones:
+            self._send(topic, workflow_id, answer, ((COMMAND_HEADER, command_id.encode()),))
+            return milestones.answer_to(command_id, answer_timeout_s, about=f"the answer of step {answer.step_id}")
 
     def _token(self, step_id: str, attempt: int | None) -> str | None:
         if self._tokens is None:
@@ -251,13 +325,13 @@ class Client:
             raise AttemptNeeded(step_id)
         return self._tokens.token_for(event_id_of(step_id, attempt), attempt)
 
-    def _send(self, topic: str, key: str, message: Message) -> None:
+    def _send(self, topic: str, key: str, message: Message, headers: Headers = ()) -> None:
         produce_acknowledged(
             self._producer,
             topic,
             self._codec.encode(message, topic),
             key=key.encode(),
-            headers=headers_for(message, source=SOURCE),
+            headers=(*headers_for(message, source=SOURCE), *headers),
             timeout_s=self._timeout_s,
         )
 
@@ -272,73 +346,8 @@ class Client:
         return Milestones(self._transport, self._codec, topic, workflow_id, from_beginning=from_beginning)
 
 
-class Milestones:
-    """The lifecycle topic, followed from where it ended when this was made, or from its beginning."""
-
-    def __init__(
-        self,
-        transport: Transport,
-        codec: Codec,
-        topic: str,
-        workflow_id: str | None = None,
-        *,
-        from_beginning: bool = False,
-    ) -> None:
-        """Raises TopicMissing and what the transport raises."""
-        self._codec = codec
-        self._key = None if workflow_id is None else workflow_id.encode()
-        #: Records whose schemas cannot be looked up yet. Others are read without them; many are a stranger's.
-        self._unclear: deque[Record] = deque(maxlen=_MOST_UNCLEAR)
-        found = transport.admin().topics([topic]).get(topic)
-        if found is None:
-            raise TopicMissing(topic, "milestones of workflows")
-        numbers = range(found.partitions) if self._key is None else (partition_for(self._key, found.partitions),)
-        self._consumer: Consumer = transport.consumer(None)
-        try:
-            bounds = {(where := TopicPartition(topic, n)): self._consumer.watermarks(where) for n in numbers}
-            self._ends = {where: found.high for where, found in bounds.items()}
-            self._consumer.assign({w: found.low for w, found in bounds.items()} if from_beginning else self._ends)
-        except BaseException:
-            self._consumer.close()
-            raise
-
-    @property
-    def consumer(self) -> Consumer:
-        """What reads the topic."""
-        return self._consumer
-
-    def read(self, timeout_s: float) -> list[Lifecycle]:
-        """What has come, after waiting up to `timeout_s` for the first. Raises BrokerUnavailable while none answers."""
-        records, again = self._consumer.consume(500, timeout_s), self._unclear.copy()
-        self._unclear.clear()
-        found = [self._milestone(record) for record in records]
-        while again and not self._unclear:  # One that is still unclear will do: each look may take its time.
-            found.append(self._milestone(again.popleft()))
-        self._unclear.extendleft(reversed(again))
-        return [milestone for milestone in found if milestone is not None]
-
-    def _milestone(self, record: Record) -> Lifecycle | None:
-        if self._key is not None and record.key != self._key:
-            return None
-        try:
-            message = self._codec.decode(record.value, record.headers)
-        except (Unreadable, NewerFormat):
-            return None  # A stranger's record is no milestone, and what a newer release tells is nothing to this one.
-        except SchemaUnavailable as error:
-            _log.debug("%s[%d] offset %d is looked at again: %s", *record[:3], error)
-            self._unclear.append(record)
-            return None
-        if not isinstance(message, Lifecycle):
-            return None
-        # A start that was rejected earlier says nothing about another one of that id.
-        is_old = record.offset < self._ends[record.topic_partition]
-        return None if is_old and message.kind == REJECTED else message
-
-    def close(self) -> None:
-        self._consumer.close()
-
-
-def _drawn_id() -> str:
+def drawn_id() -> str:
+    """Draw an id for a command."""
     return str(workflow_id_v7(epoch_ms()))
 
 

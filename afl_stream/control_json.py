@@ -32,6 +32,7 @@ _JSON_TYPES: Final = (
     "RetryStep",
     "RerunStep",
     "ResetWorkflow",
+    "DescribeWorkflow",
     "ExternalEvent",
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
@@ -299,11 +300,25 @@ class PartitionsDiffer(StreamError):
 
 
 class AlreadyExists(StreamError):
-    """A workflow of this id runs something else."""
+    """A workflow of this id runs something else. `differences` say what: `start_differences` makes them."""
 
-    def __init__(self, workflow_id: str, name: str) -> None:
-        super().__init__(f"workflow {workflow_id} exists: it is a {name}, with other inputs or of another program")
-        self.workflow_id, self.name = workflow_id, name
+    def __init__(self, workflow_id: str, name: str, differences: Sequence[str]) -> None:
+        super().__init__(
+            f"workflow {workflow_id} exists, and is not the one asked for: {'; '.join(differences)}; choose another id"
+        )
+        self.workflow_id, self.name, self.differences = workflow_id, name, tuple(differences)
+
+
+class AlreadyPurged(StreamError):
+    """A run of this id has ended, and was purged: it is not started anew, and its outputs are gone."""
+
+    def __init__(self, workflow_id: str, name: str, status: str, ended_at_ms: int) -> None:
+        ended = datetime.fromtimestamp(ended_at_ms / 1000, UTC)
+        super().__init__(
+            f"workflow {workflow_id} has run before: it ended as {status} on {ended:%Y-%m-%d %H:%M:%S} UTC, and was "
+            f"purged; choose another id to run {name} again"
+        )
+        self.workflow_id, self.name, self.status, self.ended_at_ms = workflow_id, name, status, ended_at_ms
 
 
 class NothingToCancel(StreamError):
@@ -311,6 +326,22 @@ class NothingToCancel(StreamError):
 
     def __init__(self, workflow_id: str) -> None:
         super().__init__(f"there is no workflow {workflow_id} to cancel")
+        self.workflow_id = workflow_id
+
+
+class AlreadyEnded(StreamError):
+    """The workflow that is to be ended has ended by itself."""
+
+    def __init__(self, workflow_id: str, status: str) -> None:
+        super().__init__(f"workflow {workflow_id} has ended: it is {status}, there is nothing to cancel")
+        self.workflow_id, self.status = workflow_id, status
+
+
+class NothingToDescribe(StreamError):
+    """The workflow that is asked about was never started."""
+
+    def __init__(self, workflow_id: str) -> None:
+        super().__init__(f"there is no workflow {workflow_id}")
         self.workflow_id = workflow_id
 
 
@@ -329,6 +360,14 @@ class AnswerRefused(StreamError):
     def __init__(self, step_id: str) -> None:
         super().__init__(f"the answer to step {step_id} has no token, or not the one that the event carried")
         self.step_id = step_id
+
+
+class AnswerNotTaken(StreamError):
+    """An answer to a step changes nothing. `outcome` is what it turned out to be: late, duplicate, superseded, ..."""
+
+    def __init__(self, step_id: str, outcome: str, meaning: str) -> None:
+        super().__init__(f"the answer to step {step_id} is {outcome}: {meaning}")
+        self.step_id, self.outcome = step_id, outcome
 
 
 class TooManyParked(StreamError):

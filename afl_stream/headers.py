@@ -15,6 +15,7 @@ from afl_stream.errors import IdRefused, Reason, StreamError, Unreadable
 from afl_stream.limits import MAX_ERROR_HEADER_CHARS
 from afl_stream.messages import (
     CancelWorkflow,
+    DescribeWorkflow,
     Event,
     ExternalEvent,
     Lifecycle,
@@ -34,6 +35,8 @@ SPEC_VERSION: Final = b"1.0"
 AVRO_CONTENT: Final = b"application/avro"
 JSON_CONTENT: Final = b"application/json"
 ATTEMPT_HEADER: Final = "afl_attempt"
+#: On an answer that a person gives: an evaluator says what becomes of it, in a milestone with this command id.
+COMMAND_HEADER: Final = "afl_command_id"
 #: W3C trace context travels from an event to its answer unchanged.
 TRACE_PARENT: Final = "traceparent"
 TRACE_HEADERS: Final = (TRACE_PARENT, "tracestate")
@@ -139,19 +142,18 @@ def cloud_event_id(message: Message) -> str:
     if isinstance(message, ExternalEvent):
         return message.id or f"{message.workflow_id}:{message.name}:{message.created_at or 0}"
     if isinstance(message, Lifecycle):
-        return f"{message.step_id or message.workflow_id}:{message.kind}:{message.at}"
+        told = "" if message.command_id is None else f":{message.command_id}"
+        return f"{message.step_id or message.workflow_id}:{message.kind}:{message.at}{told}"
     if isinstance(message, ProgramDefinition):
         return message.fingerprint
     if isinstance(message, ProgramPointer):
         return f"{message.workflow}:{message.fingerprint}"
     if isinstance(message, StoreClaim):
         return f"{message.store}:{message.mark}"
-    if isinstance(message, RetryStep | RerunStep | ResetWorkflow):
-        about = None if isinstance(message, ResetWorkflow) else message.step_id
+    if isinstance(message, RetryStep | RerunStep | ResetWorkflow | StartWorkflow | CancelWorkflow | DescribeWorkflow):
+        about = message.step_id if isinstance(message, RetryStep | RerunStep) else None
         told = "" if message.command_id is None else f":{message.command_id}"
         return f"{about or message.workflow_id}:{type(message).__name__}{told}"
-    if isinstance(message, StartWorkflow | CancelWorkflow):
-        return f"{message.workflow_id}:{type(message).__name__}"
     answered = message.event_id or (
         message.step_id if message.attempt is None else f"{message.step_id}#{message.attempt}"
     )

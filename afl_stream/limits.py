@@ -52,6 +52,9 @@ MAX_FAILURE_TYPE_CHARS: Final = 200
 #: What is kept of a name that a record gives: of a group, of whoever asked for a run.
 MAX_NAME_CHARS: Final = 249
 
+#: Waiting steps that the answer to a DescribeWorkflow names; it counts all.
+MAX_DESCRIBED_STEPS: Final = 20
+
 #: How much of an error's text goes into a dead-letter header.
 MAX_ERROR_HEADER_CHARS: Final = 1_000
 

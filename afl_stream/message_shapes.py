@@ -13,6 +13,7 @@ from afl_stream.avro_schema import WriterSchema, branches_of, kind_of, parse_sch
 from afl_stream.errors import IdRefused, Reason, Unreadable
 from afl_stream.messages import (
     CancelWorkflow,
+    DescribeWorkflow,
     Event,
     ExternalEvent,
     FailureReason,
@@ -45,6 +46,7 @@ RECORD_TYPES: Final[Mapping[str, tuple[type[Message], str]]] = {
     "RetryStep": (RetryStep, "retry_step"),
     "RerunStep": (RerunStep, "rerun_step"),
     "ResetWorkflow": (ResetWorkflow, "reset_workflow"),
+    "DescribeWorkflow": (DescribeWorkflow, "describe_workflow"),
     "ExternalEvent": (ExternalEvent, "external_event"),
     "Lifecycle": (Lifecycle, "lifecycle"),
     "ProgramDefinition": (ProgramDefinition, "program_definition"),
@@ -55,7 +57,7 @@ RECORD_TYPES: Final[Mapping[str, tuple[type[Message], str]]] = {
 # Tuples made once: `A | B` in an isinstance makes a new object for each record.
 _ANSWERS: Final = (StepContinue, StepFailed, StepUpdate)
 _OF_STEPS: Final = (RetryStep, RerunStep)
-_OF_WORKFLOWS: Final = (StartWorkflow, CancelWorkflow, ResetWorkflow, ExternalEvent)
+_OF_WORKFLOWS: Final = (StartWorkflow, CancelWorkflow, ResetWorkflow, DescribeWorkflow, ExternalEvent)
 _TELL_VERSIONS: Final = (Event, ProgramDefinition)
 
 

@@ -151,14 +151,28 @@ class StartWorkflow:
     inputs: Mapping[str, object] = field(default_factory=dict)
     requested_by: str | None = None
     created_at: int | None = None
+    #: A milestone with the same id is the answer to this command. Without one only a refusal is told.
+    command_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelWorkflow:
-    """A client's command: end this workflow, whatever it waits for."""
+    """A client's command: end this workflow, whatever it waits for. `command_id` as in StartWorkflow."""
 
     workflow_id: str
     reason: str | None = None
+    command_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeWorkflow:
+    """A client's question: how does this workflow stand, and which of its steps wait for an answer?
+
+    The milestone with the same `command_id` tells it. Nothing is changed.
+    """
+
+    workflow_id: str
+    command_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +228,8 @@ class ExternalEvent:
 class Lifecycle:
     """A milestone of a workflow or a step, for subscribers: `workflow.started`, `step.completed`, ...
 
-    `at` is milliseconds since the epoch.
+    `at` is milliseconds since the epoch. With a `command_id` it answers the command of that id; `status` is how the
+    workflow stands, where the answer tells that.
     """
 
     workflow_id: str
@@ -225,6 +240,8 @@ class Lifecycle:
     facet: str | None = None
     outputs: Mapping[str, object] | None = None
     error: FailureReason | None = None
+    command_id: str | None = None
+    status: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,7 +308,7 @@ class StoreClaim:
 Answer: TypeAlias = StepContinue | StepFailed | StepUpdate
 #: What runs again of a workflow, or all of it.
 RunAgain: TypeAlias = RetryStep | RerunStep | ResetWorkflow
-Command: TypeAlias = StartWorkflow | CancelWorkflow | RunAgain
+Command: TypeAlias = StartWorkflow | CancelWorkflow | RunAgain | DescribeWorkflow
 Definition: TypeAlias = ProgramDefinition | ProgramPointer | StoreClaim
 Message: TypeAlias = Event | Answer | Command | ExternalEvent | Lifecycle | Definition
 

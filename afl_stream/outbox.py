@@ -176,6 +176,10 @@ class OutboxDispatch:
             outputs=dict(execution.outputs) if error is None else None,
             error=kept_failure(error.type, error.message) if error is not None else None,
         )
+        self.tell_outputs(effects, milestone)
+
+    def tell_outputs(self, effects: Batch, milestone: Lifecycle) -> None:
+        """Add a milestone's record; without its outputs, and with the reason, where they cannot be sent."""
         try:
             self.tell(effects, milestone)
         except (ValueRefused, EventTooLarge) as refused:

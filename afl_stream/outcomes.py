@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -110,6 +110,12 @@ ANSWER_RULES: tuple[Rule, ...] = (
     Rule(Outcome.EARLY, lambda c: not c.is_sent, "the step has not sent this event yet"),
     Rule(Outcome.APPLIED, lambda _: True, "the step waits for just this answer"),
 )
+
+#: What an answer's outcome means, for people.
+MEANINGS: Mapping[Outcome, str] = {
+    **{rule.outcome: rule.meaning for rule in ANSWER_RULES},
+    Outcome.SURPLUS: "the step has not sent this event yet, and no more answers are parked",
+}
 
 
 def judge(case: Case) -> Outcome:

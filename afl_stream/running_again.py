@@ -21,8 +21,6 @@ MILESTONES: Final = {
     Kind.RERUN: "workflow.rerun",
     Kind.RESET: "workflow.reset",
 }
-#: What they are told of a command that was not carried out.
-REFUSED: Final = "command.refused"
 
 
 class BatchOfItsOwn(Exception):
@@ -51,8 +49,9 @@ def run_again(deployment: Deployment, unit: UnitOfWork, command: RunAgain) -> Ou
     """
     action, workflow_id = action_of(command), command.workflow_id
     if action.command_id is not None and was_done(deployment.store, workflow_id, action.command_id):
-        unit.execution(workflow_id)
+        execution = unit.execution(workflow_id)
         unit.confirm(workflow_id)
+        unit.effects.repeat(command, "" if execution is None else execution.status)
         return Outcome.DUPLICATE
     if not unit.open_again(workflow_id, action):
         is_purged = deployment.store.tombstone(workflow_id) is not None
@@ -60,5 +59,6 @@ def run_again(deployment: Deployment, unit: UnitOfWork, command: RunAgain) -> Ou
     opened = unit.execution(workflow_id)
     # Between what was asked before and what will be: agents tell the two apart by it.
     at_ms = None if opened is None else opened.now_ms - 1
-    unit.effects.tell(workflow_id, MILESTONES[action.kind], step_id=action.step_id, at_ms=at_ms)
+    milestone, command_id = MILESTONES[action.kind], command.command_id
+    unit.effects.tell(workflow_id, milestone, step_id=action.step_id, at_ms=at_ms, command_id=command_id)
     return Outcome.APPLIED

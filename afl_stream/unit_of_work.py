@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from afl.core.exception_text import exception_class, exception_text
-from afl.core.printable import printable
 from afl.runtime import value_sizes
 from afl.runtime.changers import run_iteration
 from afl.runtime.changes import take_changes
@@ -16,30 +15,29 @@ from afl.runtime.operations import Action
 from afl.runtime.persistence import Batch, ParkedRecord, WorkflowRow
 from afl.runtime.results import take_result
 from afl.runtime.scripting import ScriptJob, take_jobs
-from afl_stream.answer_identity import attempt_of_answer, is_same_start, workflow_of_answer
+from afl_stream import run_commands
+from afl_stream.answer_identity import attempt_of_answer, workflow_of_answer
 from afl_stream.codec import decode_key
 from afl_stream.deployment import Deployment
 from afl_stream.errors import (
-    AlreadyExists,
     AnswerExpired,
     AnswerRefused,
     IdRefused,
     NewerFormat,
     NotEvaluable,
-    NothingToCancel,
     Reason,
     SchemaGone,
     SchemaUnavailable,
     StreamError,
-    TopicMissing,
     Unreadable,
 )
-from afl_stream.headers import TRACE_PARENT, header
-from afl_stream.kept_texts import kept_error, kept_failure, kept_name, kept_reason
+from afl_stream.headers import COMMAND_HEADER, header
+from afl_stream.kept_texts import kept_failure, kept_name
 from afl_stream.messages import (
     Answer,
     CancelWorkflow,
     Command,
+    DescribeWorkflow,
     Message,
     StartWorkflow,
     StepFailed,
@@ -48,7 +46,7 @@ from afl_stream.messages import (
     event_id_of,
 )
 from afl_stream.outcomes import PARKED, RECORDED, Case, Outcome, judge
-from afl_stream.running_again import REFUSED, BatchOfItsOwn, run_again
+from afl_stream.running_again import BatchOfItsOwn, run_again
 from afl_stream.side_effects import SideEffects, record_of
 from afl_stream.transport import Record
 from afl_stream.unusable import UNUSABLE
@@ -180,6 +178,9 @@ class UnitOfWork:
             # A workflow that is runnable goes on, whatever reminded us of it.
             self.go_on(workflow_id)
             self.confirm(workflow_id)
+        # Agents name their group, and learn nothing from a reply: only a person waits for one.
+        if answer.group is None and not is_parked and (asked := header(record.headers, COMMAND_HEADER)) is not None:
+            self.effects.reply(workflow_id, answer.step_id, outcome, asked)
         return outcome
 
     def _case(self, execution: Execution | None, answer: Answer) -> Case:
@@ -212,69 +213,25 @@ class UnitOfWork:
         check_workflow_id(command.workflow_id)
         try:
             if isinstance(command, StartWorkflow):
-                return self._start(command, record)
+                return run_commands.start(self._d, self, command, record)
             if isinstance(command, CancelWorkflow):
-                return self._cancel(command)
+                return run_commands.cancel(self._d, self, command)
+            if isinstance(command, DescribeWorkflow):
+                return run_commands.describe(self._d, self, command)
             return run_again(self._d, self, command)
         except (BatchOfItsOwn, SchemaUnavailable, NewerFormat, VersionMismatchError):
             raise
         except (StreamError, *UNUSABLE) as error:
-            if isinstance(command, StartWorkflow):
-                self._reject_start(command, error)
-            elif not isinstance(command, CancelWorkflow):
-                self.effects.tell(command.workflow_id, REFUSED, error=kept_error(error))
+            self._refuse(command, error)
             self.confirm(command.workflow_id)
             # Last: a row that cannot be read makes this raise above, and the record a dead letter there, once.
             self.effects.dead_letter(record, error)
             return Outcome.REJECTED
 
-    def _reject_start(self, command: StartWorkflow, error: Exception) -> None:
-        """Tell whoever waits for the run that there will be none; nothing is said of a run that exists."""
-        if self._row(command.workflow_id) is None:
-            name = printable(command.workflow)
-            self.effects.tell(command.workflow_id, "workflow.rejected", workflow=name, error=kept_error(error))
-
-    def _start(self, command: StartWorkflow, record: Record) -> Outcome:
-        run = self._row(command.workflow_id) or self._d.store.tombstone(command.workflow_id)
-        if run is not None:
-            if not is_same_start(run, command, self._d.definitions.do_the_same):
-                raise AlreadyExists(command.workflow_id, run.name)
-            if isinstance(run, WorkflowRow) and run.runnable:
-                self.go_on(command.workflow_id)
-            self.confirm(command.workflow_id)
-            return Outcome.DUPLICATE
-        program, name = self._d.definitions.find(command.workflow, command.program)
-        plan = self._d.workflows.plan(program, name)
-        carried = [facet.name for facet in plan.facets if facet.is_event and self._d.topology.carries(facet.name)]
-        topics = {self._d.topology.facet(facet): facet for facet in carried}
-        for topic in self._d.missing_topics(frozenset(topics)):
-            raise TopicMissing(topic, f"event facet {topics[topic]}")
-        execution = self._d.workflows.start(
-            plan,
-            command.workflow_id,
-            dict(command.inputs),  # type: ignore[arg-type]  # decoded values
-            self.now_ms,
-            runner_id=kept_name(command.requested_by) or "",
-            traceparent=header(record.headers, TRACE_PARENT),
-        )
-        # From here on it is this deployment's: pollers leave all but the answers to its evaluators.
-        execution.lane = self._d.lanes.lane_of(execution.id)
-        self._executions[execution.id] = execution
-        self.touch(execution)
-        self.effects.tell(execution.id, "workflow.started", workflow=plan.name)
-        self.evaluate(execution)
-        return Outcome.APPLIED
-
-    def _cancel(self, command: CancelWorkflow) -> Outcome:
-        execution = self.execution(command.workflow_id, to_end=True)
-        if execution is None and self._d.store.tombstone(command.workflow_id) is None:
-            raise NothingToCancel(command.workflow_id)
-        if execution is None or execution.is_ended:
-            self.confirm(command.workflow_id)
-            return Outcome.LATE
-        self.touch(execution)
-        execution.cancel(kept_reason(command.reason))
-        return Outcome.APPLIED
+    def _refuse(self, command: Command, error: Exception) -> None:
+        """Tell whoever gave the command; and whoever waits for a run that there will be none, unless there is one."""
+        is_no_run = isinstance(command, StartWorkflow) and self.row(command.workflow_id) is None
+        self.effects.refuse(command, error, is_no_run=is_no_run)
 
     def open_again(self, workflow_id: str, action: Action) -> bool:
         """Let a stored workflow run again, in a batch of its own after this one; False when there is none."""
@@ -292,6 +249,16 @@ class UnitOfWork:
         return True
 
     # --- workflows ----------------------------------------------------------------------------------------------
+
+    def add(self, execution: Execution) -> None:
+        """Take in a workflow that has just been started."""
+        self._executions[execution.id] = execution
+        self.touch(execution)
+
+    def is_under_way(self, workflow_id: str) -> bool:
+        """Whether this unit has the workflow, and it has not ended."""
+        execution = self._executions.get(workflow_id)
+        return execution is not None and not execution.is_ended
 
     def execution(self, workflow_id: str, *, is_checked: bool = False, to_end: bool = False) -> Execution | None:
         """The workflow as this unit has it: hot from memory, which may be stale unless it is checked, or stored."""
@@ -340,8 +307,8 @@ class UnitOfWork:
             message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
             if isinstance(message, Answer):
                 workflow_id = workflow_of_answer(message)
-            elif isinstance(message, StartWorkflow):
-                self._reject_start(message, error)
+            elif isinstance(message, Command):
+                self._refuse(message, error)
         execution = self.execution(workflow_id, to_end=True) if workflow_id is not None else None
         if execution is not None and not execution.is_ended:
             if isinstance(error, NotEvaluable):
@@ -431,7 +398,8 @@ class UnitOfWork:
                 return  # It could not be read at all: there is no revision that this relied on.
             self.batch.confirms[workflow_id] = revision
 
-    def _row(self, workflow_id: str) -> WorkflowRow | None:
+    def row(self, workflow_id: str) -> WorkflowRow | None:
+        """The workflow's row as it is stored; of one that this unit has started, what is known of it yet."""
         execution = self._executions.get(workflow_id)
         if execution is not None and not execution.revision:
             # Started in this very unit: the store does not know it yet.

@@ -37,7 +37,7 @@ from afl_stream.config import (
 from afl_stream.control import ControlStats
 from afl_stream.embedded import EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport, Faults
 from afl_stream.headers import headers_for
-from afl_stream.messages import Event, Lifecycle, Message, workflow_of
+from afl_stream.messages import Answer, Event, Lifecycle, Message, workflow_of
 from afl_stream.partitioner import partition_for
 from afl_stream.service import EvaluatorService, open_codec
 from afl_stream.topics import Topology
@@ -370,7 +370,7 @@ class Deployment:
 
     def send(self, message: Any, *, key: bytes | None = None, partition: int | None = None) -> None:
         """Produce an answer or a command to its topic, by default under its workflow's id."""
-        is_answer = hasattr(message, "step_id")
+        is_answer = isinstance(message, Answer)
         topic = self.topology.control() if is_answer else self.topology.commands()
         if key is None:
             key = (workflow_of(message.step_id) if is_answer else message.workflow_id).encode()

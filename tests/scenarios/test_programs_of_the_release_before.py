@@ -20,8 +20,9 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.inspection import Inspection
 from afl.runtime.persistence import COMPLETED, ERROR, PAUSED
 from afl_stream.definitions import Definitions
+from afl_stream.errors import AlreadyExists
 from afl_stream.messages import ProgramDefinition, StartWorkflow, StepContinue
-from afl_stream.runs import AlreadyStarted, check_same_start
+from afl_stream.runs import check_same_start
 from tests.scenarios.loop_harness import Deployment, program_of
 
 BEFORE: Final = Path(__file__).parent / "release_before"
@@ -118,7 +119,7 @@ def test_another_program_is_refused_as_before(deployment: Deployment) -> None:
     deployment.settle()
 
     assert deployment.outcomes() == {"rejected": 1}
-    with pytest.raises(AlreadyStarted):
+    with pytest.raises(AlreadyExists):
         check_same_start(deployment.store, "wf-old", REPORT, other, INPUTS)
 
 

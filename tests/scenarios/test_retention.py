@@ -15,8 +15,9 @@ from afl.runtime.persistence import COMPLETED
 from afl.runtime.tombstones import PURGED, PURGING
 from afl_stream.config import StoreSettings
 from afl_stream.embedded import Crash, Faults
+from afl_stream.errors import AlreadyExists, AlreadyPurged
 from afl_stream.messages import CancelWorkflow, Lifecycle, StartWorkflow, StepContinue
-from afl_stream.runs import AlreadyPurged, AlreadyStarted, check_same_start
+from afl_stream.runs import check_same_start
 from tests.contract.upkeep_contract import PURGE_POINTS
 from tests.scenarios.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.scenarios.loop_harness import Deployment
@@ -145,7 +146,7 @@ def test_whoever_starts_a_purged_run_here_is_told() -> None:
 
     with pytest.raises(AlreadyPurged, match=r"ended as COMPLETED on 2023-.* and was purged"):
         check_same_start(store, "wf-1", REPORT, program, {"subject": FIRST})
-    with pytest.raises(AlreadyStarted):
+    with pytest.raises(AlreadyExists):
         check_same_start(store, "wf-1", REPORT, program, {"subject": SECOND})
     result = Evaluator(store).execute(REPORT, {"subject": FIRST}, program, workflow_id="wf-1")
     assert isinstance(result.error, WorkflowPurged)
