@@ -169,4 +169,4 @@ def _show(
         state = words[plan.action] if failure is None else "not created"
         told = "; ".join(plan.differences) if failure is None else str(failure)
         rows.append((plan.spec.name, str(plan.spec.partitions), state, told))
-    terminal.table(("topic", "partitions", "state", ""), rows, right=("partitions",))
+    terminal.table(("topic", "partitions", "state", ""), rows, right=("partitions",), whole=("topic",))

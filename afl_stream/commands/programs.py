@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-from afl.compiled import CompiledProgram
+from afl.compiled import CompiledProgram, ProgramError
 from afl.compiler import compile_files
 from afl.core.strictness import Strictness
 from afl.diagnostics import Diagnostic, error_count, render
-from afl.errors import CompileError
+from afl.errors import AFLError, CompileError
 from afl.parser import read_source
+from afl.runtime.persistence import EngineStore, WorkflowRow
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.planner import plan_workflow
+from afl.runtime.programs import stored_program
 from afl.runtime.types import Value
 from afl.runtime.values import check_inputs
 from afl_stream.client import Client
@@ -53,6 +55,22 @@ def checked_inputs(
     inputs = given_inputs(pairs, document, plan.facet.param_types)
     check_inputs(plan.facet, plan.schemas, inputs)
     return plan, inputs
+
+
+def program_of(store: EngineStore, row: WorkflowRow) -> CompiledProgram | None:
+    """A run's program; None when it is not there or not to be read: much can be told without."""
+    try:
+        return stored_program(store, row.program)
+    except (ProgramError, AFLError):
+        return None
+
+
+def stored_plan(program: CompiledProgram | None, row: WorkflowRow) -> WorkflowPlan | None:
+    """The plan of a run's program; None when there is none, or it cannot be planned."""
+    try:
+        return None if program is None else plan_workflow(program, row.name)
+    except (ProgramError, AFLError):
+        return None
 
 
 def _rendered(diagnostics: Sequence[Diagnostic]) -> str:

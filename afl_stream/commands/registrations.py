@@ -36,7 +36,7 @@ def list_handlers(invocation: Invocation) -> ExitCode:
             )
             for registration in found
         ]
-        terminal.table(("facet", "handler", "version", "checksum", "time limit"), rows)
+        terminal.table(("facet", "handler", "version", "checksum", "time limit"), rows, whole=("facet",))
     return ExitCode.OK
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from afl.compiled import CompiledProgram
 from afl.core.printable import printable
-from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, ErrorRecord, WorkflowRow
+from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, ErrorRecord, WorkflowRow
 from afl.runtime.plan import FacetPlan, WorkflowPlan
+from afl.runtime.unanswered import WaitingStep
 from afl.runtime.values import describe_type
 from afl.source_places import SourcePlace, find_place, lines_at, source_text
 from afl_stream.commands.invocation import Invocation
-from afl_stream.commands.terminal import Terminal, duration_text, value_text
+from afl_stream.commands.terminal import Terminal, duration_text, time_text, value_text
 from afl_stream.exit_codes import ExitCode
-from afl_stream.runs import Ending, WaitingStep
+from afl_stream.runs import Ending
 
 #: Waiting steps that are listed with the command that answers each.
 _MOST_WAITING = 10
@@ -34,6 +35,8 @@ def run_document(ending: Ending, program: CompiledProgram | None = None) -> dict
         }
     if ending.rejected is not None:
         document["error"] = {"type": ending.rejected.type, "message": ending.rejected.message}
+    if ending.was_over:
+        document["was_over"] = True
     if ending.waiting:
         document["waiting"] = [waiting_document(step) for step in ending.waiting]
     return document
@@ -43,12 +46,19 @@ def status_of(ending: Ending) -> str:
     """The run's status; REJECTED when it was never started."""
     if ending.rejected is not None:
         return "REJECTED"
-    return "UNKNOWN" if ending.row is None else ending.row.status
+    return "UNKNOWN" if ending.row is None else shown_status(ending.row.status)
+
+
+def shown_status(status: str) -> str:
+    """A run's status as it is shown. One that is stored as PAUSED waits for answers: nobody has paused it."""
+    return "WAITING" if status == PAUSED else status
 
 
 def exit_code_of_run(ending: Ending) -> ExitCode:
     """How a command ends that waited for this run."""
-    if ending.rejected is not None or ending.waiting:
+    if ending.rejected is not None:
+        return ExitCode.BAD_INPUT
+    if ending.waiting:
         return ExitCode.WORK_LEFT
     if not ending.is_ended:
         return ExitCode.INTERRUPTED
@@ -61,15 +71,31 @@ def show_ending(
     """Tell people how a run ended, or what it waits for."""
     row = ending.row
     if ending.rejected is not None:
-        terminal.line(f"rejected: {ending.rejected.message}")
+        terminal.warn(f"Error: refused by the evaluator: {ending.rejected.type}: {ending.rejected.message}")
     elif row is None or not (ending.is_ended or ending.waiting):
         terminal.line("interrupted; the run goes on where it stands as soon as an evaluator and agents run")
     elif ending.waiting:
         show_waiting(invocation, terminal, ending.waiting, plan)
     else:
+        if ending.was_over:
+            terminal.warn(was_over_text(invocation, row))
         took = f" after {duration_text(max(row.ended_at_ms - row.created_at_ms, 0))}" if row.ended_at_ms else ""
         terminal.line(f"{row.name} {_WORDS.get(row.status, row.status)}{took}")
         show_result(terminal, row, program)
+
+
+def was_over_text(invocation: Invocation, row: WorkflowRow) -> str:
+    """That a run had ended before it was asked for, and what runs it again."""
+    ended = f" at {time_text(row.ended_at_ms)}" if row.ended_at_ms else ""
+    again = (
+        f"from its start again: {invocation.command_line('reset', row.id)}"
+        if row.status == COMPLETED
+        else f"to do again what has failed: {invocation.command_line('retry', row.id)}"
+    )
+    return (
+        f"Note: run {row.id} ended before, as {row.status}{ended}, and nothing was run now. "
+        f"For a new run choose another --id; {again}"
+    )
 
 
 def show_result(terminal: Terminal, row: WorkflowRow, program: CompiledProgram | None = None) -> None:
@@ -90,20 +116,34 @@ def show_waiting(
     invocation: Invocation, terminal: Terminal, waiting: Sequence[WaitingStep], plan: WorkflowPlan | None
 ) -> None:
     """List the events that nobody here answers, each with the command that does."""
-    facets = {} if plan is None else {facet.name: facet for facet in plan.facets}
+    facets = facets_of(plan)
     count = len(waiting)
     terminal.line(f"{count} event{'s wait' if count > 1 else ' waits'} for an answer:")
     for step in waiting[:_MOST_WAITING]:
         terminal.line(f"  {step.facet}({value_text(dict(step.payload), 200)})")
+        again = f", attempt {step.attempt}" if step.attempt > 1 else ""
+        terminal.line(f"    step {step.step_id}, waits since {time_text(step.since_ms)}{again}")
         result = "{...}" if step.facet not in facets else result_form(facets[step.facet])
         terminal.line(f"    {invocation.command_line('continue', step.step_id, '--result', result)}")
     if count > _MOST_WAITING:
         terminal.line(f"  ... and {count - _MOST_WAITING} more")
 
 
+def facets_of(plan: WorkflowPlan | None) -> Mapping[str, FacetPlan]:
+    """The facets of a program by name; none where it is not known."""
+    return {} if plan is None else {facet.name: facet for facet in plan.facets}
+
+
 def waiting_document(step: WaitingStep) -> dict[str, object]:
     """A waiting step as JSON."""
-    return {"step_id": step.step_id, "facet": step.facet, "attempt": step.attempt, "payload": dict(step.payload)}
+    return {
+        "workflow_id": step.workflow_id,
+        "step_id": step.step_id,
+        "facet": step.facet,
+        "attempt": step.attempt,
+        "since_ms": step.since_ms,
+        "payload": dict(step.payload),
+    }
 
 
 def error_document(error: ErrorRecord | None, program: CompiledProgram | None = None) -> dict[str, object] | None:

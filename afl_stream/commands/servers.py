@@ -59,6 +59,7 @@ def _show(terminal: Terminal, shown: Sequence[ServerDefinition], now_ms: int) ->
             for server in shown
         ],
         right=("last seen", "handled", "failed"),
+        whole=("server",),
     )
 
 

@@ -5,28 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from afl.compiled import CompiledProgram, ProgramError
+from afl.compiled import CompiledProgram
 from afl.core.clock import epoch_ms
-from afl.errors import AFLError
 from afl.runtime.generations import current_steps
-from afl.runtime.persistence import EngineStore, ErrorRecord, StepDocument, WorkflowRow
-from afl.runtime.plan import WorkflowPlan
-from afl.runtime.planner import plan_workflow
-from afl.runtime.programs import stored_program
+from afl.runtime.persistence import (
+    CANCELLED,
+    ENDED_STATUSES,
+    PAUSED,
+    EngineStore,
+    ErrorRecord,
+    StepDocument,
+    WorkflowRow,
+)
 from afl.runtime.states import StepState
 from afl.runtime.tombstones import Tombstone
+from afl.runtime.unanswered import waiting_steps
 from afl_stream.commands.invocation import Invocation, open_store, told_store
+from afl_stream.commands.programs import program_of, stored_plan
 from afl_stream.commands.refusals import NotFound
-from afl_stream.commands.reports import error_document, place_of, show_result, show_waiting
+from afl_stream.commands.reports import error_document, place_of, show_result, show_waiting, shown_status
 from afl_stream.commands.step_tree import TreeNode, statement_names, step_tree
 from afl_stream.commands.terminal import Terminal, duration_text, time_text
 from afl_stream.exit_codes import ExitCode
-from afl_stream.runs import waiting_steps
 
 #: Steps shown to a person who does not ask for all.
 _MOST_STEPS = 60
-#: What people call the states in which a step stays; the others are on the way.
-_STATES = {StepState.STATEMENT_COMPLETE: "complete", StepState.STATEMENT_ERROR: "failed"}
 
 
 def status(invocation: Invocation, workflow_id: str | None, *, limit: int, all_steps: bool) -> ExitCode:
@@ -63,6 +66,7 @@ def _show_runs(terminal: Terminal, rows: Sequence[WorkflowRow]) -> None:
             for row in rows
         ],
         right=("steps", "duration"),
+        whole=("workflow id",),
     )
 
 
@@ -81,13 +85,13 @@ def _show_run(
         row = store.load_workflow(near[0])
         assert row is not None
     documents = current_steps(store.load_steps(row.id), row.execution)
-    program = _program_of(store, row)
-    plan = _plan_of(program, row)
+    program = program_of(store, row)
+    plan = stored_plan(program, row)
     names = statement_names(plan)
     root = step_tree(documents, names)
     if terminal.as_json:
-        labels = {} if root is None else {node.step.id: node.label for _, node in root.walk()}
-        steps = [_step_document(document, labels.get(document.id), program) for document in documents]
+        nodes = {} if root is None else {node.step.id: node for _, node in root.walk()}
+        steps = [_step_document(document, nodes.get(document.id), row, program) for document in documents]
         terminal.document({**_row_document(row, program), "steps": steps})
         return
     now_ms = epoch_ms()
@@ -99,7 +103,7 @@ def _show_run(
         terminal.values("inputs", row.inputs.items())
     show_result(terminal, row, program)
     if root is not None:
-        _show_tree(terminal, root, program, all_steps=all_steps)
+        _show_tree(terminal, root, row, program, all_steps=all_steps)
     waiting = waiting_steps(store, row.id)
     if waiting:
         show_waiting(invocation, terminal, waiting, plan)
@@ -115,18 +119,33 @@ def _show_purged(terminal: Terminal, tombstone: Tombstone) -> None:
     terminal.line("its steps, inputs and outputs are gone; its id is not used again")
 
 
-def _show_tree(terminal: Terminal, root: TreeNode, program: CompiledProgram | None, *, all_steps: bool) -> None:
+def _show_tree(
+    terminal: Terminal, root: TreeNode, row: WorkflowRow, program: CompiledProgram | None, *, all_steps: bool
+) -> None:
     lines = list(root.walk())
     shown = lines if all_steps else _most_telling(lines)
-    rows = []
-    for depth, node in shown:
-        step = node.step
-        # Those above a failed step fail by its error: it is told where it happened.
-        error = _error_text(step.error, program) if step.error and step.error.step_id == step.id else ""
-        rows.append(("  " * depth + node.label, _state_text(node), str(step.attempt or ""), error))
-    terminal.table(("step", "state", "attempt", ""), rows, right=("attempt",))
+    rows = [
+        (
+            "  " * depth + node.label,
+            step_status(node, row),
+            str(node.step.attempt or ""),
+            node.step.id,
+            _failure(node, program),
+        )
+        for depth, node in shown
+    ]
+    terminal.table(("step", "state", "attempt", "step id", ""), rows, right=("attempt",), whole=("step id",))
     if len(shown) < len(lines):
         terminal.line(f"... and {len(lines) - len(shown):,} more steps (--all shows them)")
+
+
+def _failure(node: TreeNode, program: CompiledProgram | None) -> str:
+    """Why a step has failed, or what it has caught. Those above a failed step fail by its error: it is told where it
+    happened."""
+    error = node.step.error
+    if node.is_failed and error is not None and error.step_id == node.step.id:
+        return _error_text(error, program)
+    return f"caught {node.caught.type}: {node.caught.message}" if node.caught is not None else ""
 
 
 def _error_text(error: ErrorRecord, program: CompiledProgram | None) -> str:
@@ -142,41 +161,47 @@ def _most_telling(lines: Sequence[tuple[int, TreeNode]]) -> list[tuple[int, Tree
         return list(lines)
     ranked = sorted(
         range(len(lines)),
-        key=lambda at: (not lines[at][1].is_failed, lines[at][0] > 1 and not lines[at][1].is_waiting, lines[at][0], at),
+        key=lambda at: (
+            not (lines[at][1].is_failed or lines[at][1].caught),
+            lines[at][0] > 1 and not lines[at][1].is_waiting,
+            lines[at][0],
+            at,
+        ),
     )
     return [lines[at] for at in sorted(ranked[:_MOST_STEPS])]
 
 
-def _program_of(store: EngineStore, row: WorkflowRow) -> CompiledProgram | None:
-    """A run's program; None when it is not there or not to be read: the steps can be shown without."""
-    try:
-        return stored_program(store, row.program)
-    except (ProgramError, AFLError):
-        return None
-
-
-def _plan_of(program: CompiledProgram | None, row: WorkflowRow) -> WorkflowPlan | None:
-    try:
-        return None if program is None else plan_workflow(program, row.name)
-    except (ProgramError, AFLError):
-        return None
-
-
 def _status_text(row: WorkflowRow) -> str:
-    return f"{row.status}, runnable" if row.runnable else row.status
+    status = shown_status(row.status)
+    return f"{status}, runnable" if row.runnable else status
 
 
-def _state_text(node: TreeNode) -> str:
+def step_status(node: TreeNode, row: WorkflowRow) -> str:
+    """How a step stands, in words. In a run that has ended no step runs or waits any more."""
+    state = node.step.state
+    if row.status == CANCELLED and (state != StepState.STATEMENT_COMPLETE and not _failed_by_itself(node)):
+        return "cancelled"
+    if node.is_failed:
+        return "failed, caught" if node.is_caught else "failed"
+    if state == StepState.STATEMENT_COMPLETE:
+        return "complete"
+    if row.status in ENDED_STATUSES:
+        return "stopped"
     if node.is_waiting:
         return "waits for an answer" if node.step.event_state else "waits for its turn"
-    return _STATES.get(node.step.state, "runs")
+    return "waits for its steps" if row.status == PAUSED else "runs"
+
+
+def _failed_by_itself(node: TreeNode) -> bool:
+    """Whether a step failed before its run was cancelled: that fails the root alone."""
+    return node.is_failed and node.step.container_id is not None
 
 
 def _row_document(row: WorkflowRow, program: CompiledProgram | None = None) -> dict[str, object]:
     return {
         "workflow_id": row.id,
         "workflow": row.name,
-        "status": row.status,
+        "status": shown_status(row.status),
         "runnable": row.runnable,
         "execution": row.execution,
         "steps_made": row.steps,
@@ -190,10 +215,14 @@ def _row_document(row: WorkflowRow, program: CompiledProgram | None = None) -> d
     }
 
 
-def _step_document(step: StepDocument, label: str | None, program: CompiledProgram | None) -> dict[str, object]:
+def _step_document(
+    step: StepDocument, node: TreeNode | None, row: WorkflowRow, program: CompiledProgram | None
+) -> dict[str, object]:
     return {
         "step_id": step.id,
-        "label": label,
+        "label": None if node is None else node.label,
+        "status": None if node is None else step_status(node, row),
+        "caught": None if node is None or node.caught is None else asdict(node.caught),
         "type": step.object_type,
         "facet": step.facet_name,
         "state": step.state,

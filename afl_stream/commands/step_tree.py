@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from afl.runtime.persistence import StepDocument
 from afl.runtime.plan import BlockPlan, WorkflowPlan
@@ -11,16 +12,34 @@ from afl.runtime.states import EventState, StepState
 from afl.runtime.types import ObjectType
 
 _SYSTEM = frozenset({ObjectType.SYS_LOG, ObjectType.SYS_ASSERT})
+#: How a block is called that has failed by itself: the source of its foreach, a condition.
+_BLOCKS: Final = {ObjectType.AND_MAP: "foreach", ObjectType.AND_MATCH: "when"}
+#: The statement of a step's catch.
+_CATCH: Final = "catch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaughtFailure:
+    """A failure that a step's catch has run for."""
+
+    type: str
+    message: str
 
 
 @dataclass(slots=True, kw_only=True)
 class TreeNode:
     """One call, and the calls of its body. `label` is `name = Facet`, or `sys.log`, behind where it stands in a body:
-    the element's index in a foreach, the case of a `when`, the catch."""
+    the element's index in a foreach, the case of a `when`, the catch. Yields and blocks are nodes when they failed."""
 
     step: StepDocument
     label: str
     children: list[TreeNode] = field(default_factory=list)
+    #: Why it failed before its catch ran.
+    caught: CaughtFailure | None = None
+    #: It has failed, and a step around it has caught that.
+    is_caught: bool = False
+    #: It stands in the catch of the step that it belongs to.
+    in_catch: bool = False
 
     @property
     def is_waiting(self) -> bool:
@@ -48,7 +67,7 @@ def statement_names(plan: WorkflowPlan | None) -> dict[str, str]:
 
 
 def step_tree(documents: Sequence[StepDocument], names: Mapping[str, str]) -> TreeNode | None:
-    """The tree below the root step; blocks and yields are no nodes. None without a root.
+    """The tree below the root step; blocks and yields are nodes only where they have failed. None without a root.
 
     `documents` are in order of creation, so that whatever a step stands in comes before it.
     """
@@ -65,14 +84,38 @@ def step_tree(documents: Sequence[StepDocument], names: Mapping[str, str]) -> Tr
         if owner is None:
             continue
         if ObjectType.is_block(step.object_type):
-            blocks[step.id] = (owner, place + _place_of(step))
-        elif step.object_type != ObjectType.YIELD_ASSIGNMENT:
+            place += _place_of(step)
+            blocks[step.id] = (owner, place)
+            if step.statement_id == _CATCH and "error_type" in step.params:
+                failed = step.params
+                owner.caught = CaughtFailure(type=str(failed["error_type"]), message=str(failed.get("error", "")))
+            if step.error is None or step.error.step_id != step.id:
+                continue
+            label = _BLOCKS.get(step.object_type, "andThen")
+        elif step.object_type == ObjectType.YIELD_ASSIGNMENT:
+            if step.state != StepState.STATEMENT_ERROR:
+                continue
+            label = f"yield {step.facet_name.rpartition('.')[2]}"
+        elif step.object_type in _SYSTEM:
+            label = step.facet_name
+        else:
             name = names.get(step.statement_id or "", (step.statement_id or "?").removeprefix("mixin-"))
-            called = f"{name} = {step.facet_name.rpartition('.')[2]}"
-            node = TreeNode(step=step, label=place + (step.facet_name if step.object_type in _SYSTEM else called))
-            owner.children.append(node)
-            nodes[step.id] = node
+            label = f"{name} = {step.facet_name.rpartition('.')[2]}"
+        node = TreeNode(step=step, label=place + label, in_catch=place.startswith(_CATCH))
+        owner.children.append(node)
+        nodes[step.id] = node
+    if root is not None:
+        _mark_caught(root)
     return root
+
+
+def _mark_caught(owner: TreeNode) -> None:
+    """Mark the failures below a step that it, or one around it, has caught."""
+    for node in owner.children:
+        if node.is_failed:
+            caught_here = owner.caught is not None and not node.in_catch
+            node.is_caught = caught_here or (owner.is_failed and owner.is_caught)
+        _mark_caught(node)
 
 
 def _place_of(block: StepDocument) -> str:

@@ -66,6 +66,13 @@ class Terminal:
         self._err.write(self._shown(text))
         self._err.flush()
 
+    def warn_of(self, heading: str, lines: Iterable[str]) -> None:
+        """Write a warning of several lines; nothing without any."""
+        listed = list(lines)
+        if listed:
+            for line in (f"{heading}:", *(f"  {line}" for line in listed)):
+                self.warn(line)
+
     def rendered(self, text: str) -> None:
         """Write findings on lines of their own, which were made for a terminal: printable already, maybe coloured."""
         self._err.write(self._secrets.masked(text) + "\n")
@@ -75,21 +82,34 @@ class Terminal:
         return printable(self._secrets.masked(text), _LONGEST_LINE) + "\n"
 
     def table(
-        self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", right: Sequence[str] = ()
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[str]],
+        *,
+        title: str = "",
+        right: Sequence[str] = (),
+        whole: Sequence[str] = (),
     ) -> None:
-        """Write a table; `right` names the columns of numbers."""
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table
+        """Write a table; `right` names the columns of numbers, `whole` those whose cells are never broken: ids."""
+        from rich.text import Text
+
+        from afl_stream.commands.tables import TableLayout
 
         cells = [[one_line(self._secrets.masked(cell)) for cell in row] for row in rows]
-        # A column of nothing but blanks would only take room.
-        shown = [at for at, column in enumerate(columns) if column or any(row[at] for row in cells)]
-        table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-        for at in shown:
-            table.add_column(columns[at], justify="right" if columns[at] in right else "left", overflow="fold")
-        for row in cells:
-            table.add_row(*(row[at] for at in shown))
-        self.console.print(table)
+        width = self.console.width if self._fits_screen else None
+        layout = TableLayout(columns, cells, right=right, whole=whole, width=width)
+        if title:
+            self.console.print(Text(title, style="italic"), soft_wrap=True)
+        *names, rule = layout.heading()
+        for line in names:
+            self.console.print(Text(line, style="bold"), soft_wrap=True)
+        for line in (rule, *layout.rows()):
+            self.console.print(Text(line), soft_wrap=True)
+
+    @property
+    def _fits_screen(self) -> bool:
+        """Whether lines have to fit a width: those that go to a file or a pipe do not."""
+        return self._out.isatty() or "COLUMNS" in os.environ
 
     def values(self, title: str, values: Iterable[tuple[str, object]]) -> None:
         """Write named values, each as JSON."""

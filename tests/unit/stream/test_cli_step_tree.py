@@ -3,11 +3,11 @@
 from afl.compiled import CompiledProgram
 from afl.compiler import compile_text
 from afl.core.printable import printable_lines
-from afl.runtime.persistence import StepDocument
+from afl.runtime.persistence import ErrorRecord, StepDocument
 from afl.runtime.planner import plan_workflow
 from afl.runtime.states import EventState, StepState
 from afl.runtime.types import ObjectType
-from afl_stream.commands.step_tree import statement_names, step_tree
+from afl_stream.commands.step_tree import CaughtFailure, statement_names, step_tree
 from afl_stream.commands.terminal import duration_text, one_line, value_text
 
 
@@ -157,3 +157,52 @@ def test_a_mixin_stands_below_its_step_under_its_alias() -> None:
 
     assert tree is not None
     assert [node.label for _, node in tree.walk()] == ["n.W", "pull = Pull", "retry = Retry"]
+
+
+def _failed(step: StepDocument, cause: str | None = None) -> StepDocument:
+    """The step as failed, by its own error or by that of another one."""
+    error = ErrorRecord("Declined", "no funds", step_id=cause or step.id)
+    return step._replace(state=StepState.STATEMENT_ERROR, error=error)
+
+
+def _catch(name: str, container: str) -> StepDocument:
+    block = _step(name, BLOCK, container=container, statement="catch")
+    return block._replace(params={"error": "no funds", "error_type": "Declined"})
+
+
+def test_what_a_step_has_caught_is_kept_with_it_and_marked_where_it_failed() -> None:
+    root = step_tree(
+        [
+            *STEPS[:3],
+            _failed(_step("inside", BLOCK, container="all"), "one"),
+            _failed(_step("one", CALL, container="all", block="inside", statement="s2", facet="n.One")),
+            _catch("catch", "all"),
+            _failed(_step("two", CALL, container="all", block="catch", statement="s3", facet="n.One")),
+        ],
+        {"s1": "all", "s2": "one", "s3": "two"},
+    )
+
+    assert root is not None
+    (caught,) = root.children
+    assert caught.caught == CaughtFailure(type="Declined", message="no funds")
+    # What fails in the catch itself is not caught by it.
+    assert [(node.label, node.is_caught) for node in caught.children] == [
+        ("one = One", True),
+        ("catch two = One", False),
+    ]
+
+
+def test_failed_yields_and_blocks_are_shown_and_others_are_not() -> None:
+    root = step_tree(
+        [
+            *STEPS[:2],
+            _failed(_step("yield", ObjectType.YIELD_ASSIGNMENT, container="root", block="body", facet="n.W")),
+            _failed(_step("each", ObjectType.AND_MAP, container="root")),
+            _failed(_step("above", BLOCK, container="root"), "yield"),
+            STEPS[-1],
+        ],
+        {},
+    )
+
+    assert root is not None
+    assert [node.label for node in root.children] == ["yield W", "foreach"]
