@@ -182,7 +182,9 @@ def start_command(invocation: Invocation, workflow: str, handlers: Sequence[str]
     Inputs are checked first: with one that does not fit, nothing is produced.
 
     With --wait on the embedded transport an evaluator runs in this process, and an agent when --handlers is given:
-    the log serves one process, so nobody else can. On Kafka it waits for what the evaluators tell of the run's end.
+    the log serves one process, so nobody else can. On Kafka it waits for what the evaluators tell of the run's end, and
+    says what the run waits for when that takes long. Without --wait it waits there for the evaluator's answer, 5 s at
+    most. A start that is refused, as one whose id another run has, ends with 2.
 
     \b
     Examples:

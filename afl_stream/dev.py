@@ -16,12 +16,15 @@ from afl.core.exception_text import exception_traceback
 from afl.core.private_files import make_private_folder, protect
 from afl.core.stopping import StopFlag
 from afl.runtime.persistence import ENDED_STATUSES
+from afl.runtime.unanswered import WaitingStep, waiting_steps
 from afl_stream.agent import Agent, AgentConfig
 from afl_stream.audit import Audit, AuditConfig, AuditFile
-from afl_stream.client import Client, Milestones
+from afl_stream.client import Client, Milestones, drawn_id
+from afl_stream.command_answers import REFUSED, REJECTED, is_answer_to
 from afl_stream.config import StreamConfig
 from afl_stream.embedded import EmbeddedBroker, EmbeddedTransport
-from afl_stream.runs import Ending, ServiceEnded, check_same_start, waiting_steps
+from afl_stream.messages import Lifecycle
+from afl_stream.runs import LONG_WAIT_S, Ending, ServiceEnded, check_same_start
 from afl_stream.service import EvaluatorService
 from afl_stream.stores import open_configured_store
 from afl_stream.topics import Topology
@@ -79,6 +82,10 @@ class LocalDeployment:
         self._threads: list[tuple[threading.Thread, Callable[[], None]]] = []
         self._started_s = time.monotonic()
         self._has_work_left = False
+        #: The commands that started runs, and that the evaluator has not answered yet.
+        self._unanswered: dict[str, str] = {}
+        #: Runs that had ended before they were asked for.
+        self._were_over: set[str] = set()
         #: By program: whether all of its events are answered here.
         self._answered: dict[str, bool] = {}
         make_private_folder(config.data_dir)
@@ -136,12 +143,15 @@ class LocalDeployment:
     def start(self, workflow: str, inputs: Mapping[str, object], *, workflow_id: str | None = None) -> str:
         """Start a run and return its id; the same id, program and inputs again are the same run.
 
-        Raises AlreadyStarted when the id is taken, and what Client.start raises.
+        Raises AlreadyExists when the id is taken, and what Client.start raises.
         """
         if workflow_id is not None:
             program, name = self.client.definitions.find(workflow)
             check_same_start(self.store, workflow_id, name, program, inputs)
-        return self.client.start(workflow, inputs, workflow_id=workflow_id)
+        command_id = drawn_id()
+        workflow_id = self.client.start(workflow, inputs, workflow_id=workflow_id, command_id=command_id)
+        self._unanswered[workflow_id] = command_id
+        return workflow_id
 
     def wait(
         self,
@@ -149,16 +159,20 @@ class LocalDeployment:
         *,
         timeout_s: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        on_long_wait: Callable[[], None] | None = None,
+        long_wait_s: float = LONG_WAIT_S,
     ) -> Ending | None:
-        """Wait until nothing more comes of a run; None when `timeout_s` is over. Raises what ended a service."""
+        """Wait until nothing more comes of a run; None when `timeout_s` is over. `on_long_wait` is called once, after
+        `long_wait_s`. Raises what ended a service."""
         assert self._milestones is not None, "run() comes first"
-        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        began_s = time.monotonic()
+        deadline_s = None if timeout_s is None else began_s + timeout_s
         last, quiet_since_s = self.progress(), time.monotonic()
         while not self._stop.is_set():
             self.check()
             for milestone in self._milestones.read(_LOOK_INTERVAL_S):
-                if milestone.workflow_id == workflow_id and milestone.kind == "workflow.rejected":
-                    return Ending(workflow_id=workflow_id, rejected=milestone.error)
+                if (refused := self._take(milestone)) is not None and refused.workflow_id == workflow_id:
+                    return refused
             now_s, current = time.monotonic(), self.progress()
             if on_progress is not None:
                 on_progress(current)
@@ -169,20 +183,41 @@ class LocalDeployment:
                 return ending
             if deadline_s is not None and now_s >= deadline_s:
                 return None
+            if on_long_wait is not None and now_s - began_s >= long_wait_s:
+                on_long_wait()
+                on_long_wait = None
         self.check()
         return Ending(workflow_id=workflow_id)
 
+    def _take(self, milestone: Lifecycle) -> Ending | None:
+        """Take in a milestone, and return the end of a run whose start it refuses."""
+        workflow_id = milestone.workflow_id
+        command_id = self._unanswered.get(workflow_id)
+        if command_id is None or not is_answer_to(command_id, milestone):
+            return None
+        del self._unanswered[workflow_id]
+        if milestone.kind in (REJECTED, REFUSED):
+            return Ending(workflow_id=workflow_id, rejected=milestone.error)
+        if milestone.status in ENDED_STATUSES:
+            self._were_over.add(workflow_id)
+        return None
+
     def _ending(self, workflow_id: str, *, is_quiet: bool) -> Ending | None:
-        row = self.store.load_workflow(workflow_id)
+        # Until the evaluator has answered, a run of that id may be another one: an older command can be read first.
+        row = None if workflow_id in self._unanswered else self.store.load_workflow(workflow_id)
         if row is None:
             return None
         if row.status in ENDED_STATUSES:
-            return Ending(workflow_id=workflow_id, row=row)
+            return Ending(workflow_id=workflow_id, row=row, was_over=workflow_id in self._were_over)
         if is_quiet and not row.runnable and not self._answers_all_of(row.program):
             waiting = waiting_steps(self.store, workflow_id)
             if waiting and not any(self.handles(step.facet) for step in waiting):
                 return Ending(workflow_id=workflow_id, row=row, waiting=waiting)
         return None
+
+    def unhandled(self, workflow_id: str) -> tuple[WaitingStep, ...]:
+        """The steps of a run that wait for an answer, and that no agent of this process answers."""
+        return tuple(step for step in waiting_steps(self.store, workflow_id) if not self.handles(step.facet))
 
     def _answers_all_of(self, fingerprint: str) -> bool:
         """Whether an agent of this process answers every event of a stored program: nothing waits for others then."""

@@ -13,12 +13,15 @@ from afl.runtime.states import EventState, StepState
 from afl.runtime.types import Value
 from afl.runtime.values import check_result, describe_type
 from afl_stream.client import Client
+from afl_stream.command_answers import KEPT
+from afl_stream.commands.asking import ask, what_comes_next
 from afl_stream.commands.inputs import json_object
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.commands.terminal import Terminal
+from afl_stream.errors import AlreadyEnded
 from afl_stream.exit_codes import ExitCode
-from afl_stream.messages import check_workflow_id, workflow_of
+from afl_stream.messages import Lifecycle, check_workflow_id, workflow_of
 
 
 def continue_step(invocation: Invocation, step_id: str, result_text: str) -> ExitCode:
@@ -34,8 +37,13 @@ def continue_step(invocation: Invocation, step_id: str, result_text: str) -> Exi
                 row, step = _waiting_step(store, step_id)
                 _check_result(store, row, step, result, terminal)
                 attempt = step.attempt
-        client.continue_step(step_id, result, attempt=attempt)
-    return _told(invocation, f"answered step {step_id}", {"step_id": step_id, "result": result})
+
+        def give(timeout_s: float | None) -> Lifecycle | None:
+            return client.continue_step(step_id, result, attempt=attempt, answer_timeout_s=timeout_s)
+
+        reply = ask(invocation, client, give)
+    document = {"step_id": step_id, "result": result}
+    return _told(invocation, f"answered step {step_id}", document, reply)
 
 
 def fail_step(invocation: Invocation, step_id: str, message: str, error_type: str) -> ExitCode:
@@ -49,9 +57,13 @@ def fail_step(invocation: Invocation, step_id: str, message: str, error_type: st
             if store is not None:
                 _, step = _waiting_step(store, step_id)
                 attempt = step.attempt
-        client.fail_step(step_id, message, error_type, attempt=attempt)
-    error = {"type": error_type, "message": message}
-    return _told(invocation, f"failed step {step_id}", {"step_id": step_id, "error": error})
+
+        def give(timeout_s: float | None) -> Lifecycle | None:
+            return client.fail_step(step_id, message, error_type, attempt=attempt, answer_timeout_s=timeout_s)
+
+        reply = ask(invocation, client, give)
+    document = {"step_id": step_id, "error": {"type": error_type, "message": message}}
+    return _told(invocation, f"failed step {step_id}", document, reply)
 
 
 def cancel(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:
@@ -64,9 +76,12 @@ def cancel(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:
             row = None if store is None else store.load_workflow(workflow_id) or store.tombstone(workflow_id)
         # One that the store does not know may have been asked for, and not have been started yet.
         if row is not None and row.status in ENDED_STATUSES and row.status != CANCELLED:
-            raise CommandRefused(f"workflow {workflow_id} has ended: it is {row.status}, there is nothing to cancel")
-        client.cancel(workflow_id, reason)
-    return _told(invocation, f"asked to cancel {workflow_id}", {"workflow_id": workflow_id, "reason": reason})
+            raise AlreadyEnded(workflow_id, row.status)
+        reply = ask(
+            invocation, client, lambda timeout_s: client.cancel(workflow_id, reason, answer_timeout_s=timeout_s)
+        )
+    text = f"{'asked to cancel' if reply is None else 'cancelled'} {workflow_id}"
+    return _told(invocation, text, {"workflow_id": workflow_id, "reason": reason}, reply)
 
 
 def _waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDocument]:
@@ -122,11 +137,15 @@ def _returns_text(facet: FacetPlan) -> str:
     return f"it returns ({returns})" if returns else "it returns nothing"
 
 
-def _told(invocation: Invocation, text: str, document: Mapping[str, object]) -> ExitCode:
-    terminal = invocation.terminal()
+def _told(invocation: Invocation, text: str, document: Mapping[str, object], reply: object) -> ExitCode:
+    """Tell what was sent. `reply` is what an evaluator has said to it; None: nothing yet."""
+    terminal, is_answered = invocation.terminal(), reply is not None
     if terminal.as_json:
-        terminal.document(document)
+        terminal.document({**document, "answered": is_answered})
+        return ExitCode.OK
+    terminal.line(text)
+    if isinstance(reply, Lifecycle) and reply.kind == KEPT:
+        terminal.warn("Note: no step of this id waits for an answer yet: the evaluator keeps this one until it asks")
     else:
-        terminal.line(text)
-        terminal.remark(invocation.who_applies_it("applies"))
+        terminal.remark(what_comes_next(invocation, "applies", is_answered=is_answered))
     return ExitCode.OK

@@ -10,12 +10,14 @@ from pathlib import Path
 from afl.compiled import CompiledProgram
 from afl.core.signals import draining
 from afl.runtime.plan import WorkflowPlan
+from afl.runtime.unanswered import waiting_steps
 from afl_stream.client import NotInTime
 from afl_stream.commands.invocation import Invocation
 from afl_stream.commands.programs import checked_inputs, compile_program
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
 from afl_stream.commands.terminal import Terminal
+from afl_stream.commands.unanswered import tell_unanswered
 from afl_stream.dev import LocalDeployment, Progress
 from afl_stream.exit_codes import ExitCode
 from afl_stream.messages import check_workflow_id
@@ -86,11 +88,20 @@ def _follow(
     timeout_s: float | None,
 ) -> ExitCode:
     terminal = invocation.terminal()
-    terminal.remark(f"started {plan.name} as {workflow_id}")
+    terminal.remark(f"run {workflow_id} of {plan.name}")
     with _progress(terminal, plan.name) as on_progress:
-        ending = deployment.wait(workflow_id, timeout_s=timeout_s, on_progress=on_progress)
+        ending = deployment.wait(
+            workflow_id,
+            timeout_s=timeout_s,
+            on_progress=on_progress,
+            on_long_wait=lambda: tell_unanswered(
+                invocation, f"Note: {workflow_id} has not ended yet", deployment.unhandled(workflow_id), plan
+            ),
+        )
     if ending is None:
         assert timeout_s is not None
+        waiting = waiting_steps(deployment.store, workflow_id)
+        tell_unanswered(invocation, f"Note: {workflow_id} has not ended", waiting, plan)
         raise NotInTime(f"the end of workflow {workflow_id}", timeout_s)
     done = deployment.progress()
     if terminal.as_json:

@@ -23,7 +23,7 @@ from afl.scripts.errors import ScriptsNotIsolated, ScriptWorkerUnavailable
 from afl_handlers.modules import HandlerModuleError
 from afl_handlers.stuck import HandlersStuck
 from afl_stream.agent_lost_offsets import OffsetsLost
-from afl_stream.client import NotInTime
+from afl_stream.client import NotInTime, RefusedByEvaluator
 from afl_stream.commands.invocation import Invocation, NothingThere
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.definitions import UnknownProgram
@@ -41,7 +41,7 @@ from afl_stream.errors import (
 from afl_stream.exit_codes import ExitCode
 from afl_stream.positions import RecordsLost
 from afl_stream.registry_agent import RegistryUnavailable
-from afl_stream.runs import AlreadyPurged, AlreadyStarted, ServiceEnded
+from afl_stream.runs import ServiceEnded
 from afl_stream.transport import TransportError, UnknownTopic
 
 _log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     ((RecordsLost, OffsetsLost), ExitCode.UNAVAILABLE),
     (WrongStore, ExitCode.UNAVAILABLE),
     # Wrong as it was given.
-    ((CommandRefused, AlreadyPurged, AlreadyStarted, InputError, CompileError, SourceUnreadable), ExitCode.BAD_INPUT),
+    ((CommandRefused, InputError, CompileError, SourceUnreadable), ExitCode.BAD_INPUT),
     ((AmbiguousName, ProgramError, UnknownFacet, UnresolvedReference), ExitCode.BAD_INPUT),
     # The rest of ours: handler modules, settings, ids and values.
     (HandlerModuleError, ExitCode.BAD_INPUT),
@@ -107,7 +107,9 @@ def report(error: BaseException, invocation: Invocation) -> ExitCode:
         level = logging.ERROR if invocation.verbosity else logging.DEBUG
         _log.log(level, "what ended the command\n%s", exception_traceback(error))
     if terminal.as_json:
-        facts = {"type": exception_class(error), "message": message, "exit_code": int(code)}
+        # Whoever reads it asks what was refused for, not who has said it.
+        kind = error.reason.type if isinstance(error, RefusedByEvaluator) else exception_class(error)
+        facts = {"type": kind, "message": message, "exit_code": int(code)}
         terminal.document({"error": facts})
     if isinstance(error, CommandRefused) and error.is_rendered:
         terminal.rendered(message)

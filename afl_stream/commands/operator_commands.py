@@ -1,4 +1,7 @@
-"""The commands by which operators act on runs: `cancel`, `retry`, `rerun` and `reset`."""
+"""The commands by which operators act on runs: `cancel`, `retry`, `rerun` and `reset`.
+
+What cannot be done is refused with 2: at once where the store is at hand, else on Kafka by the evaluator's answer.
+"""
 
 from __future__ import annotations
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from functools import partial
 
 from afl.runtime.dispatch import TaskDispatch
 from afl.runtime.operation_errors import OperationRefused, UnknownStep
 from afl.runtime.operations import Action, Kind
 from afl.runtime.persistence import EngineStore
 from afl.runtime.workflows import Workflows
-from afl_stream.client import Client
+from afl_stream.client import Client, drawn_id
+from afl_stream.commands.asking import ask, what_comes_next
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.exit_codes import ExitCode
@@ -53,13 +55,17 @@ def _operate(invocation: Invocation, workflow_id: str, action: Action) -> ExitCo
         with store_here(config, transport) as store:
             if store is not None:
                 steps = _tried(store, workflow_id, action)
+        give: Callable[..., str]
         if action.kind is Kind.RETRY:
-            command_id = client.retry(workflow_id, action.step_id, reason=action.reason)
+            give = partial(client.retry, workflow_id, action.step_id)
         elif action.kind is Kind.RERUN:
             assert action.step_id is not None
-            command_id = client.rerun(action.step_id, reason=action.reason)
+            give = partial(client.rerun, action.step_id)
         else:
-            command_id = client.reset(workflow_id, reason=action.reason)
+            give = partial(client.reset, workflow_id)
+        command_id = drawn_id()
+        give = partial(give, reason=action.reason, command_id=command_id)
+        is_answered = ask(invocation, client, lambda timeout_s: give(answer_timeout_s=timeout_s)) is not None
     if terminal.as_json:
         terminal.document(
             {
@@ -69,12 +75,13 @@ def _operate(invocation: Invocation, workflow_id: str, action: Action) -> ExitCo
                 "reason": action.reason,
                 "command_id": command_id,
                 "steps": None if steps is None else list(steps),
+                "answered": is_answered,
             }
         )
         return ExitCode.OK
     count = "what has to" if steps is None else f"{len(steps):,} step{'s' * (len(steps) != 1)}"
     terminal.line(_TOLD[action.kind].format(what=action.step_id or workflow_id, count=count))
-    terminal.remark(invocation.who_applies_it("does"))
+    terminal.remark(what_comes_next(invocation, "does", is_answered=is_answered))
     return ExitCode.OK
 
 

@@ -15,6 +15,7 @@ from afl.runtime.clock import SystemClock
 from afl.runtime.entities import HandledCount
 from afl.runtime.persistence import EngineStore
 from afl.runtime.presence import Presence, present
+from afl.runtime.unanswered import all_waiting_steps
 from afl_stream.agent import Agent, AgentConfig
 from afl_stream.agent_runtime import LostRecords
 from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
@@ -22,6 +23,8 @@ from afl_stream.audit_group import group_of
 from afl_stream.audit_lines import AuditSink
 from afl_stream.commands.idleness import Idleness
 from afl_stream.commands.invocation import Invocation, open_store, open_transport, told_store
+from afl_stream.commands.reports import waiting_document
+from afl_stream.commands.unanswered import facets_of_steps, unanswered_lines
 from afl_stream.config import StreamConfig
 from afl_stream.exit_codes import ExitCode
 from afl_stream.outage import waited_out
@@ -71,12 +74,18 @@ def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
         with draining(stop.set, service.remaining, limit_s=_DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE):
             service.run(stop, lambda _: idleness.busy(), on_idle)
         stats = service.loop.stats()
+        waiting = all_waiting_steps(store) if until_idle else ()
+        facets = facets_of_steps(store, waiting)
     outcomes = {outcome.value: count for outcome, count in stats.outcomes.items()}
     if terminal.as_json:
-        terminal.document({"outcomes": outcomes, "batches": stats.batches, "published": stats.published})
+        document = {"outcomes": outcomes, "batches": stats.batches, "published": stats.published}
+        listed = {"waiting": [waiting_document(step) for step in waiting]} if until_idle else {}
+        terminal.document({**document, **listed})
     else:
         told = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
         terminal.remark(f"records: {told or 'none'}; {stats.published} published")
+        for line in unanswered_lines(invocation, waiting, facets):
+            terminal.remark(line)
     return ExitCode.OK
 
 

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from afl.compiled import CompiledProgram
 from afl.core.clock import epoch_ms
 from afl.core.signals import draining
-from afl.core.stopping import Stop, StopFlag
-from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, ErrorRecord, WorkflowRow
-from afl.runtime.types import workflow_id_v7
-from afl_stream.client import REJECTED, Client, Milestones, NotInTime
+from afl.core.stopping import StopFlag
+from afl.runtime.persistence import ENDED_STATUSES, WorkflowRow
+from afl.runtime.plan import WorkflowPlan
+from afl.runtime.types import Value, workflow_id_v7
+from afl.runtime.unanswered import waiting_steps
+from afl_stream.client import Client, NotInTime, drawn_id
+from afl_stream.commands.asking import ask, what_comes_next
+from afl_stream.commands.following import RunFollower
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.programs import checked_inputs, deployed_program
 from afl_stream.commands.refusals import CommandRefused
-from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
+from afl_stream.commands.reports import exit_code_of_run, facets_of, run_document, show_ending
+from afl_stream.commands.unanswered import tell_unanswered, why_it_waits
 from afl_stream.config import StreamConfig
 from afl_stream.exit_codes import ExitCode
-from afl_stream.messages import Lifecycle, check_workflow_id
+from afl_stream.messages import check_workflow_id
 from afl_stream.runs import Ending, check_same_start
 from afl_stream.service import tune_collector
-from afl_stream.transport import BrokerUnavailable, Transport
+from afl_stream.transport import Transport
 from afl_stream.watchdog import Watchdog
-
-_READ_TIMEOUT_S = 0.5
-_STARTED = "workflow.started"
-#: The status of a run by the milestone of its end.
-_ENDINGS = {f"workflow.{status.lower()}": status for status in (COMPLETED, ERROR, CANCELLED)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +64,25 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
         program, name = deployed_program(client, transport, options.workflow)
         _, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
         _check_id(config, transport, options.workflow_id, name, program, inputs)
-        workflow_id = client.start(name, inputs, workflow_id=options.workflow_id, program=program.fingerprint)
+        workflow_id = options.workflow_id or workflow_id_v7(epoch_ms())
+
+        def give(answer_timeout_s: float | None) -> str:
+            return client.start(
+                name,
+                inputs,
+                workflow_id=workflow_id,
+                program=program.fingerprint,
+                answer_timeout_s=answer_timeout_s,
+            )
+
+        is_answered = ask(invocation, client, give) is not None
     if terminal.as_json:
         document = {"workflow_id": workflow_id, "workflow": name, "program": program.fingerprint}
-        terminal.document(document)
+        terminal.document({**document, "answered": is_answered})
     else:
         terminal.line(workflow_id)
-        terminal.remark(f"{name} is asked for; {invocation.who_applies_it('starts')}")
+        said = "is started" if is_answered else "is asked for"
+        terminal.remark(f"{name} {said}; {what_comes_next(invocation, 'starts', is_answered=is_answered)}")
     return ExitCode.OK
 
 
@@ -93,7 +104,16 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
         workflow_id = deployment.start(name, inputs, workflow_id=options.workflow_id)
         if not terminal.as_json:
             terminal.line(workflow_id)
-        ending = deployment.wait(workflow_id, timeout_s=options.timeout_s)
+        ending = deployment.wait(
+            workflow_id,
+            timeout_s=options.timeout_s,
+            on_long_wait=lambda: tell_unanswered(
+                invocation, f"Note: {workflow_id} has not ended yet", deployment.unhandled(workflow_id), plan
+            ),
+        )
+        if ending is None:
+            waiting = waiting_steps(deployment.store, workflow_id)
+            tell_unanswered(invocation, f"Note: {workflow_id} has not ended", waiting, plan)
     deployment.check()
     if ending is None:
         assert options.timeout_s is not None
@@ -108,19 +128,17 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
 def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode:
     """On Kafka: evaluators and agents are other processes, and the lifecycle topic tells how the run ends."""
     config, terminal = invocation.settings(), invocation.terminal()
-    workflow_id = options.workflow_id or workflow_id_v7(epoch_ms())
-    stop = StopFlag()
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
         plan, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
-        _check_id(config, transport, options.workflow_id, name, program, inputs)
-        # A run whose id was chosen may be there already, and be over.
-        with closing(client.milestones(workflow_id, from_beginning=options.workflow_id is not None)) as milestones:
-            client.start(name, inputs, workflow_id=workflow_id, program=program.fingerprint)
+        known = _check_id(config, transport, options.workflow_id, name, program, inputs)
+        if known is not None and known.status in ENDED_STATUSES:
+            # What the store says needs no evaluator.
             if not terminal.as_json:
-                terminal.line(workflow_id)
-            with draining(stop.set):
-                ending = _followed(config, milestones, workflow_id, options.timeout_s, stop)
+                terminal.line(known.id)
+            ending = Ending(workflow_id=known.id, row=known, was_over=True)
+        else:
+            ending = _followed(invocation, options, transport, client, name, plan, inputs)
         ending = _told_by_the_store(config, transport, ending)
     if terminal.as_json:
         terminal.document(run_document(ending, program))
@@ -130,56 +148,37 @@ def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode
 
 
 def _followed(
-    config: StreamConfig, milestones: Milestones, workflow_id: str, timeout_s: float | None, stop: Stop
+    invocation: Invocation,
+    options: StartOptions,
+    transport: Transport,
+    client: Client,
+    name: str,
+    plan: WorkflowPlan,
+    inputs: Mapping[str, Value],
 ) -> Ending:
-    """How the run ended, or that the wait was interrupted. Raises NotInTime, and BrokerUnavailable after an outage."""
-    began_s = time.monotonic()
-    watchdog = Watchdog(config.kafka, f"the wait for {workflow_id}")
-    started_at_ms = 0
-    while not stop.is_set():
-        now_s = time.monotonic()
-        if timeout_s is not None and now_s - began_s >= timeout_s:
-            raise NotInTime(f"the end of workflow {workflow_id}", timeout_s)
-        left_s = _READ_TIMEOUT_S if timeout_s is None else min(_READ_TIMEOUT_S, timeout_s - (now_s - began_s))
-        try:
-            found = milestones.read(left_s)
-            watchdog.read(milestones.consumer, len(found))
-        except BrokerUnavailable as error:
-            # The command is acknowledged: the run goes on without us, and the broker may come back.
-            stop.wait(min(watchdog.failed(error), left_s))
-            continue
-        for milestone in found:
-            if milestone.kind == _STARTED:
-                started_at_ms = milestone.at
-            elif milestone.kind == REJECTED:
-                return Ending(workflow_id=workflow_id, rejected=milestone.error)
-            elif milestone.kind in _ENDINGS:
-                return Ending(workflow_id=workflow_id, row=_row_of(milestone, started_at_ms))
-    return Ending(workflow_id=workflow_id)
+    """Start the run, and wait for its end, or for the word to stop. Raises NotInTime, once it is told what it waits
+    for."""
+    config, terminal, stop = invocation.settings(), invocation.terminal(), StopFlag()
+    workflow_id, command_id = options.workflow_id or workflow_id_v7(epoch_ms()), drawn_id()
 
+    def tell_why() -> None:
+        lines = why_it_waits(invocation, transport, client, workflow_id, facets_of(plan))
+        terminal.warn_of(f"Note: {workflow_id} has not ended yet", lines)
 
-def _row_of(milestone: Lifecycle, started_at_ms: int) -> WorkflowRow:
-    """A run as far as the milestone of its end tells of it."""
-    error = None
-    if milestone.error is not None:
-        reason = milestone.error
-        error = ErrorRecord(
-            type=reason.type,
-            message=reason.message,
-            step_id=milestone.step_id or "",
-            facet=milestone.facet or "",
-        )
-    return WorkflowRow(
-        id=milestone.workflow_id,
-        revision=0,
-        program="",
-        name=milestone.workflow or "",
-        status=_ENDINGS[milestone.kind],
-        outputs=milestone.outputs,  # type: ignore[arg-type]  # decoded values
-        error=error,
-        created_at_ms=started_at_ms,
-        ended_at_ms=milestone.at if started_at_ms else 0,
-    )
+    with closing(client.milestones(workflow_id)) as milestones:
+        client.start(name, inputs, workflow_id=workflow_id, program=plan.fingerprint, command_id=command_id)
+        if not terminal.as_json:
+            terminal.line(workflow_id)
+        follower = RunFollower(workflow_id, command_id, is_drawn=options.workflow_id is None)
+        watchdog = Watchdog(config.kafka, f"the wait for {workflow_id}")
+        with draining(stop.set):
+            try:
+                return follower.follow(
+                    milestones, watchdog, timeout_s=options.timeout_s, stop=stop, on_long_wait=tell_why
+                )
+            except NotInTime:
+                tell_why()
+                raise
 
 
 def _check_id(
@@ -189,12 +188,12 @@ def _check_id(
     name: str,
     program: CompiledProgram,
     inputs: Mapping[str, object],
-) -> None:
-    """Look at the run of an id that was chosen, where the store is on this machine."""
-    if workflow_id is not None:
-        with store_here(config, transport) as store:
-            if store is not None:
-                check_same_start(store, workflow_id, name, program, inputs)
+) -> WorkflowRow | None:
+    """Return the run of an id that was chosen, where the store is on this machine and has it. Raises AlreadyExists."""
+    if workflow_id is None:
+        return None
+    with store_here(config, transport) as store:
+        return None if store is None else check_same_start(store, workflow_id, name, program, inputs)
 
 
 def _told_by_the_store(config: StreamConfig, transport: Transport, ending: Ending) -> Ending:
@@ -203,5 +202,5 @@ def _told_by_the_store(config: StreamConfig, transport: Transport, ending: Endin
         with store_here(config, transport) as store:
             row = None if store is None else store.load_workflow(ending.workflow_id)
         if row is not None:
-            return Ending(workflow_id=ending.workflow_id, row=row)
+            return replace(ending, row=row)
     return ending

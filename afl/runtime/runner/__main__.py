@@ -25,12 +25,14 @@ from afl.errors import AFLError
 from afl.runtime.dispatch import TaskDispatch
 from afl.runtime.errors import StoreUnavailable
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.persistence import EngineStore
 from afl.runtime.runner.deployment import NoStoreNamed, PublishedFlows, mongodb_config, open_store
 from afl.runtime.runner.service import RunnerService
 from afl.runtime.runner.settings import RunnerConfig
 from afl.runtime.runner.signals import run_until_signalled
 from afl.runtime.runner.status_server import LAST_PORT
 from afl.runtime.scripting import ScriptRunner
+from afl.runtime.unanswered import all_waiting_steps, unanswered_facets
 from afl_handlers.modules import HandlerModuleError, HandlersArgument
 from afl_handlers.stuck import HandlersStuck
 
@@ -40,6 +42,8 @@ _log = logging.getLogger("afl.runtime.runner")
 OK, FAILED, WRONG_USAGE = 0, 1, 2
 #: How long the process may take to end once the service has.
 _LAST_WAIT_S: Final = 2.0
+#: Facets that are named at the end when their events wait.
+_MOST_FACETS: Final = 10
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -91,6 +95,9 @@ def _run(options: argparse.Namespace) -> int:
                 raise
             # Told to end while it waited for the store, with nothing under way.
             _log.warning("it could not sign off: %s", error)
+        else:
+            if options.until_idle and not PROCESS_STOP.is_set():
+                _tell_unanswered(store)
     if service.given_back:
         _say(f"{service.given_back} tasks took longer than the shutdown timeout and were given back")
         return FAILED
@@ -98,6 +105,15 @@ def _run(options: argparse.Namespace) -> int:
         _say(f"{service.left_undone} tasks are left claimed, for their ends could not be stored: their leases run out")
         return FAILED
     return OK
+
+
+def _tell_unanswered(store: EngineStore) -> None:
+    """Say which events wait for an answer although nothing is left to be done here."""
+    found = unanswered_facets(all_waiting_steps(store))
+    for waits in found[:_MOST_FACETS]:
+        _write(f"{waits}; a runner answers that has a handler of it: --handlers MODULE")
+    if len(found) > _MOST_FACETS:
+        _write(f"and events of {len(found) - _MOST_FACETS} more facets wait")
 
 
 def _remaining(service: RunnerService, config: RunnerConfig) -> str:
@@ -143,7 +159,11 @@ def _set_up_logging(level: str, file: str | None) -> None:
 
 
 def _say(message: str) -> None:
-    sys.stderr.write(f"error: {printable(secrets_of_environment().masked(message), 20_000)}\n")
+    _write(f"error: {message}")
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(f"{printable(secrets_of_environment().masked(text), 20_000)}\n")
 
 
 #: Options that are settings of the same name.

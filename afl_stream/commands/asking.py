@@ -1,0 +1,47 @@
+"""Commands that are given to the evaluators: sent, and on Kafka waited for until one of them has answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from afl_stream.client import Client, NotAnswered
+from afl_stream.commands.invocation import Invocation
+from afl_stream.errors import TopicMissing
+from afl_stream.transport import NotAuthorized
+
+T = TypeVar("T")
+
+#: How long the answer to a command is waited for: longer than a rebalance among evaluators takes.
+ANSWER_TIMEOUT_S: Final = 5.0
+
+
+def ask(invocation: Invocation, client: Client, give: Callable[[float | None], T]) -> T | None:
+    """Give a command, and return what `give` returns once an evaluator has answered; None while none has.
+
+    `give` is told how long to wait for the answer. The embedded log serves one process, so no evaluator can answer
+    while this one has it. Nor is an answer waited for by a user who may not read it. Raises RefusedByEvaluator, and
+    what `give` raises.
+    """
+    if not invocation.settings().is_kafka:
+        give(None)
+        return None
+    try:
+        return give(ANSWER_TIMEOUT_S)
+    except NotAnswered:
+        return None
+    except (NotAuthorized, TopicMissing) as error:
+        # Of a topic that one may not describe, brokers say that it is not there. What was sent already does nothing
+        # when it comes twice.
+        if client.topology.lifecycle() not in str(error):
+            raise
+        give(None)
+        return None
+
+
+def what_comes_next(invocation: Invocation, verb: str, *, is_answered: bool) -> str:
+    """What is left to be done about a command that was given; `verb` is what an evaluator does with it."""
+    if is_answered:
+        return "an evaluator has taken it"
+    none_yet = f"no evaluator has answered in {ANSWER_TIMEOUT_S:g} s: " if invocation.settings().is_kafka else ""
+    return f"{none_yet}{invocation.who_applies_it(verb)}"

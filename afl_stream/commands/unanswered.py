@@ -1,0 +1,111 @@
+"""Events that no agent has answered yet, for people: which facet, which step, since when, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from afl.runtime.persistence import EngineStore
+from afl.runtime.plan import FacetPlan, WorkflowPlan
+from afl.runtime.unanswered import WaitingStep, unanswered_facets, waiting_steps
+from afl_stream.client import Client, NotAnswered
+from afl_stream.command_answers import RefusedByEvaluator
+from afl_stream.commands.invocation import Invocation, store_here
+from afl_stream.commands.programs import program_of, stored_plan
+from afl_stream.commands.reports import facets_of, result_form
+from afl_stream.transport import Transport, TransportError
+
+#: Facets that are told of; --json has all.
+_MOST_FACETS: Final = 10
+#: How long evaluators are waited for that are asked what a run waits for.
+_ANSWER_TIMEOUT_S: Final = 3.0
+_NO_FACETS: Final[Mapping[str, FacetPlan]] = {}
+
+
+def unanswered_lines(
+    invocation: Invocation, steps: Sequence[WaitingStep], facets: Mapping[str, FacetPlan] = _NO_FACETS
+) -> list[str]:
+    """Lines for people: for each facet the step that has waited longest, and the commands that would help. `facets` are
+    those of the program, where it is known: they tell what an answer looks like."""
+    found = unanswered_facets(steps)
+    lines: list[str] = []
+    for waits in found[:_MOST_FACETS]:
+        plan = facets.get(waits.facet)
+        result = "{...}" if plan is None else result_form(plan)
+        by_hand = invocation.command_line("continue", waits.first.step_id, "--result", result)
+        lines += [str(waits), f"  {agent_command(invocation, waits.facet)}", f"  by hand: {by_hand}"]
+    if len(found) > _MOST_FACETS:
+        lines.append(f"and {len(found) - _MOST_FACETS} more facets")
+    return lines
+
+
+def facets_of_steps(store: EngineStore, steps: Sequence[WaitingStep]) -> Mapping[str, FacetPlan]:
+    """The facets of waiting steps, as the programs of their runs declare them; as far as those are in the store."""
+    found: dict[str, FacetPlan] = {}
+    for waits in unanswered_facets(steps)[:_MOST_FACETS]:
+        if waits.facet not in found and (row := store.load_workflow(waits.first.workflow_id)) is not None:
+            found.update(facets_of(stored_plan(program_of(store, row), row)))
+    return found
+
+
+def agent_command(invocation: Invocation, facet: str) -> str:
+    """What would have a facet's events answered."""
+    config = invocation.settings()
+    if not config.dispatch.is_topic(facet):
+        return f"its events are tasks (dispatch): a poller or runner on task list {config.dispatch.task_list} does them"
+    until = () if config.is_kafka else ("--until-idle",)
+    return f"an agent answers: {invocation.command_line('agent', '--handlers', 'MODULE', '--facet', facet, *until)}"
+
+
+def tell_unanswered(invocation: Invocation, heading: str, steps: Sequence[WaitingStep], plan: WorkflowPlan) -> None:
+    """Warn of steps that wait, where there are any."""
+    invocation.terminal().warn_of(heading, unanswered_lines(invocation, steps, facets_of(plan)))
+
+
+def why_it_waits(
+    invocation: Invocation,
+    transport: Transport,
+    client: Client,
+    workflow_id: str,
+    facets: Mapping[str, FacetPlan] = _NO_FACETS,
+) -> list[str]:
+    """Lines that tell what a run waits for: read from the store where it is at hand, else asked of the evaluators.
+
+    Never raises for what it cannot find out: it says that.
+    """
+    config = invocation.settings()
+    with store_here(config, transport) as store:
+        if store is not None and store.load_workflow(workflow_id) is not None:
+            steps: Sequence[WaitingStep] = waiting_steps(store, workflow_id)
+            return unanswered_lines(invocation, steps, facets) or ["no event of it waits for an answer: it is at work"]
+    try:
+        told = client.describe(workflow_id, answer_timeout_s=_ANSWER_TIMEOUT_S)
+    except NotAnswered:
+        evaluator = invocation.command_line("evaluator")
+        return [f"no evaluator of group {config.evaluator_group} answers: start one with: {evaluator}"]
+    except RefusedByEvaluator as refused:
+        return [f"the evaluators say: {refused.reason.message}"]
+    except TransportError as error:
+        return [f"what it waits for cannot be asked: {error}"]
+    steps = _described(workflow_id, told.outputs or {})
+    return unanswered_lines(invocation, steps, facets) or [f"no event of it waits for an answer: it is {told.status}"]
+
+
+def _described(workflow_id: str, outputs: Mapping[str, object]) -> list[WaitingStep]:
+    """The waiting steps in an evaluator's answer. What is not as it should be is passed over."""
+    listed = outputs.get("waiting")
+    steps = []
+    for entry in listed if isinstance(listed, list) else ():
+        match entry:
+            case {"step_id": str(step_id), "facet": str(facet), "attempt": int(attempt), "since_ms": int(since_ms)}:
+                steps.append(
+                    WaitingStep(
+                        workflow_id=workflow_id,
+                        step_id=step_id,
+                        facet=facet,
+                        attempt=attempt,
+                        payload={},
+                        since_ms=since_ms,
+                    )
+                )
+    return steps
