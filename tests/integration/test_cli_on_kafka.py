@@ -455,3 +455,101 @@ def test_an_old_broker_is_called_that_when_the_new_group_protocol_is_asked_for(
         called = new("evaluator")
 
     _refused(called, broker.bootstrap, "too old")
+
+
+# --- answers to commands, where the evaluators' store is not at hand ----------------------------------------------
+
+
+@pytest.fixture
+def elsewhere(command_line: KafkaCommandLine, tmp_path: Path) -> KafkaCommandLine:
+    """Commands of the same deployment in a folder that has no store."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    return replace(command_line, folder=folder)
+
+
+@pytest.mark.long
+def test_a_start_whose_id_another_run_has_ends_with_2_and_not_with_that_runs_outputs(
+    command_line: KafkaCommandLine, elsewhere: KafkaCommandLine
+) -> None:
+    command_line.deployed()
+    command_line.evaluator()
+    command_line.agent()
+    start = ("start", "Watch", "--id", "w1", "--wait", "--timeout", "60", "--input")
+    first = elsewhere(*start, 'hosts=["a"]')
+
+    other, as_json = elsewhere(*start, 'hosts=["bb"]'), elsewhere(*start, 'hosts=["bb"]', "--json")
+    unwaited = elsewhere("start", "Watch", "--id", "w1", "--input", 'hosts=["bb"]')
+    same = elsewhere(*start, 'hosts=["a"]', "--json")
+
+    assert first.code == 0, first
+    for refused in (other, unwaited):
+        assert refused.code == 2, refused
+        assert "AlreadyExists: workflow w1 exists" in refused.err
+        assert 'input hosts is ["a"], not ["bb"]' in refused.err
+        assert "times" not in refused.out
+    assert as_json.code == 2
+    assert as_json.document["error"]["type"] == "AlreadyExists"
+    assert (same.code, same.document["outputs"]) == (0, {"times": [1], "label": "none"})
+    assert same.document["was_over"] is True
+
+
+@pytest.mark.long
+def test_every_refused_command_ends_with_2_and_says_why(
+    command_line: KafkaCommandLine, elsewhere: KafkaCommandLine
+) -> None:
+    command_line.deployed()
+    command_line.evaluator()
+    assert elsewhere("start", "Watch", "--id", "w1", "--input", "hosts=[]").code == 0
+
+    refused = {
+        "NothingToCancel": elsewhere("cancel", "w2"),
+        "NothingToRunAgain": elsewhere("reset", "w2"),
+        "StepNotFailed": elsewhere("retry", "w1"),
+        "UnknownStep": elsewhere("rerun", "w1:5f3a", "--json"),
+    }
+    run = command_line("status", "w1", "--json").document
+    (note,) = [str(step["step_id"]) for step in run["steps"] if step["facet"] == "net.Note"]
+    parked = elsewhere("continue", "w9:5f3a", "--result", "{}")
+    answered = elsewhere("continue", note, "--result", '{"ok": true}')
+    refused["AnswerNotTaken"] = elsewhere("fail", note)
+    ended = elsewhere("cancel", "w1")
+    assert elsewhere("start", "Watch", "--id", "w3", "--input", "hosts=[]").code == 0
+    cancelled, again = elsewhere("cancel", "w3"), elsewhere("cancel", "w3", "--json")
+
+    for reason, called in refused.items():
+        assert called.code == 2, called
+        assert f"refused by the evaluator: {reason}: " in called.err
+    assert refused["UnknownStep"].document["error"]["type"] == "UnknownStep"
+    assert "AlreadyEnded: workflow w1 has ended: it is COMPLETED" in ended.err
+    assert (answered.code, answered.out) == (0, f"answered step {note}\n")
+    assert "an evaluator has taken it" in answered.err
+    assert parked.code == 0
+    assert "no step of this id waits for an answer yet" in parked.err
+    assert (cancelled.code, cancelled.out) == (0, "cancelled w3\n")
+    assert (again.code, again.document["answered"]) == (0, True)
+
+
+@pytest.mark.long
+def test_a_wait_says_what_is_missing_an_evaluator_or_an_agent(
+    command_line: KafkaCommandLine, elsewhere: KafkaCommandLine
+) -> None:
+    command_line.deployed()
+    wait = ("start", "Watch", "--id", "w1", "--input", "hosts=[]", "--wait", "--timeout")
+
+    asked = elsewhere("start", "Watch", "--id", "w1", "--input", "hosts=[]")
+    without = elsewhere(*wait, "1")
+    command_line.evaluator()
+    waiting = elsewhere(*wait, "15")
+
+    assert asked.code == 0
+    assert "no evaluator has answered in 5 s" in asked.err
+    assert without.code == 4
+    assert "no evaluator of group" in without.err
+    assert waiting.code == 4
+    # Once after some seconds, and again when the time is up.
+    assert waiting.err.count("net.Note: an event waits for an answer, since 2") == 2
+    assert "attempt 1" in waiting.err
+    assert "afl-stream agent --handlers MODULE --facet net.Note" in waiting.err
+    assert "afl-stream continue w1:" in waiting.err
+    assert """--result '{"ok": <Boolean>}'""" in waiting.err

@@ -67,7 +67,7 @@ def test_the_url_may_stand_in_the_settings_file(
     called = command_line("dev", command_line.program, "--input", "hosts=[]", "--id", "w1", "--config", settings)
 
     assert called.code == 1, called.err
-    assert command_line("status", "w1", "--json", "--config", settings).document["status"] == "PAUSED"
+    assert command_line("status", "w1", "--json", "--config", settings).document["status"] == "WAITING"
     assert command_line("status", "w1").code == 3
 
 

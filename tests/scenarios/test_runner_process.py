@@ -140,6 +140,26 @@ def test_a_handler_that_outlasts_the_shutdown_timeout_is_left_and_its_task_given
     assert (shop.task("17").state, shop.servers()[0].state) == (TaskState.PENDING, ServerState.SHUTDOWN)
 
 
+def test_a_runner_that_ends_idle_names_the_facets_whose_events_nobody_answers(shop: Deployment) -> None:
+    shop.start("17")
+
+    _, said = shop.runner("--until-idle").communicate(timeout=60)
+
+    assert "shop.Pay: an event waits for an answer, since 2" in said
+    assert f"step {shop.task('17').step_id}, attempt 1" in said
+    assert "--handlers MODULE" in said
+
+
+def test_a_runner_that_ends_idle_says_nothing_when_all_is_answered(shop: Deployment) -> None:
+    shop.start("17")
+    (shop.folder / "go").touch()
+
+    _, said = shop.runner("--until-idle", "--handlers", str(shop.handlers)).communicate(timeout=60)
+
+    assert shop.status("17") == "COMPLETED"
+    assert "answer" not in said
+
+
 #: Has a thread of the kind that Python waits for at its end.
 ELSEWHERE = """
 import asyncio, paying
