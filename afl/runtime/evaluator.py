@@ -180,15 +180,16 @@ class Evaluator:
         result: Mapping[str, Value] | None = None,
         *,
         event_id: str | None = None,
-        is_checked: bool = False,
+        is_checked: bool = True,
     ) -> None:
         """Answer a step's event: the result becomes its returns, and `resume` will run what it sets free.
 
-        The first answer wins; a repeat does nothing. With `event_id`, nor does an answer to an older attempt. With
-        `is_checked`, a result that does not fit the declared returns fails the step as ResultMismatch, as in services.
-        Raises ValueError for an unknown step, and for one that has not come to its event.
+        The first answer wins; a repeat does nothing. With `event_id`, nor does an answer to an older attempt. A result
+        that does not fit the declared returns fails the step as ResultMismatch, unless `is_checked` is False. Without
+        a result the step goes on with what it was told before, and nothing is checked. Raises ValueError for an
+        unknown step, and for one that has not come to its event.
         """
-        given = dict(result or {})
+        given, is_checked = dict(result or {}), is_checked and result is not None
         self._answer(
             step_id, lambda execution, step: take_result(execution, step, given, is_checked=is_checked), event_id
         )

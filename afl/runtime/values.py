@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from afl.core.declared_returns import DeclaredReturns
 from afl.runtime.errors import InputTypeMismatch, MissingInput, UnknownInput
 from afl.runtime.plan import FacetPlan
 from afl.runtime.types import Value
@@ -123,14 +124,37 @@ def check_inputs(workflow: FacetPlan, schemas: Mapping[str, FacetPlan], inputs: 
             )
 
 
-def check_result(facet: FacetPlan, schemas: Mapping[str, FacetPlan], result: Mapping[str, Value]) -> str | None:
+def check_result(
+    facet: FacetPlan,
+    schemas: Mapping[str, FacetPlan],
+    result: Mapping[str, Value],
+    required: tuple[str, ...] = (),
+    *,
+    is_partial: bool = False,
+    told: Collection[str] = (),
+) -> str | None:
     """What keeps an agent's result from fitting the facet's returns; None when it fits.
 
-    Entries that the facet does not declare are kept as they are; missing ones stay unset.
+    `required` are the returns that it has to hold unless they are in `told`. A partial result may lack any, and hold
+    news of its own. A facet that declares no returns takes what it is given.
     """
+    declared = facet.return_types
+    if declared and not is_partial:
+        for name in required:
+            if name not in result and name not in told:
+                return _name_mismatch(facet, result, required, told)
+        for name in result:
+            if name not in declared:
+                return _name_mismatch(facet, result, required, told)
     for name, value in result.items():
-        declared = facet.return_types.get(name, "Json")
-        problem = misfit(value, declared, schemas, name)
+        problem = misfit(value, declared.get(name, "Json"), schemas, name)
         if problem is not None:
             return f"{facet.name} returned {problem}"
     return None
+
+
+def _name_mismatch(
+    facet: FacetPlan, result: Mapping[str, Value], required: tuple[str, ...], told: Collection[str]
+) -> str | None:
+    optional = tuple(name for name in facet.return_types if name not in required)
+    return DeclaredReturns(required, optional).mismatch(facet.name, result, told)
