@@ -18,6 +18,7 @@ from afl.commands.terminal import say
 from afl.commands.texts import ast_command, doc_command, fmt_command
 from afl.core.click_errors import show_usage_error
 from afl.core.signals import signals_handled
+from afl.core.standard_streams import flush_output, give_up_output, standard_streams
 from afl.errors import AFLError
 
 
@@ -81,23 +82,28 @@ def afl() -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, 1 for errors in the program or its files, 2 for wrong usage."""
-    with signals_handled():
+    with signals_handled(), standard_streams():
         return _main(args)
 
 
 def _main(args: Sequence[str] | None) -> int:
     try:
         result = afl.main(args=None if args is None else list(args), prog_name="afl", standalone_mode=False)
-        sys.stdout.flush()
+        flush_output()
     except click.ClickException as error:
         show_usage_error(error)
         return error.exit_code
     except click.Abort:
-        click.echo("Aborted", err=True)
+        say("Aborted")
         return 1
     except BrokenPipeError:
-        # Whoever read the output has had enough. Nothing is left to flush, or Python would complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the output has had enough.
+        give_up_output()
+        return 1
+    except OSError as error:
+        # Every file has been dealt with where it was opened: this is the output.
+        give_up_output()
+        say(f"Error: {error.filename or 'the output cannot be written'}: {error.strerror or error}")
         return 1
     except AFLError as error:
         say(f"Error: {error}")

@@ -244,7 +244,8 @@ class TaskWork:
             return
         try:
             stored = self._patiently(
-                job, lambda: self._evaluator.continue_step(task.step_id, result, **_event_of(task))
+                job,
+                lambda: self._evaluator.continue_step(task.step_id, result, is_checked=True, **_event_of(task)),
             )
         except Exception as error:  # noqa: BLE001 - a result that does not fit fails its step
             self._fail(job, exception_class(error), exception_text(error))

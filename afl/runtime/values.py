@@ -139,22 +139,15 @@ def check_result(
     news of its own. A facet that declares no returns takes what it is given.
     """
     declared = facet.return_types
-    if declared and not is_partial:
-        for name in required:
-            if name not in result and name not in told:
-                return _name_mismatch(facet, result, required, told)
-        for name in result:
-            if name not in declared:
-                return _name_mismatch(facet, result, required, told)
+    problems = []
     for name, value in result.items():
         problem = misfit(value, declared.get(name, "Json"), schemas, name)
         if problem is not None:
-            return f"{facet.name} returned {problem}"
-    return None
-
-
-def _name_mismatch(
-    facet: FacetPlan, result: Mapping[str, Value], required: tuple[str, ...], told: Collection[str]
-) -> str | None:
-    optional = tuple(name for name in facet.return_types if name not in required)
-    return DeclaredReturns(required, optional).mismatch(facet.name, result, told)
+            problems.append(f"{facet.name} returned {problem}")
+            break
+    if declared and not is_partial:
+        optional = tuple(name for name in declared if name not in required)
+        problem = DeclaredReturns(required, optional).mismatch(facet.name, result, told)
+        if problem is not None:
+            problems.append(problem)
+    return "; ".join(problems) or None

@@ -193,7 +193,7 @@ def _run_audit(
     with open_transport(config) as transport:
         if file is not None:
             protect(file, config.data_dir)
-        sink: AuditSink = AuditStream(sys.stdout.buffer) if file is None else AuditFile(file)
+        sink: AuditSink = AuditStream((invocation.out or sys.stdout).buffer) if file is None else AuditFile(file)
         audit = Audit(settings, transport, sink)
         waited_out(audit.start, config.kafka.outage_timeout_s)
         with draining(audit.stop, limit_s=_DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE):
