@@ -104,8 +104,12 @@ def _take_descriptors() -> None:
 def _open_streams(undo: ExitStack) -> None:
     for name, mode, errors in (("stdin", "r", "strict"), ("stdout", "w", _ESCAPED), ("stderr", "w", _ESCAPED)):
         if getattr(sys, name) is None:
-            undo.callback(setattr, sys, name, None)
-            setattr(sys, name, undo.enter_context(_null_device(mode, errors)))
+            stream = undo.enter_context(_null_device(mode, errors))
+            # The first one, too: libraries look for it.
+            for attribute in (name, f"__{name}__"):
+                if getattr(sys, attribute) is None:
+                    undo.callback(setattr, sys, attribute, None)
+                    setattr(sys, attribute, stream)
 
 
 def _null_device(mode: str, errors: str) -> TextIO:

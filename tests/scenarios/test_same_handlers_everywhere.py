@@ -37,7 +37,7 @@ namespace geo {
     event facet Wait(who: String) => (text: String)
     event facet Sleep(who: String) => (text: String)
     event facet Refuse(who: String) => (text: String)
-    event facet Nothing(who: String) => (text: String)
+    event facet Nothing(who: String)
     event facet Mumble(who: String) => (text: String)
     workflow Both(who: String) => (africa: String, asia: String) andThen {
         a = Africa(who = $.who)
