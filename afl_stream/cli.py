@@ -11,12 +11,12 @@ import click
 
 from afl.core.click_errors import show_usage_error
 from afl.core.signals import signals_handled
-from afl.core.standard_streams import flush_output, give_up_output, standard_streams
+from afl.core.standard_streams import flush_output, standard_streams
 from afl_stream.commands.arguments import (
     PROCESS,
     allow_scripts_option,
     common,
-    end_without_reader,
+    end_without_output,
     facets_option,
     files_argument,
     find_modules_here,
@@ -441,11 +441,7 @@ def _main(args: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         sys.stderr.write("interrupted\n")
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        return end_without_reader()
     except OSError as error:
         # Commands have told of all others: this is the output.
-        give_up_output()
-        sys.stderr.write(f"Error: the output cannot be written: {error.strerror or error}\n")
-        return ExitCode.UNAVAILABLE
+        return end_without_output(error)
     return int(result) if isinstance(result, int) else ExitCode.OK

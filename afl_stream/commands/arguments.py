@@ -64,8 +64,8 @@ def common(command: F) -> F:
 def _run(command: Callable[..., Any], invocation: Invocation, options: dict[str, Any]) -> int:
     try:
         return int(command(invocation, **options))
-    except BrokenPipeError:
-        return end_without_reader()
+    except BrokenPipeError as error:
+        return end_without_output(error)
     except (click.ClickException, click.Abort):
         raise
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place of the main thread
@@ -132,10 +132,13 @@ new_store_option = click.option(
 allow_scripts_option = click.option("--allow-scripts", is_flag=True, help="Run the scripts of programs, shut in.")
 
 
-def end_without_reader() -> ExitCode:
-    """Whoever read the output has had enough."""
+def end_without_output(error: OSError) -> ExitCode:
+    """Give up what is left to be written: the reader has had enough, or else the reason is told."""
     give_up_output()
-    return ExitCode.INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        return ExitCode.INTERRUPTED
+    sys.stderr.write(f"Error: the output cannot be written: {error.strerror or error}\n")
+    return ExitCode.UNAVAILABLE
 
 
 def find_modules_here() -> None:
