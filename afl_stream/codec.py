@@ -136,8 +136,9 @@ class Codec:
         self._writers: dict[tuple[str, str], tuple[bytes, BodyWriter]] = {}
         self._event_writers: dict[tuple[str, str], EventWriter] = {}
         self._readers: dict[tuple[int, int], BodyReader] = {}
-        #: What the schemas of events tell of their facets' returns, where they do.
-        self._returns: dict[tuple[int, int], DeclaredReturns] = {}
+        #: What the schemas of events tell of their facets' returns, where they do, by what their records begin with.
+        self._returns: dict[bytes, DeclaredReturns] = {}
+        self._head_sizes = tuple({len(each.framing.frame(0, b"")) for each in self._wires})
         self._clock_s = clock_s
         #: By wire: how many losses its source had when schemas were first found missing, and when that was.
         self._missing_since: dict[int, tuple[int, float]] = {}
@@ -215,10 +216,11 @@ class Codec:
 
     def returns_of(self, value: bytes | None) -> DeclaredReturns | None:
         """Return what the schema of an event, which was decoded here, tells of its facet's returns; None: nothing."""
-        if value and self._returns:
-            for index, wire in enumerate(self._wires):
-                if wire.framing.claims(value):
-                    return self._returns.get((index, wire.framing.unframe(value)[0]))
+        if value is not None:
+            for size in self._head_sizes:
+                returns = self._returns.get(value[:size])
+                if returns is not None:
+                    return returns
         return None
 
     def _announced_header(self, schema: WriterSchema, topic: str) -> bytes:
@@ -251,11 +253,14 @@ class Codec:
             if len(self._readers) >= MAX_CACHED_SCHEMAS:
                 forgotten = next(iter(self._readers))
                 self._readers.pop(forgotten)
-                self._returns.pop(forgotten, None)
+                self._returns.pop(self._head(*forgotten), None)
             self._readers[(index, schema_id)] = reader
             if (returns := returns_of(schema.root)) is not None:
-                self._returns[(index, schema_id)] = returns
+                self._returns[self._head(index, schema_id)] = returns
         return reader
+
+    def _head(self, index: int, schema_id: int) -> bytes:
+        return self._wires[index].framing.frame(schema_id, b"")
 
     def _waits_for_schemas(self, index: int, losses: int) -> bool:
         """Whether a schema that is gone may still be announced again. There is one wait for each loss, and for all that

@@ -26,8 +26,13 @@ class DeclaredReturns(NamedTuple):
 
         `told` are returns that the step has already, by an update.
         """
-        if not self.optional and result.keys() == set(self.required):
-            return None  # As nearly every result does.
+        required = self.required
+        if len(result) == len(required):
+            for name in required:
+                if name not in result:
+                    break
+            else:
+                return None  # As nearly every result is.
         missing = [name for name in self.required if name not in result and name not in told]
         unknown = [name for name in result if name not in self.required and name not in self.optional]
         if not missing and not unknown:

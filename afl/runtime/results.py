@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from afl.core.declared_returns import RESULT_MISMATCH
 from afl.core.exception_text import exception_class, exception_text
 from afl.runtime.errors import LimitReached, RunLimitReached
 from afl.runtime.execution import Execution
-from afl.runtime.plan import FacetPlan
 from afl.runtime.records import StepRecord
 from afl.runtime.types import Value, copy_values
 from afl.runtime.values import check_result
@@ -33,7 +32,10 @@ def take_result(
         # First: it may hold one value so often that walking through it takes for ever.
         size = execution.bounds.check_given(what, given)
         if is_checked and step.facet is not None:
-            problem = _problem(execution, step, step.facet, given, is_partial)
+            facet, required = step.facet, (step.statement or step.facet).required_returns
+            # What a script has set is the value of a return that nobody else sets.
+            told = step.returns if facet.pre_script is None else {**step.params, **step.returns}
+            problem = check_result(facet, execution.plan.schemas, given, required, told, is_partial)
             if problem is not None:
                 execution.fail_with(step, RESULT_MISMATCH, problem)
                 return
@@ -50,14 +52,3 @@ def take_result(
         execution.exceed(error)
     except LimitReached as error:
         execution.fail_with(step, exception_class(error), exception_text(error))
-
-
-def _problem(
-    execution: Execution, step: StepRecord, facet: FacetPlan, given: Mapping[str, Value], is_partial: bool
-) -> str | None:
-    told: Collection[str] = step.returns
-    if facet.pre_script is not None:
-        # What a script has set is the value of a return that nobody else sets.
-        told = {*told, *step.params}
-    required = (facet if step.statement is None else step.statement).required_returns
-    return check_result(facet, execution.plan.schemas, given, required, is_partial=is_partial, told=told)

@@ -129,9 +129,8 @@ def check_result(
     schemas: Mapping[str, FacetPlan],
     result: Mapping[str, Value],
     required: tuple[str, ...] = (),
-    *,
-    is_partial: bool = False,
     told: Collection[str] = (),
+    is_partial: bool = False,
 ) -> str | None:
     """What keeps an agent's result from fitting the facet's returns; None when it fits.
 
@@ -139,15 +138,23 @@ def check_result(
     news of its own. A facet that declares no returns takes what it is given.
     """
     declared = facet.return_types
-    problems = []
+    problem, names_differ = None, False
     for name, value in result.items():
-        problem = misfit(value, declared.get(name, "Json"), schemas, name)
+        if name in declared:
+            problem = misfit(value, declared[name], schemas, name)
+        else:
+            names_differ = True
+            problem = misfit(value, "Json", schemas, name)
         if problem is not None:
-            problems.append(f"{facet.name} returned {problem}")
+            problem = f"{facet.name} returned {problem}"
             break
-    if declared and not is_partial:
-        optional = tuple(name for name in declared if name not in required)
-        problem = DeclaredReturns(required, optional).mismatch(facet.name, result, told)
-        if problem is not None:
-            problems.append(problem)
-    return "; ".join(problems) or None
+    if names_differ or len(result) < len(declared):
+        for name in required:
+            if name not in result:
+                names_differ = True
+    # Sentences are made of nothing but what is wrong: nearly every result is right.
+    if is_partial or not declared or not (names_differ or problem):
+        return problem
+    optional = tuple(name for name in declared if name not in required)
+    names = DeclaredReturns(required, optional).mismatch(facet.name, result, told)
+    return "; ".join(each for each in (problem, names) if each is not None) or None
