@@ -87,8 +87,12 @@ def stdout_apart(*, for_good: bool = False) -> Iterator[TextIO]:
 
 def json_for(stream: TextIO, document: str) -> str:
     """Return a JSON document as this stream can carry it: with JSON's own escapes where it takes no UTF-8."""
-    encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("_", "-")
-    return document if document.isascii() or encoding.startswith("utf") else ascii_json(document)
+    return document if document.isascii() or takes_utf(stream) else ascii_json(document)
+
+
+def takes_utf(stream: TextIO) -> bool:
+    """Say whether a stream carries every character; one that names no encoding does."""
+    return (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
 
 
 def _take_descriptors() -> None:
