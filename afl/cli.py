@@ -100,12 +100,12 @@ def _main(args: Sequence[str] | None) -> int:
         # Whoever read the output has had enough.
         give_up_output()
         return 1
+    except AFLError as error:
+        say(f"Error: {error}")
+        return 1
     except OSError as error:
         # Every file has been dealt with where it was opened: this is the output.
         give_up_output()
         say(f"Error: {error.filename or 'the output cannot be written'}: {error.strerror or error}")
-        return 1
-    except AFLError as error:
-        say(f"Error: {error}")
         return 1
     return result if isinstance(result, int) else 0

@@ -75,6 +75,8 @@ COMMANDS: Sequence[Sequence[str]] = (
 )
 #: What programs read: ASCII where the stream takes no more. All else that goes to a file is UTF-8.
 FILES = {("afl", "fmt"), ("afl", "graph"), ("afl", "doc"), ("afl", "compile"), ("afl", "ast")}
+#: Those whose documents tell nothing of the time.
+SAME_EACH_TIME = {("afl", "run"), ("afl", "compile"), ("afl-stream", "status"), ("afl-stream", "config")}
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +121,7 @@ def test_every_command_gets_along_with_any_streams(deployed: Path, words: Sequen
     assert ascii_only.err.isascii()
     if tuple(words[:2]) not in FILES:
         assert ascii_only.out.isascii()
-    if usual.out.startswith(("{", "[")) and "--until-idle" not in words and "dev" not in words:
+    if tuple(words[:2]) in SAME_EACH_TIME and usual.out.startswith(("{", "[")):
         assert json.loads(ascii_only.out) == json.loads(usual.out)
 
     for closed in ("<&- >&-", "2>&-"):
@@ -180,3 +182,15 @@ def test_output_that_does_not_fit_the_disk_is_told(deployed: Path, words: list[s
     assert found.code in (1, 3)
     assert "No space left on device" in found.err
     assert "Traceback" not in found.err
+
+
+def test_a_runner_says_what_is_wrong_and_minds_no_closed_stream(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "afl.runtime.runner"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    told = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, timeout=120, check=False)
+    closed = subprocess.run(
+        ["/bin/sh", "-c", '"$@" >&- 2>&-', "sh", *words], cwd=tmp_path, env=environment, timeout=120, check=False
+    )
+
+    assert told.stderr
+    assert closed.returncode == told.returncode
