@@ -10,6 +10,7 @@ from typing import Any, Final
 from afl.core.declared_returns import DeclaredReturns
 from afl_stream.afl_types import AflType, TypeScope
 from afl_stream.errors import TypeUnknown
+from afl_stream.limits import MAX_TOLD_RETURNS
 from afl_stream.resources import schema_text
 
 PAYLOAD_NAMESPACE: Final = "afl.payload"
@@ -21,9 +22,6 @@ ABSENT_FIELD: Final = "_absent"
 #: hold, and which it may hold.
 REQUIRED_RETURN: Final = "_returns_"
 OPTIONAL_RETURN: Final = "_may_return_"
-#: Returns that an event tells of. Readers count a record's fields without bytes against its bytes, of which every event
-#: has more than this; of a facet with more returns the evaluator alone checks the results.
-MAX_TOLD_RETURNS: Final = 64
 
 _PRIMITIVES: Final = {"String": "string", "Int": "long", "Long": "long", "Double": "double", "Boolean": "boolean"}
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_]|^[0-9]")
