@@ -1,8 +1,8 @@
 """The syntax tree of an AFL program.
 
 Nodes are frozen: treat their lists as read-only too. `node_id` and `location` never take part in comparisons, so
-two programs are equal when they say the same thing. The parser leaves `node_id` empty and the emitter derives it
-from the node's place in the program; a caller that sets it keeps it.
+two programs are equal when they say the same thing. A `node_id` that a caller gives is kept, and emitted. Any other is
+a unique UUID, drawn when it is first asked for: what is emitted is derived from the node's place in the program.
 """
 
 from __future__ import annotations

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from typing import Any, NamedTuple, NoReturn, TypeVar, dataclass_transform
 
 _T = TypeVar("_T")
+
+
+class DrawnId(str):
+    """An id that nobody gave: it tells nodes apart while a program runs, and is written nowhere."""
+
+    __slots__ = ()
 
 
 class SourceLocation(NamedTuple):
@@ -17,6 +24,10 @@ class SourceLocation(NamedTuple):
     end_line: int | None = None
     end_column: int | None = None
     source_id: str | None = None
+
+
+#: The slot of `node_id` itself, behind the property that draws an id.
+_given_ids: Any = None
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -48,7 +59,8 @@ def _initializer(cls: type) -> Callable[..., None]:
             declared = f"{value}=MISSING"
             value = f"make_{value}() if {value} is MISSING else {value}"
         (keywords if item.kw_only else parameters).append(declared)
-        names[f"set_{item.name}"] = getattr(cls, item.name).__set__
+        slot = _given_ids if item.name == "node_id" and _given_ids is not None else getattr(cls, item.name)
+        names[f"set_{item.name}"] = slot.__set__
         body.append(f"    set_{item.name}(self, {value})\n")
     source = f"def __init__(self, {', '.join([*parameters, '*', *keywords])}):\n{''.join(body)}"
     scope: dict[str, Any] = {"MISSING": MISSING, **names}
@@ -87,3 +99,41 @@ class ASTNode:
         # Copies and pickles are put together without __init__.
         for name, value in state[1].items():
             object.__setattr__(self, name, value)
+
+
+class _NodeId:
+    """`node_id` of a node: what its slot holds, drawn when somebody asks for one that was not given.
+
+    Drawing takes longer than parsing the node, and next to nobody asks.
+    """
+
+    _drawing = threading.Lock()
+
+    def __get__(self, node: ASTNode | None, owner: type[ASTNode]) -> object:
+        if node is None:
+            return self
+        known: str = _given_ids.__get__(node)
+        if known:
+            return known
+        from uuid import uuid4
+
+        with self._drawing:
+            known = _given_ids.__get__(node)
+            if not known:
+                known = DrawnId(uuid4())
+                _given_ids.__set__(node, known)
+        return known
+
+    def __set__(self, node: ASTNode, value: str) -> None:
+        # Copies and pickles only: nodes are frozen.
+        _given_ids.__set__(node, value)
+
+
+_given_ids = ASTNode.__dict__["node_id"]
+ASTNode.node_id = _NodeId()  # type: ignore[assignment]  # what reads as a str
+
+
+def given_id(node: ASTNode) -> str:
+    """Return the id that a node was given; none for one that was only drawn."""
+    known: str = _given_ids.__get__(node)
+    return "" if type(known) is DrawnId else known

@@ -16,8 +16,9 @@ from afl.commands.running import run_command
 from afl.commands.serving import lsp_command
 from afl.commands.terminal import say
 from afl.commands.texts import ast_command, doc_command, fmt_command
-from afl.core.click_errors import show_usage_error
-from afl.core.signals import signals_handled
+from afl.core.click_errors import broken_pipes_raised, show_usage_error
+from afl.core.exit_codes import ExitCode, table
+from afl.core.signals import Told, signals_handled
 from afl.core.standard_streams import flush_output, give_up_output, standard_streams
 from afl.errors import AFLError
 
@@ -27,10 +28,19 @@ class _CompileByDefault(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         asks_for_group = bool(args) and (args[0] in self.commands or args[0] in (*ctx.help_option_names, "--version"))
-        if not asks_for_group and (args or not sys.stdin.isatty()):
+        if not asks_for_group and not self._is_misspelt_option(args) and (args or not sys.stdin.isatty()):
             _refuse_misspelt_command(args, list(self.commands))
             args = ["compile", *args]
         return super().parse_args(ctx, args)
+
+    def _is_misspelt_option(self, args: Sequence[str]) -> bool:
+        """Whether a first word that `compile` has no option of looks like an option of the group itself."""
+        word = args[0].partition("=")[0] if args else ""
+        if not word.startswith("--") or any(word in parameter.opts for parameter in self.commands["compile"].params):
+            return False
+        from afl.core.near_names import near_names
+
+        return any(name in ("--version", "--help") for name in near_names(word, ["--version", "--help"])[:1])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         # In the order in which a person meets them.
@@ -43,15 +53,33 @@ def _refuse_misspelt_command(args: Sequence[str], commands: Sequence[str]) -> No
     if word.startswith("-") or "." in word or os.sep in word or os.path.exists(word):
         return
     # Only a mistake pays for the import.
-    from afl.compiled import near_names
+    from afl.core.near_names import near_names
 
     near = near_names(word, commands)
     if near:
         raise click.UsageError(f"found {word!r}, which is no command and no file; did you mean {' or '.join(near)}?")
 
 
+_HELP = f"""Check, run, draw and compile workflows written in AFL.
+
+A FILE is a path, or - for standard input, which is also read when none is named. Several are taken as one program.
+`afl FILE` is short for `afl compile FILE`.
+
+\b
+afl check shop.afl                      what is wrong with it
+afl run shop.afl -i id=7                run its workflow here and now
+afl graph shop.afl -o shop.svg          draw which step waits for which
+afl compile shop.afl --source-path lib  with the namespaces that it uses
+
+\b
+Exit codes, the same as those of afl-stream:
+{table()}
+"""
+
+
 @click.group(
     cls=_CompileByDefault,
+    help=_HELP,
     commands=[
         check_command,
         fmt_command,
@@ -63,49 +91,53 @@ def _refuse_misspelt_command(args: Sequence[str], commands: Sequence[str]) -> No
         ast_command,
         lsp_command,
     ],
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(__version__, message="afl %(version)s")
 def afl() -> None:
-    """Check, run, draw and compile workflows written in AFL.
-
-    A FILE is a path, or - for standard input, which is also read when none is named. Several are taken as one program.
-    `afl FILE` is short for `afl compile FILE`.
-
-    \b
-    afl check shop.afl                      what is wrong with it
-    afl run shop.afl -i id=7                run its workflow here and now
-    afl graph shop.afl -o shop.svg          draw which step waits for which
-    afl compile shop.afl --source-path lib  with the namespaces that it uses
-    """
+    pass
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, 1 for errors in the program or its files, 2 for wrong usage."""
-    with signals_handled(), standard_streams():
+    """Run the command and return its exit code; see afl.core.exit_codes."""
+    with signals_handled(lambda number: ExitCode.INTERRUPTED), standard_streams():
         return _main(args)
 
 
 def _main(args: Sequence[str] | None) -> int:
     try:
-        result = afl.main(args=None if args is None else list(args), prog_name="afl", standalone_mode=False)
+        with broken_pipes_raised():
+            result = afl.main(args=None if args is None else list(args), prog_name="afl", standalone_mode=False)
         flush_output()
     except click.ClickException as error:
         show_usage_error(error)
         return error.exit_code
-    except click.Abort:
-        say("Aborted")
-        return 1
+    except (click.Abort, KeyboardInterrupt, Told):
+        say("interrupted")
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # Whoever read the output has had enough.
         give_up_output()
-        return 1
+        return ExitCode.INTERRUPTED
     except AFLError as error:
+        # The commands that look at texts: one that cannot be read is a finding. `afl run` has said it already.
         say(f"Error: {error}")
-        return 1
+        return ExitCode.WORK_LEFT
     except OSError as error:
         # Every file has been dealt with where it was opened: this is the output.
         give_up_output()
         say(f"Error: {error.filename or 'the output cannot be written'}: {error.strerror or error}")
-        return 1
-    return result if isinstance(result, int) else 0
+        return ExitCode.UNAVAILABLE
+    except Exception as error:  # noqa: BLE001 - the one place of the main thread
+        return _tell_own_mistake(error)
+    return result if isinstance(result, int) else ExitCode.OK
+
+
+def _tell_own_mistake(error: Exception) -> int:
+    """Say that an error is a mistake of this program, with its traceback for those who will mend it."""
+    from afl.core.exception_text import exception_line, exception_traceback
+
+    say(f"Error: this is a mistake of afl itself: {exception_line(error)}")
+    for line in exception_traceback(error).splitlines():
+        say(line)
+    return ExitCode.INTERNAL

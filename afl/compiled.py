@@ -5,19 +5,25 @@ of the JSON are read: categorised lists of declarations beside or instead of `de
 of blocks as body, a script as body, hand-written programs without types or ids.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
+
+from afl.annotations import may_be_annotated, pack, put_annotations
+from afl.core.near_names import near_names
+from afl.program_errors import AmbiguousName as AmbiguousName
+from afl.program_errors import ProgramError as ProgramError
+from afl.program_errors import ProgramVersionError as ProgramVersionError
+from afl.program_errors import UnknownName as UnknownName
+from afl.program_errors import WrongFingerprint as WrongFingerprint
+from afl.program_text import SCHEMA_VERSION as SCHEMA_VERSION
+from afl.program_text import check_schema_version as check_schema_version
+from afl.program_text import fingerprint_of, separated, text_of
 
 Node = Mapping[str, Any]
-
-#: The form of compiled programs that this release writes and reads up to. Raised with each change that is more than an
-#: addition.
-SCHEMA_VERSION: Final = "1.0"
 
 
 class Kind(StrEnum):
@@ -47,54 +53,6 @@ _CATEGORIES = {
     "implicits": "ImplicitDecl",
     "schemas": "SchemaDecl",
 }
-
-
-class ProgramError(Exception):
-    """A compiled program that cannot be used: what is wrong, and where."""
-
-
-class ProgramVersionError(ProgramError):
-    """A compiled program of a form that this release does not read: a newer one, or one from before N-1."""
-
-    def __init__(self, found: str, supported: str, is_newer: bool) -> None:
-        remedy = "upgrade this process" if is_newer else "compile its source anew with this release"
-        super().__init__(f"the program has schemaVersion {found}, this release reads up to {supported}: {remedy}")
-        self.found, self.supported, self.is_newer, self.remedy = found, supported, is_newer, remedy
-
-
-def check_schema_version(found: object, supported: str = SCHEMA_VERSION) -> None:
-    """
-    Return when a program with this schemaVersion is read by a release that reads up to `supported`. None, as programs
-    without one have it: of this release.
-
-    The first number counts: it is raised when older readers would take a program for something else. Raises
-    ProgramVersionError, and ProgramError for what is no version.
-    """
-    if found is None or found == supported:
-        return
-    major, _, rest = found.partition(".") if isinstance(found, str) else ("", "", "")
-    if not (major.isascii() and major.isdigit() and len(major) <= 9 and rest):
-        raise ProgramError(f"schemaVersion {found!r:.40} is no version, expected major.minor")
-    ours = int(supported.partition(".")[0])
-    if not ours - 1 <= int(major) <= ours:
-        raise ProgramVersionError(str(found), supported, is_newer=int(major) > ours)
-
-
-class UnknownName(ProgramError):
-    """A name that the program does not declare."""
-
-    def __init__(self, what: str, name: str, near: Sequence[str] = ()) -> None:
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        super().__init__(f"no {what} named {name!r}{hint}")
-        self.name, self.near = name, tuple(near)
-
-
-class AmbiguousName(ProgramError):
-    """A short name that several declarations bear."""
-
-    def __init__(self, what: str, name: str, candidates: Sequence[str]) -> None:
-        super().__init__(f"{what} {name!r} may be any of {', '.join(candidates)}; qualify it")
-        self.name, self.candidates = name, tuple(candidates)
 
 
 class Resolution(NamedTuple):
@@ -157,18 +115,6 @@ class Names:
     def near(self, name: str, kinds: frozenset[Kind] = CALLABLE) -> list[str]:
         """Declared names that look like `name`, qualified, best first."""
         return near_names(name, self.all(kinds))
-
-
-def near_names(wanted: str, known: Sequence[str]) -> list[str]:
-    """The qualified names that look like the wanted one, written qualified or short, best first."""
-    # Only a wrong name pays for the import.
-    from difflib import get_close_matches
-
-    by_text = {name: name for name in known} | {name.rsplit(".", 1)[-1]: name for name in known}
-    close = get_close_matches(wanted, by_text, n=3, cutoff=0.5)
-    if not close:
-        close = get_close_matches(wanted.rsplit(".", 1)[-1], by_text, n=3, cutoff=0.5)
-    return list(dict.fromkeys(by_text[c] for c in close))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,6 +213,18 @@ def line_of(node: Node) -> int:
     return int(location.get("line", 0)) if isinstance(location, Mapping) else 0
 
 
+def column_of(node: Node) -> int:
+    """The source column of a node, 0 when the program was compiled without locations."""
+    location = node.get("location")
+    return int(location.get("column", 0)) if isinstance(location, Mapping) else 0
+
+
+def source_of(declaration: Node) -> str:
+    """The id of the source that a declaration stands in, "" when the program was compiled without."""
+    location = declaration.get("location")
+    return str(location.get("sourceId", "")) if isinstance(location, Mapping) else ""
+
+
 class CompiledProgram:
     """A program as the compiler emits it, ready to look names up in."""
 
@@ -299,18 +257,53 @@ class CompiledProgram:
             raise ProgramError(f"not a compiled program: {error}") from error
         return cls(tree)
 
+    @classmethod
+    def stored(cls, fingerprint: str, text: bytes | str, annotations: bytes | None = None) -> "CompiledProgram":
+        """
+        Read a program that is kept under a fingerprint, with what is kept beside it, if anything.
+
+        The fingerprint is computed from the text and compared: raises WrongFingerprint, and ProgramError as
+        `from_text`. Earlier releases computed it from a text with source places and doc comments in it: such a program
+        keeps that fingerprint and that text, which those releases go on reading.
+        """
+        program = cls.from_text(text)
+        read = text.encode() if isinstance(text, str) else text
+        kept = text_of(fingerprint, read, program.tree)
+        if may_be_annotated(kept) and program._forms[1]:
+            program.annotations = b""  # They are in the text, as earlier releases have it.
+        elif kept == read:
+            if annotations:
+                put_annotations(program.tree, annotations)
+            program.annotations = annotations or b""
+        program.text, program.fingerprint = kept, fingerprint
+        return program
+
     @cached_property
     def text(self) -> bytes:
-        """The canonical text: sorted keys, no white space. Equal programs have equal texts on any machine."""
-        try:
-            return json.dumps(self.tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ProgramError(f"the program is malformed: {type(error).__name__}: {error}") from error
+        """The canonical text: sorted keys, no white space, no source places nor doc comments.
+
+        Programs that do the same have the same text on any machine, however their sources are laid out."""
+        return self._forms[0]
+
+    @cached_property
+    def annotations(self) -> bytes:
+        """Source places and doc comments, packed; empty where there are none. They stand beside the text."""
+        return pack(self._forms[1])
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical text, hexadecimal: what an execution is pinned to."""
-        return hashlib.sha256(self.text).hexdigest()
+        """SHA-256 of the text, hexadecimal: what an execution is pinned to."""
+        return fingerprint_of(self.text)
+
+    @cached_property
+    def behaviour(self) -> str:
+        """The fingerprint that this release gives the program, whichever it is kept under: the same for programs that
+        do the same."""
+        return fingerprint_of(self._forms[0])
+
+    @cached_property
+    def _forms(self) -> tuple[bytes, list[Any]]:
+        return separated(self.tree)
 
     def workflow(self, name: str) -> Declaration:
         """A workflow by qualified name, or by short name when only one bears it.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from afl.ast import Program
+from afl.core.strictness import Strictness
 from afl.diagnostics import Diagnostic
 from afl.errors import CompileError, ParseError
 from afl.parser import AFLParser, read_source
@@ -47,27 +48,50 @@ class CheckedInput(Checked):
     registry: SourceRegistry
 
 
-def compile_text(text: str, filename: str = "<string>", *, include_locations: bool = True) -> Compiled:
+def compile_text(
+    text: str,
+    filename: str = "<string>",
+    *,
+    include_locations: bool = True,
+    strictness: Strictness = Strictness.LENIENT,
+) -> Compiled:
     """Compile one text. Raises CompileError, which holds everything found wrong."""
-    return _compile([(text, None if filename == "<string>" else filename)], include_locations)
+    return _compile([(text, None if filename == "<string>" else filename)], include_locations, strictness)
 
 
-def compile_files(paths: Iterable[str | Path], *, include_locations: bool = True) -> Compiled:
-    """Compile files together, as one program. Raises CompileError, or SourceUnreadable for a file."""
+def compile_files(
+    paths: Iterable[str | Path],
+    *,
+    include_locations: bool = True,
+    include_sources: bool = False,
+    strictness: Strictness = Strictness.LENIENT,
+) -> Compiled:
+    """Compile files together, as one program; with sources, its declarations name the file that they stand in.
+
+    Raises CompileError, or SourceUnreadable for a file.
+    """
     texts = [(read_source(path), FileOrigin(str(path)).to_source_id()) for path in paths]
-    return _compile(texts, include_locations)
+    return _compile(texts, include_locations, strictness, include_sources=include_sources)
 
 
-def check_texts(texts: Sequence[tuple[str, str | None]], *, validate: bool = True) -> Checked:
+def check_texts(
+    texts: Sequence[tuple[str, str | None]], *, validate: bool = True, strictness: Strictness = Strictness.LENIENT
+) -> Checked:
     """Parse, and validate, texts (each with its source id) as one program.
 
     A text that cannot be parsed leaves names unknown, so validation is only for texts that all could be.
     """
     with collector_paused():
-        return _check(texts, validate)
+        return _check(texts, validate, strictness)
 
 
-def check_input(sources: CompilerInput, *, config: AFLConfig | None = None, validate: bool = True) -> CheckedInput:
+def check_input(
+    sources: CompilerInput,
+    *,
+    config: AFLConfig | None = None,
+    validate: bool = True,
+    strictness: Strictness = Strictness.LENIENT,
+) -> CheckedInput:
     """Parse, and validate, sources as one program; namespaces they lack are added as far as `config` has them found.
 
     `sources` itself is not changed. Libraries are compiled along: their errors count, their warnings are not told.
@@ -87,19 +111,19 @@ def check_input(sources: CompilerInput, *, config: AFLConfig | None = None, vali
             except ParseError as error:
                 findings = [error.finding()]
         texts = [(entry.text, entry.source_id) for entry in sources.all_sources]
+        libraries = {entry.source_id for entry in sources.library_sources}
         if validate and not findings:
-            findings = _validate(program, texts)
+            findings = _validate(program, texts, strictness, libraries)
         elif findings:
             findings = _in_order([*findings, *_of_characters(texts)], texts)
-    libraries = {entry.source_id for entry in sources.library_sources}
     told = [item for item in findings if item.is_error or item.source_id not in libraries]
     return CheckedInput(program=program, diagnostics=tuple(told), sources=sources, registry=registry)
 
 
-def _check(texts: Sequence[tuple[str, str | None]], validate: bool) -> Checked:
+def _check(texts: Sequence[tuple[str, str | None]], validate: bool, strictness: Strictness) -> Checked:
     program, findings = _parse(texts)
     if validate and not findings:
-        findings = _validate(program, texts)
+        findings = _validate(program, texts, strictness)
     elif findings:
         findings = _in_order([*findings, *_of_characters(texts)], texts)
     return Checked(program=program, diagnostics=tuple(findings))
@@ -118,10 +142,16 @@ def _parse(texts: Sequence[tuple[str, str | None]]) -> tuple[Program, list[Diagn
     return programs[0] if len(programs) == 1 else Program.merge(programs), findings
 
 
-def _validate(program: Program, texts: Sequence[tuple[str, str | None]]) -> list[Diagnostic]:
-    from afl.validation import validate_program
+def _validate(
+    program: Program,
+    texts: Sequence[tuple[str, str | None]],
+    strictness: Strictness,
+    libraries: Collection[str] = (),
+) -> list[Diagnostic]:
+    from afl.validation import judged, validate_program
 
-    return _in_order([*validate_program(program), *_of_characters(texts)], texts)
+    found = _in_order([*validate_program(program), *_of_characters(texts)], texts)
+    return judged(found, program, strictness, libraries)
 
 
 def _of_characters(texts: Sequence[tuple[str, str | None]]) -> list[Diagnostic]:
@@ -150,16 +180,18 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _compile(texts: Sequence[tuple[str, str | None]], include_locations: bool) -> Compiled:
+def _compile(
+    texts: Sequence[tuple[str, str | None]],
+    include_locations: bool,
+    strictness: Strictness,
+    *,
+    include_sources: bool = False,
+) -> Compiled:
     with collector_paused():
-        return _check_and_emit(texts, include_locations)
+        checked = _check(texts, True, strictness)
+        if checked.has_errors:
+            raise CompileError(checked.diagnostics)
+        from afl.emitter import emit_dict
 
-
-def _check_and_emit(texts: Sequence[tuple[str, str | None]], include_locations: bool) -> Compiled:
-    checked = _check(texts, validate=True)
-    if checked.has_errors:
-        raise CompileError(checked.diagnostics)
-    from afl.emitter import emit_dict
-
-    document = emit_dict(checked.program, include_locations=include_locations)
+        document = emit_dict(checked.program, include_locations, include_sources=include_sources)
     return Compiled(program_json=document, diagnostics=checked.diagnostics)

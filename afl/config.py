@@ -5,6 +5,7 @@ The file is JSON, called `afl.config.json`; without one the environment decides.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -22,6 +23,20 @@ CONFIG_NAME = "afl.config.json"
 #: Names the configuration file when no path is given.
 CONFIG_VARIABLE = "AFL_CONFIG"
 
+#: The variables that `afl` reads, without the AFL_ that they begin with.
+VARIABLES = (
+    "CONFIG",
+    "SOURCE_PATHS",
+    "AUTO_RESOLVE",
+    "MONGODB_RESOLVE",
+    *(f"MONGODB_{name}" for name in ("URL", "USERNAME", "PASSWORD", "AUTH_SOURCE", "DATABASE")),
+    "MAVEN_REPOSITORY",
+    "SCRIPTS_ACCEPT_MISSING",
+)
+
+#: From which likeness on, between 0 and 1, a variable is taken for one of these, misspelt.
+_MIN_LIKENESS = 0.85
+
 #: Settings whose values may hold a password, whatever form they have.
 _NEVER_SHOWN = frozenset({"mongodb", "url"})
 
@@ -36,6 +51,18 @@ class ConfigUnreadable(AFLError):
         super().__init__(f"the configuration {path} {reason}")
         self.path = path
         self.reason = reason
+
+
+class ConfigMissing(ConfigUnreadable, FileNotFoundError):
+    """A configuration file that was named and is not there."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.errno, self.strerror, self.filename = errno.ENOENT, os.strerror(errno.ENOENT), path
+
+    def __str__(self) -> str:
+        # Not in the words of the system, which an OSError with these facts would speak in.
+        return f"the configuration {self.path} {self.reason}"
 
 
 class WrongSetting(AFLError, ValueError):
@@ -82,7 +109,7 @@ class MongoDBConfig:
             "url": self.url,
             "username": self.username,
             "password": self.password,
-            "authSource": self.auth_source,
+            "auth_source": self.auth_source,
             "database": self.database,
         }
 
@@ -121,9 +148,9 @@ class ResolverConfig:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "sourcePaths": list(self.source_paths),
-            "autoResolve": self.auto_resolve,
-            "mongodbResolve": self.mongodb_resolve,
+            "source_paths": list(self.source_paths),
+            "auto_resolve": self.auto_resolve,
+            "mongodb_resolve": self.mongodb_resolve,
         }
 
     @classmethod
@@ -189,9 +216,31 @@ def load_config(path: str | Path | None = None) -> AFLConfig:
     return AFLConfig.from_env()
 
 
+def misspelt_variables(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the variables that look like one that `afl` reads, each with that one.
+
+    Others that begin with AFL_ may be for other programs: `afl-stream` has many, and a cluster sets its own.
+    """
+    known = set(VARIABLES)
+    names = [name[4:] for name in environment if name.startswith("AFL_") and name[4:] not in known]
+    if not names:
+        return []
+    from difflib import get_close_matches
+
+    def meant(name: str) -> list[str]:
+        """Return the one that it is the longer part of (MAVEN_REPO), or nearly is."""
+        begun = [known for known in VARIABLES if known.startswith(name) and len(name) > len(known) / 2]
+        return begun or get_close_matches(name, VARIABLES, n=1, cutoff=_MIN_LIKENESS)
+
+    near = {name: meant(name) for name in names}
+    return [(f"AFL_{name}", f"AFL_{found[0]}") for name, found in near.items() if found]
+
+
 def _read(path: Path) -> AFLConfig:
     try:
         settings = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise ConfigMissing(str(path), f"cannot be read: {error.strerror or error}") from error
     except OSError as error:
         raise ConfigUnreadable(str(path), f"cannot be read: {error.strerror or error}") from error
     except ValueError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -90,15 +90,30 @@ def render(diagnostic: Diagnostic, source_text: str | None, *, colour: bool = Fa
     tone = _RED if diagnostic.is_error else _YELLOW
     head = paint(f"{diagnostic.severity}[{diagnostic.code}]", _BOLD + tone)
     lines = [f"{paint(printable(diagnostic.place()), _BOLD)}: {head}: {printable(diagnostic.message)}"]
-    if source_text is not None and diagnostic.line is not None:
-        excerpt = _excerpt(diagnostic, source_text)
-        if excerpt is not None:
-            number = str(diagnostic.line)
-            lines.append(f"  {number} | {excerpt[0]}")
-            lines.append(f"  {' ' * len(number)} | {paint(excerpt[1], tone)}")
+    if source_text is not None:
+        lines.extend(excerpt(diagnostic, source_text, lambda carets: paint(carets, tone)))
     if diagnostic.hint:
         lines.append(f"  {paint('hint', _CYAN)}: {printable(diagnostic.hint)}")
     return "\n".join(lines)
+
+
+def excerpt(diagnostic: Diagnostic, source_text: str, paint: Callable[[str], str] = str) -> list[str]:
+    """Return the source line of a finding with its number, and the carets below it; nothing where there is no line."""
+    shown = None if diagnostic.line is None else _excerpt(diagnostic, source_text)
+    if shown is None:
+        return []
+    number = str(diagnostic.line)
+    return [f"  {number} | {shown[0]}", f"  {' ' * len(number)} | {paint(shown[1])}"]
+
+
+def error_count(diagnostics: Iterable[Diagnostic]) -> str | None:
+    """Return the last line of a report, `Error: 2 errors in a.afl`, for logs that keep only that; None without any."""
+    errors = [diagnostic for diagnostic in diagnostics if diagnostic.is_error]
+    if not errors:
+        return None
+    sources = {display_name(diagnostic.source_id) for diagnostic in errors}
+    where = printable(sources.pop()) if len(sources) == 1 else f"{len(sources)} files"
+    return f"Error: {len(errors)} error{'' if len(errors) == 1 else 's'} in {where}"
 
 
 def _painter(colour: bool) -> Callable[[str, str], str]:

@@ -13,6 +13,7 @@ from hashlib import sha1
 from typing import Any, cast
 
 from afl import ast
+from afl.ast_node import given_id
 from afl.json_text import to_text
 from afl.source import FileOrigin, MavenOrigin, MongoDBOrigin, SourceOrigin, SourceRegistry
 
@@ -37,7 +38,8 @@ _DECLARATION_TYPES: dict[type[ast.ASTNode], str] = {
 class JSONEmitter:
     """Turns trees into JSON objects or text.
 
-    With provenance, locations also say where the text came from, as far as `source_registry` knows. `indent` None
+    With provenance, locations also say where the text came from, as far as `source_registry` knows. With sources, only
+    those of declarations name their text: so much is needed to say where in which file a step stands. `indent` None
     writes one line.
     """
 
@@ -47,7 +49,9 @@ class JSONEmitter:
         include_provenance: bool = False,
         source_registry: SourceRegistry | None = None,
         indent: int | None = 2,
+        include_sources: bool = False,
     ) -> None:
+        self._include_sources = include_sources
         self._include_locations = include_locations
         self._include_provenance = include_provenance
         self._registry = source_registry
@@ -59,7 +63,8 @@ class JSONEmitter:
 
     def emit_dict(self, node: ast.ASTNode) -> Json:
         """Return the node as a JSON object; raises ValueError for what is no node of the tree."""
-        return _Emission(self._location if self._include_locations else None).node(node)
+        location = self._location if self._include_locations else None
+        return _Emission(location, names_sources=self._include_sources).node(node)
 
     def _location(self, place: ast.SourceLocation) -> Json:
         location: Json = {"line": place.line, "column": place.column}
@@ -78,9 +83,9 @@ def emit_json(ast: ast.ASTNode, include_locations: bool = True, indent: int | No
     return JSONEmitter(include_locations=include_locations, indent=indent).emit(ast)
 
 
-def emit_dict(ast: ast.ASTNode, include_locations: bool = True) -> Json:
+def emit_dict(ast: ast.ASTNode, include_locations: bool = True, *, include_sources: bool = False) -> Json:
     """Return a tree as a JSON object."""
-    return JSONEmitter(include_locations=include_locations).emit_dict(ast)
+    return JSONEmitter(include_locations=include_locations, include_sources=include_sources).emit_dict(ast)
 
 
 def derive_id(path: str) -> str:
@@ -92,8 +97,9 @@ def derive_id(path: str) -> str:
 class _Emission:
     """One emission: knows the paths that were given out."""
 
-    def __init__(self, location: Callable[[ast.SourceLocation], Json] | None) -> None:
+    def __init__(self, location: Callable[[ast.SourceLocation], Json] | None, *, names_sources: bool = False) -> None:
         self._location = location
+        self._names_sources = names_sources
         self._taken: dict[str, int] = {}
         self._expressions: dict[type, Callable[[Any], Json]] = {
             ast.Literal: _literal,
@@ -185,7 +191,10 @@ class _Emission:
             document["body"] = self._body(node.body, path)
         if node.catch is not None:
             document["catch"] = self._catch(node.catch, path)
-        return self._identify(document, node, path)
+        self._identify(document, node, path)
+        if self._names_sources and "location" in document and node.location is not None and node.location.source_id:
+            document["location"]["sourceId"] = node.location.source_id
+        return document
 
     def _implicit(self, node: ast.ImplicitDecl, namespace: str) -> Json:
         path = self._path(namespace, f"ImplicitDecl:{node.name}")
@@ -360,7 +369,7 @@ class _Emission:
         return path if times == 1 else f"{path}#{times}"
 
     def _identify(self, document: Json, node: ast.ASTNode, path: str) -> Json:
-        document["id"] = node.node_id or derive_id(path)
+        document["id"] = given_id(node) or derive_id(path)
         if self._location is not None and node.location is not None:
             document["location"] = self._location(node.location)
         return document

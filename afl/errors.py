@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -58,12 +60,15 @@ class CompileError(AFLError):
     """A program that was refused; `diagnostics` holds every error and warning found, in source order."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        from afl.diagnostics import error_count
+
         self.diagnostics = tuple(diagnostics)
         errors = [diagnostic for diagnostic in self.diagnostics if diagnostic.is_error]
         lines = [diagnostic.headline() for diagnostic in errors[:MAX_LISTED]]
         if len(errors) > MAX_LISTED:
             lines.append(f"... and {len(errors) - MAX_LISTED} more")
-        super().__init__(f"the program has {len(errors)} error{'' if len(errors) == 1 else 's'}:\n" + "\n".join(lines))
+        lines.insert(0, f"the program has {len(errors)} error{'' if len(errors) == 1 else 's'}:")
+        super().__init__("\n".join([*lines, *filter(None, [error_count(errors)])]))
 
 
 class SourceUnreadable(AFLError):
@@ -73,6 +78,18 @@ class SourceUnreadable(AFLError):
         super().__init__(f"{reason}: {path}")
         self.path = path
         self.reason = reason
+
+
+class SourceMissing(SourceUnreadable, FileNotFoundError):
+    """A source file that is not there."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "File not found")
+        self.errno, self.strerror, self.filename = errno.ENOENT, os.strerror(errno.ENOENT), path
+
+    def __str__(self) -> str:
+        # Not in the words of the system, which an OSError with these facts would speak in.
+        return f"{self.reason}: {self.path}"
 
 
 class SourceTooLarge(SourceUnreadable):

@@ -10,15 +10,20 @@ import urllib.parse
 import urllib.request
 import zipfile
 import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from afl.config import MongoDBConfig, load_config
+from afl.config import AFLConfig, MongoDBConfig, load_config
 from afl.core.masking import NOT_WELL_FORMED, Secrets, is_well_formed, secrets_of_url, shown_url
 from afl.errors import AFLError
 from afl.source import FileOrigin, MavenOrigin, MongoDBOrigin, SourceEntry
 
 #: Names the Maven repository when none is given.
 MAVEN_REPOSITORY_VARIABLE = "AFL_MAVEN_REPOSITORY"
+
+#: The repository that is asked when neither the caller nor the environment names one.
+MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 
 #: How long a repository may keep silent.
 DOWNLOAD_TIMEOUT_S = 30.0
@@ -45,18 +50,24 @@ class SourceLoader:
 
     @staticmethod
     def load_mongodb(
-        collection_id: str, display_name: str, is_library: bool = True, config: MongoDBConfig | None = None
+        collection_id: str,
+        display_name: str,
+        is_library: bool = True,
+        config: AFLConfig | MongoDBConfig | None = None,
     ) -> SourceEntry:
-        """Return the AFL texts of a flow, joined into one. Raises SourceNotFound or MongoDBUnavailable."""
+        """Return the AFL texts of a flow, joined into one: those of its `compiled_sources`, else of its `sources`.
+
+        Without a config it is what `load_config` finds. Raises SourceNotFound or MongoDBUnavailable.
+        """
         from afl.joining import joined
         from afl.mongo_sources import MongoSources
 
-        with MongoSources(config or load_config().mongodb) as sources:
+        config = config or load_config()
+        with MongoSources(config.mongodb if isinstance(config, AFLConfig) else config) as sources:
             flow = sources.flow(collection_id)
         if flow is None:
             raise SourceNotFound(f"Flow not found in MongoDB: {collection_id} ({display_name})")
-        stored = flow.get("compiled_sources") or []
-        texts = [str(source["content"]) for source in stored if source.get("language", "afl") == "afl"]
+        texts = _texts_in(flow.get("compiled_sources")) or _texts_in(flow.get("sources"))
         if not texts:
             raise SourceNotFound(f"Flow {collection_id} ({display_name}) has no AFL sources")
         return SourceEntry(joined(texts), MongoDBOrigin(collection_id, display_name), is_library)
@@ -72,7 +83,7 @@ class SourceLoader:
     ) -> SourceEntry:
         """Return the AFL files of an archive in a Maven repository, in order of their names, joined into one text.
 
-        Without `repository_url` it is what AFL_MAVEN_REPOSITORY says. Raises SourceNotFound.
+        Without `repository_url` it is what AFL_MAVEN_REPOSITORY says, else Maven Central. Raises SourceNotFound.
         """
         from afl.joining import joined
 
@@ -84,13 +95,13 @@ class SourceLoader:
         return SourceEntry(joined(texts), origin, is_library)
 
 
+def _texts_in(stored: Sequence[Mapping[str, Any]] | None) -> list[str]:
+    """The AFL texts in a list of a flow's."""
+    return [str(source["content"]) for source in stored or () if source.get("language", "afl") == "afl"]
+
+
 def _archive_url(origin: MavenOrigin, repository_url: str | None) -> str:
-    repository = repository_url or os.environ.get(MAVEN_REPOSITORY_VARIABLE)
-    if not repository:
-        raise SourceNotFound(
-            f"no Maven repository to find {origin.to_source_id()} in; "
-            f"set {MAVEN_REPOSITORY_VARIABLE} to its url, or give --maven-repository"
-        )
+    repository = repository_url or os.environ.get(MAVEN_REPOSITORY_VARIABLE) or MAVEN_CENTRAL
     name = f"{origin.artifact_id}-{origin.version}{f'-{origin.classifier}' if origin.classifier else ''}.jar"
     parts = [*origin.group_id.split("."), origin.artifact_id, origin.version, name]
     return "/".join([repository.rstrip("/"), *(urllib.parse.quote(part, safe="") for part in parts)])

@@ -1,9 +1,9 @@
 """Reads and writes AFL sources in MongoDB. The compiler's only module that knows pymongo.
 
 Two collections. `flows` holds what was published together, a document each, found by `uuid`; its `compiled_sources` are
-the texts (`language` "afl") and the compiled program (`language` "json"). `afl_sources` holds a document for each
-namespace and version, found by `namespace_name`; its `source_text` is a whole text that may define more namespaces,
-`namespaces_defined`.
+the texts (`language` "afl") and the compiled program (`language` "json"). Flows that others have published may have
+their texts in `sources`. `afl_sources` holds a document for each namespace and version, found by `namespace_name`; its
+`source_text` is a whole text that may define more namespaces, `namespaces_defined`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class MongoSources:
 
     def flow(self, uuid: str) -> Document | None:
         """Return the flow with this id, or None."""
-        return self._ask(lambda: self._database[FLOWS].find_one({"uuid": uuid}))
+        return self._ask(lambda: self._database.flows.find_one({"uuid": uuid}))
 
     def sources(self, namespaces: Iterable[str], version: str) -> dict[str, Document]:
         """Return the published source of each namespace that has one, in one question."""

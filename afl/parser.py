@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from afl.ast import Program
-from afl.errors import ParseError, SourceTooLarge, SourceUnreadable
+from afl.errors import ParseError, SourceMissing, SourceTooLarge, SourceUnreadable
 from afl.grammar.lexer import Lexer, Token
 from afl.grammar.moves import Moves
 from afl.grammar.table import ParseTable, load_table
@@ -37,6 +37,8 @@ class AFLParser:
         Raises ParseError (at the first place that the grammar does not accept); without a source id it names the
         file, if there is one.
         """
+        if not isinstance(source, str):
+            raise TypeError(f"a source is a text, found {type(source).__name__}")
         known_as = source_id if source_id is not None or filename == "<string>" else filename
         if len(source) > MAX_SOURCE_BYTES:
             raise _too_large(known_as)
@@ -56,19 +58,20 @@ class AFLParser:
 
     def parse_and_resolve(
         self, compiler_input: CompilerInput, config: AFLConfig | None = None
-    ) -> tuple[Program, SourceRegistry, CompilerInput]:
+    ) -> tuple[Program, SourceRegistry]:
         """Return one tree for all texts and for the namespaces they lack, as far as `config` lets those be found.
 
-        Without a config it is what `load_config` finds. What is found is added to the input's library sources.
+        Without a config it is what `load_config` finds. What is found is added to the registry, and to the library
+        sources of the input.
         """
         from afl.config import load_config
         from afl.resolver import resolver_of
 
         program, registry = self.parse_sources(compiler_input)
         resolver = resolver_of(config or load_config(), compiler_input)
-        if resolver is None:
-            return program, registry, compiler_input
-        return resolver.resolve(program, registry, compiler_input)
+        if resolver is not None:
+            program, registry, _ = resolver.resolve(program, registry, compiler_input)
+        return program, registry
 
     def _run(self, tokens: list[Token], builder: TreeBuilder, source_id: str | None) -> Program:
         """Drive the LALR automaton over the tokens, building the tree on the way."""
@@ -151,7 +154,7 @@ def read_source(path: str | Path) -> str:
             # No more than that: a device or a pipe has no size and may have no end.
             content = file.read(MAX_SOURCE_BYTES + 1)
     except FileNotFoundError:
-        raise SourceUnreadable(str(path), "File not found") from None
+        raise SourceMissing(str(path)) from None
     except IsADirectoryError:
         raise SourceUnreadable(str(path), "Wanted a file, this is a directory") from None
     except (OSError, ValueError) as error:

@@ -11,6 +11,7 @@ from typing import Any
 from afl.compiler import check_input
 from afl.config import AFLConfig, load_config
 from afl.core.clock import epoch_ms
+from afl.core.strictness import Strictness
 from afl.diagnostics import Diagnostic
 from afl.emitter import emit_dict, to_text
 from afl.errors import AFLError
@@ -78,7 +79,13 @@ class SourcePublisher:
         self._config = replace(config, resolver=replace(config.resolver, mongodb_resolve=True))
 
     def publish(
-        self, sources: CompilerInput, *, name: str = "", version: str = LATEST, force: bool = False
+        self,
+        sources: CompilerInput,
+        *,
+        name: str = "",
+        version: str = LATEST,
+        force: bool = False,
+        strictness: Strictness = Strictness.LENIENT,
     ) -> Publication:
         """Check sources as one program, and publish the primary ones.
 
@@ -88,7 +95,7 @@ class SourcePublisher:
 
         Without `force`, a version other than `latest` keeps its text for ever: who built with it must get the same.
         """
-        checked = check_input(sources, config=self._config)
+        checked = check_input(sources, config=self._config, strictness=strictness)
         if checked.has_errors:
             raise PublishError("the program has errors; nothing is published", checked.diagnostics)
         groups = _groups(sources.primary_sources)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from functools import cached_property
 
 from afl.diagnostics import Diagnostic, Severity
 from afl.errors import ParseError
+from afl.foreign_words import (
+    AFTER_WORD_HELP,
+    BLOCK_WORD_HELP,
+    GENERIC_HELP,
+    NUMBER_HELP,
+    PREFIXED_STRING_HELP,
+    TYPE_WORDS,
+    TYPED_STEP_HELP,
+    WORD_HELP,
+)
 from afl.grammar.lexer import RAW_BODY, Lexer, Token
 from afl.grammar.table import END, ParseTable
-from afl.syntax_help import AFTER_WORD_HELP, SYNTAX_HELP, WORD_HELP
+from afl.syntax_help import SYNTAX_HELP
 
 #: How to call a terminal that is not written as such in a program.
 _WORDS = {
@@ -33,6 +44,9 @@ _TOGETHER: list[tuple[str, frozenset[str]]] = [
     ("a declaration", frozenset(["NAMESPACE", "FACET", "EVENT", "WORKFLOW", "SCHEMA", "IMPLICIT"])),
     ("a declaration", frozenset(["FACET", "EVENT", "WORKFLOW", "SCHEMA", "IMPLICIT"])),
 ]
+
+#: Keywords that may stand where a step's name is looked for.
+_BEHIND_A_STEP = ("andThen", "catch", "with", "yield")
 
 #: Longer lists of what was wanted help nobody.
 _MAX_WANTED = 6
@@ -59,10 +73,32 @@ class SyntaxExplainer:
         before = tokens[number - 1] if number else token
         return (
             WORD_HELP.get(token.text)
+            or (BLOCK_WORD_HELP.get(token.text) if before.text not in AFTER_WORD_HELP else None)
+            or self._misspelt_keyword(state, token)
+            or _habit(before, token)
             or AFTER_WORD_HELP.get(before.text)
+            or self._wrong_step(state, before, token)
             or self._help.get((state, token.type, before.type))
             or self._help.get((state, token.type, ""))
         )
+
+    def _wrong_step(self, state: int, before: Token, token: Token) -> str | None:
+        """Return what to say to a name that was taken for that of a step: Int total = Sum(), cathc { }."""
+        if before.type != "NAME" or self._table.actions[state].keys() != {"EQUAL"}:
+            return None
+        if token.type == "NAME" and before.text in TYPE_WORDS:
+            return TYPED_STEP_HELP
+        near = get_close_matches(before.text, _BEHIND_A_STEP, n=1, cutoff=0.8)
+        return f"did you mean {near[0]}?" if near else None
+
+    def _misspelt_keyword(self, state: int, token: Token) -> str | None:
+        """Return the keyword that may stand here, and that a name looks like: andthen, workfow, Facet."""
+        if token.type != "NAME":
+            return None
+        wanted = [word for word, terminal in self._table.keywords.items() if terminal in self._table.actions[state]]
+        same = [word for word in wanted if word.lower() == token.text.lower()]
+        near = same or get_close_matches(token.text, wanted, n=1, cutoff=0.8)
+        return f"did you mean {near[0]}?" if near else None
 
     @cached_property
     def _help(self) -> dict[tuple[int, str, str], str]:
@@ -83,6 +119,18 @@ class SyntaxExplainer:
                 return states[-1], token.type, before
             before = token.type if token.type in self._table.keywords.values() else ""
         return None
+
+
+def _habit(before: Token, token: Token) -> str | None:
+    """Return what to say to two tokens that other languages write one behind the other."""
+    if token.text in ("<", "[") and before.type == "NAME" and before.text.lower() in GENERIC_HELP:
+        return GENERIC_HELP[before.text.lower()]
+    is_glued = before.end() == (token.line, token.column)
+    if is_glued and token.type == "STRING" and before.type == "NAME" and len(before.text) <= 2:
+        return PREFIXED_STRING_HELP
+    if is_glued and token.type == "NAME" and before.type in ("INT", "FLOAT"):
+        return NUMBER_HELP
+    return None
 
 
 def _error(message: str, at: Token, source_id: str | None, hint: str | None) -> ParseError:

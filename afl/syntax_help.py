@@ -10,6 +10,7 @@ from __future__ import annotations
 SYNTAX_HELP: list[tuple[str, list[str]]] = [
     ("a facet needs a parameter list, even an empty one: facet Ping()", ["facet Ping", "facet Ping facet B()"]),
     ("a facet needs a parameter list, even an empty one: facet Ping()", ["facet Ping => (a: Int)", "facet Ping {"]),
+    ("a parameter is written name: Type, as in amount: Double", ["facet Pay(Double amount)"]),
     ("a parameter needs a type: amount: Double", ["facet Pay(amount)", "facet Pay(a: Long, b)", "facet Pay(a = 1)"]),
     ("a type is a name or [name]: tags: [String]", ["facet Pay(a: 1)", 'facet Pay(a: "String")']),
     ("results stand in parentheses: => (total: Double)", ["facet Pay() => total", "facet Pay() => {"]),
@@ -81,7 +82,40 @@ SYNTAX_HELP: list[tuple[str, list[str]]] = [
     ),
     ("yield names what it gives to: yield Pay(total = s.total)", ["facet F() andThen { yield (a = 1) }"]),
     ("yield names what it gives to: yield Pay(total = s.total)", ["facet F() andThen { yield }"]),
-    ("a bare $ means nothing; write $.name", ["facet F(a: Int = $)", "facet F() andThen { a = G(x = $ + 1) }"]),
+    (
+        "a bare $ means nothing; write $.name",
+        [
+            "facet F(a: Int = $)",
+            "facet F() andThen { a = G(x = $ + 1) }",
+            "facet F() andThen { a = G(x = $a) }",
+            "facet F() andThen { a = G(x = ${a}) }",
+        ],
+    ),
+    (
+        "a result is read by the step's name: s = G() and then s.value",
+        ["facet F() andThen { a = G(x = 1).y }", "facet F() andThen { a = G().y }"],
+    ),
+    (
+        "equality is written ==, and its opposite !=",
+        ["facet F(x: Boolean = $.a === 1)", "facet F(x: Boolean = $.a !== 1)", "facet F(x: Boolean = $.a <> 1)"],
+    ),
+    ("there is no power; multiply, or compute it in a script", ["facet F(x: Int = 2 ** 3)"]),
+    ("strings are joined with ++", ['facet F(x: String = "a" . "b")', 'facet F() andThen { a = G(x = "a" . "b") }']),
+    ("a list is written [1, 2]", ["facet F(x: Json = (1, 2))", "facet F() andThen { a = G(x = (1, 2)) }"]),
+    (
+        "a comment is written // ..., or /* ... */ over several lines",
+        [
+            "-- a",
+            "facet F() andThen { -- a",
+            "facet F() andThen { s = G() -- a",
+            "<!-- a -->",
+            "facet F() andThen { <!-- }",
+        ],
+    ),
+    (
+        "there are no functions in expressions; what is computed stands in a facet of its own, or in a script",
+        ["facet F() andThen { a = G(x = y => 1) }", "facet F() andThen { a = G(x = $.y.z()) }"],
+    ),
     (
         "comparisons do not chain; join two of them: a < b && b < c",
         [
@@ -109,7 +143,10 @@ SYNTAX_HELP: list[tuple[str, list[str]]] = [
     ("`not` stands before `in` only: a not in b", ["facet F(x: Boolean = $.a not contains $.b)"]),
     ("there is no member access on an index result", ["facet F() andThen { a = G(x = s.a[0].b) }"]),
     ("map entries are written key: value", ["facet F(a: Json = #{k = 1})", 'facet F(a: Json = #{"k" = 1})']),
-    ("a map is written #{key: value}", ["facet F(a: Json = {", "facet F(a: Json = [{"]),
+    (
+        "a map is written #{key: value}",
+        ["facet F(a: Json = {", "facet F(a: Json = [{", "facet F() andThen { a = G(x = {"],
+    ),
     ("numbers have digits on both sides of the point: 0.5", ["facet F(a: Double = .5)", "facet F(a: Double = 5.)"]),
     (
         "calls stand alone in a step; use its result: s = G() and then s.value",
@@ -393,38 +430,3 @@ SYNTAX_HELP: list[tuple[str, list[str]]] = [
     ),
     ("a list type is written [String]", ["facet F(a: List<String>)", "facet F(a: Array[Int])", "facet F(a: Int[])"]),
 ]
-
-_CASES = "andThen when { case condition => { ... } case _ => { ... } }"
-_LOOP = "a loop is a block of its own: andThen foreach name in $.list { ... }"
-_FAILURES = "failures are caught behind a step or a block: s = Pay() catch { ... }"
-_RESULT = "a block gives its results with yield: yield Pay(total = s.total)"
-_DECLARED = "a declaration begins with namespace, facet, event facet, workflow, schema or implicit"
-_USED = "names of another namespace are brought in inside a namespace: use shop.orders"
-_STEPS = "a step is written: name = Facet(argument = value)"
-_WAITING = "every step waits by itself for the steps that it refers to: s = Pay()"
-
-#: What to say to words of other languages, wherever they are refused.
-WORD_HELP: dict[str, str] = {
-    **dict.fromkeys(
-        ["else", "elif", "otherwise", "default"], "the case for everything else is written: case _ => { ... }"
-    ),
-    "and": "and is written &&",
-    "or": "or is written ||",
-    "is": "equality is written ==",
-    "then": "steps that follow stand in a block: andThen { ... }",
-    "finally": "there is no finally; what is to happen in any case stands behind the step, and in its catch",
-    **dict.fromkeys(["except", "rescue"], _FAILURES),
-    **dict.fromkeys(["import", "include", "require", "from"], _USED),
-    **dict.fromkeys(["def", "function", "func", "fn", "task", "class", "struct", "type", "interface"], _DECLARED),
-    "extends": "what a facet takes over stands behind with: facet Pay() with Retry()",
-}
-
-#: What to say where a word of another language was taken for a name, and what follows it is refused.
-AFTER_WORD_HELP: dict[str, str] = {
-    **dict.fromkeys(["if", "unless", "switch", "match"], f"there is no else and no if: {_CASES}"),
-    **dict.fromkeys(["for", "foreach", "while", "loop", "repeat"], _LOOP),
-    **dict.fromkeys(["try", "throw", "raise"], _FAILURES),
-    "return": _RESULT,
-    **dict.fromkeys(["let", "var", "val", "const", "set"], _STEPS),
-    **dict.fromkeys(["await", "async", "call", "run", "do", "go", "new"], _WAITING),
-}

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from afl.core.near_names import names_alike
 from afl_stream.agent_duty import Duty
 from afl_stream.agent_runtime import AgentConfig
 from afl_stream.errors import TopicMissing
@@ -32,15 +33,18 @@ class FacetTopics:
 
     def require(self, existing: frozenset[str], facets: Iterable[str]) -> None:
         """Raise TopicMissing when a topic is not there that the answers or these facets need."""
-        topology = self._topology
+        topology, facets = self._topology, list(facets)
         needed = {topology.control(): "answers"}
         for facet in facets:
             topic = topology.facet(facet)
             needed.setdefault(topic, f"facet {facet}")
             needed.setdefault(topology.dlq(topic), f"dead letters of facet {facet}")
-        for topic, purpose in needed.items():
-            if topic not in existing:
-                raise TopicMissing(topic, purpose)
+        missing = next((topic for topic in needed if topic not in existing), None)
+        if missing is not None:
+            purpose = needed[missing]
+            wanted = set(facets)
+            known = [facet for facet in self.known_facets(existing) if facet not in wanted]
+            raise TopicMissing(missing, purpose, names_alike(purpose.removeprefix("facet "), known))
 
     def duties(self, facets: Iterable[str]) -> list[Duty]:
         """Return which groups to join, for which facets, on which topics."""

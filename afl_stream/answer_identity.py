@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from afl.runtime.operators import values_equal
 from afl.runtime.persistence import WorkflowRow
@@ -30,13 +30,15 @@ def attempt_of_answer(answer: Answer) -> int | None:
     return attempt
 
 
-def is_same_start(run: WorkflowRow | Tombstone, command: StartWorkflow) -> bool:
+def is_same_start(
+    run: WorkflowRow | Tombstone, command: StartWorkflow, do_the_same: Callable[[str, str], bool]
+) -> bool:
     """Whether a workflow that exists, or was purged, was started by this very command, so that it comes a second
-    time."""
+    time. `do_the_same` tells of the fingerprints of two programs whether these do the same."""
     return (
         command.workflow in (run.name, run.name.rsplit(".", 1)[-1])
-        and command.program in (None, run.program)
         and has_inputs(run, command.inputs)
+        and (command.program in (None, run.program) or do_the_same(run.program, command.program))
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from afl.core.click_errors import show_usage_error
+from afl.core.click_errors import broken_pipes_raised, show_usage_error
 from afl.core.signals import signals_handled
 from afl.core.standard_streams import flush_output, standard_streams
 from afl_stream.commands.arguments import (
@@ -77,7 +77,9 @@ def afl_stream() -> None:
 @files_argument(required=True)
 @handlers_option
 @facets_option
-@click.option("--start", "workflow", metavar="WORKFLOW", help="What to start; needless when the files have just one.")
+@click.option(
+    "--start", "--workflow", "workflow", metavar="NAME", help="What to start; needless when the files have just one."
+)
 @inputs_option
 @inputs_document_option
 @workflow_id_option
@@ -428,12 +430,13 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _main(args: Sequence[str] | None) -> int:
     try:
-        result = afl_stream.main(
-            args=None if args is None else list(args),
-            prog_name="afl-stream",
-            standalone_mode=False,
-            obj=PROCESS if args is None else None,
-        )
+        with broken_pipes_raised():
+            result = afl_stream.main(
+                args=None if args is None else list(args),
+                prog_name="afl-stream",
+                standalone_mode=False,
+                obj=PROCESS if args is None else None,
+            )
         flush_output()
     except click.ClickException as error:
         show_usage_error(error)

@@ -7,7 +7,8 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable
 
-from afl.compiled import CompiledProgram, ProgramError, ProgramVersionError, near_names
+from afl.compiled import CompiledProgram, ProgramError, ProgramVersionError
+from afl.core.near_names import near_names
 from afl.core.printable import printable
 from afl.core.warning_limits import LimitedLog
 from afl_stream.codec import Codec
@@ -43,7 +44,8 @@ class Definitions:
     """What has been deployed, and which store the evaluators have. Belongs to one thread.
 
     A record counts under its own key only, and a program under the SHA-256 of its text only: another content of a
-    fingerprint is refused and logged, as is every record that cannot be read. Where the topic lacks what it had, what
+    fingerprint is refused and logged, as is every record that cannot be read. Of the same content with other source
+    places and doc comments the newest counts, which is what compaction keeps. Where the topic lacks what it had, what
     is known here is published again.
     """
 
@@ -53,16 +55,18 @@ class Definitions:
         codec: Codec,
         topic: str,
         stored: Callable[[str], bytes | None] = lambda fingerprint: None,
+        stored_annotations: Callable[[str], bytes | None] = lambda fingerprint: None,
         *,
         is_keeper: bool = False,
     ) -> None:
-        """`stored` gives the text of a program that is kept elsewhere, for one that the topic does not have. A keeper
-        publishes again what the topic has lost, and needs the right to."""
+        """`stored` gives the text of a program that is kept elsewhere, for one that the topic does not have, and
+        `stored_annotations` what stands beside it. A keeper publishes again what the topic has lost, and needs the
+        right to."""
         self.topic = topic
         self.claims = StoreClaims()
         self._log = TopicLog(transport, topic)
         self._codec = codec
-        self._stored = stored
+        self._stored, self._stored_annotations = stored, stored_annotations
         self._packed: dict[str, ProgramDefinition] = {}
         self._names: dict[str, str] = {}
         self._programs: OrderedDict[str, CompiledProgram] = OrderedDict()
@@ -96,6 +100,16 @@ class Definitions:
             return self._program(fingerprint), workflow
         name = self._qualified(workflow)
         return self._program(self._names[name]), name
+
+    def do_the_same(self, fingerprint: str, other: str) -> bool:
+        """Say whether two programs do the same: earlier releases gave each layout of a source its own fingerprint.
+
+        No where one of them is not known any more. Raises SchemaUnavailable and NewerFormat as `find`."""
+        try:
+            first, second = (self.find("", one)[0].behaviour for one in (fingerprint, other))
+        except UnknownProgram:
+            return False
+        return first == second
 
     def refresh(self) -> None:
         """Read the topic to its end as it is now. Raises SchemaUnavailable."""
@@ -131,7 +145,7 @@ class Definitions:
                 continue
             fingerprint = program.fingerprint
             if fingerprint not in self._packed:
-                self.publish(fingerprint, ProgramDefinition.packed(fingerprint, program.text.decode()))
+                self.publish(fingerprint, _definition(program))
             self.publish(name_key(name), ProgramPointer(workflow=name, fingerprint=fingerprint))
             _log.warning("%s lacked workflow %s: it was published again from the store", self.topic, printable(name))
 
@@ -169,6 +183,9 @@ class Definitions:
                 if not _is_of(message.program_json(), message.fingerprint):
                     raise Unreadable(Reason.BAD_PROGRAM, "the program is refused, its SHA-256 is not its fingerprint")
                 self._packed[key] = message
+            elif message.annotations not in (None, held.annotations):
+                self._packed[key] = message
+                self._programs.pop(key, None)
         elif isinstance(message, ProgramPointer):
             _check_key(key, name_key(message.workflow))
             self._names[message.workflow] = message.fingerprint
@@ -206,13 +223,15 @@ class Definitions:
         program = self._programs.get(fingerprint)
         if program is None:
             packed = self._packed.get(fingerprint)
-            text = self._stored(fingerprint) if packed is None else packed.program_json()
+            if packed is not None:
+                text: bytes | str | None = packed.program_json()
+                beside = packed.annotations
+            else:
+                text, beside = self._stored(fingerprint), self._stored_annotations(fingerprint)
             if text is None:
                 raise self._newer.get(fingerprint) or UnknownProgram(f"program {fingerprint}")
             try:
-                program = CompiledProgram.from_text(text)
-                if program.fingerprint != fingerprint:
-                    raise ProgramError(f"its text has the fingerprint {program.fingerprint}")
+                program = CompiledProgram.stored(fingerprint, text, beside)
             except ProgramVersionError as error:
                 if error.is_newer:
                     raise NewerFormat(f"schemaVersion {error.found}", error.supported) from error
@@ -232,12 +251,15 @@ def deploy(program: CompiledProgram, producer: Producer, codec: Codec, topic: st
 
     The program goes before the names that point to it. Raises SchemaUnavailable when that is not acknowledged in time.
     """
-    text = program.text.decode()
-    _send(producer, codec, topic, program.fingerprint, ProgramDefinition.packed(program.fingerprint, text), timeout_s)
+    _send(producer, codec, topic, program.fingerprint, _definition(program), timeout_s)
     for workflow in program.workflows():
         name = workflow.qualified_name
         pointer = ProgramPointer(workflow=name, fingerprint=program.fingerprint)
         _send(producer, codec, topic, name_key(name), pointer, timeout_s)
+
+
+def _definition(program: CompiledProgram) -> ProgramDefinition:
+    return ProgramDefinition.packed(program.fingerprint, program.text.decode(), program.annotations)
 
 
 def _send(producer: Producer, codec: Codec, topic: str, key: str, message: Message, timeout_s: float) -> None:
@@ -256,9 +278,10 @@ def _is_of(text: str, fingerprint: str) -> bool:
     if hashlib.sha256(text.encode()).hexdigest() == fingerprint:
         return True
     try:
-        return CompiledProgram.from_text(text).fingerprint == fingerprint
+        CompiledProgram.stored(fingerprint, text)
     except ProgramError:
         return False
+    return True
 
 
 def _shown(text: str) -> str:

@@ -14,6 +14,7 @@ from afl.core.stopping import PROCESS_STOP
 from afl.runtime.clock import Clock
 from afl.runtime.errors import StoreCorrupt, VersionMismatchError
 from afl.runtime.persistence import EngineStore
+from afl.runtime.programs import stored_program
 from afl.runtime.store_identity import new_mark, this_host
 from afl_stream.definitions import Definitions
 from afl_stream.errors import SchemaUnavailable, StreamError
@@ -174,12 +175,11 @@ class DeploymentStore:
                 continue
             names.add(row.name)
             try:
-                text = self._store.load_program(row.program)
-                program = None if text is None else CompiledProgram.from_text(text)
+                program = stored_program(self._store, row.program)
             except (ProgramError, StoreCorrupt, VersionMismatchError) as error:
                 _log.warning("program %s of workflow %s cannot be published: %s", row.program, row.name, error)
                 continue
-            if program is not None and program.fingerprint == row.program:
+            if program is not None:
                 yield row.name, program
 
     # --- judging ------------------------------------------------------------------------------------------------

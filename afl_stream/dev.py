@@ -140,7 +140,7 @@ class LocalDeployment:
         """
         if workflow_id is not None:
             program, name = self.client.definitions.find(workflow)
-            check_same_start(self.store, workflow_id, name, program.fingerprint, inputs)
+            check_same_start(self.store, workflow_id, name, program, inputs)
         return self.client.start(workflow, inputs, workflow_id=workflow_id)
 
     def wait(

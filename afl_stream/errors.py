@@ -8,6 +8,7 @@ from typing import Final
 
 from afl.core.exception_text import exception_class, exception_text
 from afl.core.masking import masked_text
+from afl.core.near_names import did_you_mean
 from afl.core.printable import printable
 
 #: Characters that are shown of what should be an id.
@@ -214,12 +215,23 @@ class TopicNameRefused(StreamError):
 
 
 class TopicMissing(StreamError):
-    """A topic that is needed does not exist; nothing creates topics on the side."""
+    """A topic that is needed does not exist; nothing creates topics on the side.
 
-    def __init__(self, topic: str, needed_for: str) -> None:
-        super().__init__(f"topic {topic} does not exist and is needed for {needed_for}; run: afl-stream topics apply")
+    `near` are facets that have a topic, and whose names look like that of the facet that has none.
+    """
+
+    def __init__(self, topic: str, needed_for: str, near: Sequence[str] = ()) -> None:
         self.topic = topic
         self.needed_for = needed_for
+        self.near = tuple(near)
+        super().__init__(self.told("afl-stream topics apply", "run"))
+
+    def told(self, remedy: str, verb: str = "create it with") -> str:
+        """Return the message, with the command that creates the topic: behind the question whether it is a typo."""
+        missing = f"topic {self.topic} does not exist and is needed for {self.needed_for}"
+        if not self.near:
+            return f"{missing}; {verb}: {remedy}"
+        return f"{missing}; {did_you_mean(self.near)} If the name is right, create the topic with: {remedy}"
 
 
 class TopicTooSmall(StreamError):

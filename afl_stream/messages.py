@@ -229,7 +229,11 @@ class Lifecycle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramDefinition:
-    """A compiled program on the definitions topic, under its fingerprint. `program` is packed as `encoding` says."""
+    """A compiled program on the definitions topic, under its fingerprint. `program` is packed as `encoding` says.
+
+    `annotations` are its source places and doc comments, as the compiled program packs them. Releases that know none
+    read the program without, and run it without lines in its errors.
+    """
 
     fingerprint: str
     program: bytes
@@ -237,11 +241,13 @@ class ProgramDefinition:
     workflow_version: str = WORKFLOW_VERSION
     step_schema_version: str = STEP_SCHEMA_VERSION
     runtime_version: str = RUNTIME_VERSION
+    annotations: bytes | None = None
 
     @classmethod
-    def packed(cls, fingerprint: str, program_json: str) -> ProgramDefinition:
+    def packed(cls, fingerprint: str, program_json: str, annotations: bytes = b"") -> ProgramDefinition:
         """Build the record from the program's JSON text. The same text gives the same bytes."""
-        return cls(fingerprint=fingerprint, program=zlib.compress(program_json.encode(), 6))
+        program = zlib.compress(program_json.encode(), 6)
+        return cls(fingerprint=fingerprint, program=program, annotations=annotations or None)
 
     def program_json(self) -> str:
         """Return the program's JSON text; raise Unreadable (BAD_PROGRAM) when it does not unpack."""

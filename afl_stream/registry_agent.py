@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from typing import Protocol
 
+from afl.core.near_names import did_you_mean, names_alike
 from afl_handlers.allowed import AllowedHandlers
 from afl_handlers.calling import short_name
 from afl_handlers.modules import HandlerModuleError
@@ -196,11 +197,18 @@ class RegistryAgent(Agent):
     def _matches(self, name: str) -> bool:
         return not self.topics or any(fnmatch(name, pattern) for pattern in self.topics)
 
+    def _shown_without_topic(self) -> Iterator[str]:
+        """The names that have no topic, each with the facets that it may be a typo of."""
+        known = [facet for facet in self._facet_topics.known_facets(self._existing) if facet not in self._routes.routes]
+        for name in self._without_topic:
+            near = did_you_mean(names_alike(name, known))
+            yield f"{name} ({near})" if near else name
+
     def _tell(self, facets: Iterable[str]) -> None:
         """Say what is handled and what is not, whenever that has changed."""
         parts = [f"handles {', '.join(facets) or 'nothing'}"]
         if self._without_topic:
-            parts.append(f"without a topic: {', '.join(self._without_topic)}")
+            parts.append(f"without a topic: {', '.join(self._shown_without_topic())}")
         parts.extend(str(error) for error in self._refused.values())
         told = "; ".join(parts)
         if told != self._told:

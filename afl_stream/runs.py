@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from afl.compiled import CompiledProgram
 from afl.core.exception_text import exception_line
 from afl.runtime.persistence import ENDED_STATUSES, EngineStore, Store, WorkflowRow
+from afl.runtime.programs import is_pinned_by
 from afl.runtime.states import EventState, StepState
 from afl.runtime.tombstones import Tombstone
 from afl_stream.answer_identity import has_inputs
@@ -83,14 +85,14 @@ def waiting_steps(store: Store, workflow_id: str) -> tuple[WaitingStep, ...]:
 
 
 def check_same_start(
-    store: EngineStore, workflow_id: str, name: str, fingerprint: str, inputs: Mapping[str, object]
+    store: EngineStore, workflow_id: str, name: str, program: CompiledProgram, inputs: Mapping[str, object]
 ) -> None:
     """Raise AlreadyStarted when the store has a run of this id of another workflow or program, or with other inputs;
     AlreadyPurged when it had this very one."""
     run = store.load_workflow(workflow_id) or store.tombstone(workflow_id)
     if run is None:
         return
-    if (run.name, run.program) != (name, fingerprint) or not has_inputs(run, inputs):
+    if run.name != name or not has_inputs(run, inputs) or not is_pinned_by(program, run.program, store):
         raise AlreadyStarted(workflow_id, run.name)
     if isinstance(run, Tombstone):
         raise AlreadyPurged(run)

@@ -92,7 +92,7 @@ class EvaluatorService:
         self._topology = Topology(config)
         self._existing = self._checked_topics()
         codec = open_codec(config, transport, self._topology)
-        definitions = Definitions(transport, codec, self._topology.definitions(), store.load_program, is_keeper=True)
+        definitions = _definitions(transport, codec, self._topology, store)
         self._definitions = definitions
         lanes = Lanes(config.topics.control_partitions)
         self._pool: ScriptPool | None = None
@@ -236,6 +236,13 @@ class EvaluatorService:
         if not wanted <= self._existing:
             self._existing = self._transport.admin().topic_names()
         return sorted(wanted - self._existing)
+
+
+def _definitions(transport: Transport, codec: Codec, topology: Topology, store: EngineStore) -> Definitions:
+    """What was deployed; what the topic has lost of it, the store gives."""
+    return Definitions(
+        transport, codec, topology.definitions(), store.load_program, store.load_annotations, is_keeper=True
+    )
 
 
 def _workflows(

@@ -237,7 +237,7 @@ class UnitOfWork:
     def _start(self, command: StartWorkflow, record: Record) -> Outcome:
         run = self._row(command.workflow_id) or self._d.store.tombstone(command.workflow_id)
         if run is not None:
-            if not is_same_start(run, command):
+            if not is_same_start(run, command, self._d.definitions.do_the_same):
                 raise AlreadyExists(command.workflow_id, run.name)
             if isinstance(run, WorkflowRow) and run.runnable:
                 self.go_on(command.workflow_id)

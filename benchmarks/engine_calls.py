@@ -1,18 +1,20 @@
 """What calls of the engine cost: `python -m benchmarks.engine_calls [--steps N] [--answers N] [--live N] [--rounds K]`.
 
-Four subjects, all on the memory store unless it is said otherwise:
+Five subjects, all on the memory store unless it is said otherwise:
 
 * a plain chain of `--steps` steps through `Evaluator.execute`, a commit for each: the first call of an evaluator, which
   plans the program, and the next, which has the plan;
 * `--answers` independent event steps of one workflow, each answered by `continue_step` and `resume`;
+* `resume` with a program of `--steps` statements as a mapping that was given before, over what it takes to serialise
+  that program once; both one after the other;
 * visits and lookups: calls of functions, Python's and C's (a look into a dict is one), for a step of a chain, and for
   an answer, in a small workflow and in one ten times as large. They are counted, so they come out the same each time;
 * bytes a live step: what a workflow of `--live` steps takes that is kept in memory between calls, its rows in SQLite
   left out, by tracemalloc: event steps that wait, elements of a foreach that do, and steps that are complete.
 
 Times are CPU seconds of the process, the least of `--rounds`. The last line is one JSON object: `chain_first_s`,
-`chain_s`, `answers_s`, `calls_a_step` and `calls_an_answer` with their `_growth`, and `bytes_a_live_step`, the largest
-of the three.
+`chain_s`, `answers_s`, `given_program_s` and `given_program_ratio`, `calls_a_step` and `calls_an_answer` with their
+`_growth`, and `bytes_a_live_step`, the largest of the three.
 """
 
 import argparse
@@ -36,7 +38,7 @@ from afl.runtime.persistence import EngineStore
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.types import Value
 from benchmarks.evaluator import program as shaped
-from benchmarks.measure import cpu_seconds
+from benchmarks.measure import PairedSeconds, cpu_seconds, paired
 
 _RUN: Final = "benchmark.Run"
 #: How much larger the larger one of two counted workflows is.
@@ -120,6 +122,26 @@ def chain_seconds(n: int, rounds: int) -> tuple[float, float]:
 
     first = min(cpu_seconds(fresh, run) for _ in range(rounds))
     return first, min(cpu_seconds(known, run) for _ in range(rounds))
+
+
+def given_program(n: int, pairs: int) -> PairedSeconds:
+    """CPU seconds of a resume with a program that was given before, and of serialising that program."""
+    steps = "\n".join(f"    s{i} = Ask(x = {f's{i - 1}.y' if i else '1'} + {i})" for i in range(n))
+    tree = _compiled(f"{steps}\n    yield Run(value = s{n - 1}.y)").tree
+    evaluator = Evaluator(MemoryStore())
+    workflow_id = evaluator.execute(_RUN, program_ast=tree).workflow_id
+
+    def resume() -> None:
+        result = evaluator.resume(workflow_id, _RUN, program_ast=tree)
+        if result.status != ExecutionStatus.PAUSED:
+            raise RuntimeError(f"the workflow was to wait for an answer, but is {result.status}: {result.error}")
+
+    resume()
+    return paired(
+        lambda: cpu_seconds(lambda: None, lambda _: resume()),
+        lambda: cpu_seconds(lambda: None, lambda _: json.dumps(tree, sort_keys=True, separators=(",", ":"))),
+        pairs,
+    )
 
 
 def answer_seconds(n: int, rounds: int) -> float:
@@ -209,6 +231,12 @@ def main(arguments: Sequence[str], out: TextIO) -> None:
     figures["answers_s"] = round(answer_seconds(options.answers, options.rounds), 4)
     out.write(f"{options.answers:,d} answers, continue_step and resume: {figures['answers_s']:.4f} s\n")
     out.flush()
+    given = given_program(options.steps, 3 * options.rounds)
+    figures["given_program_s"], figures["given_program_ratio"] = round(given.subject_s, 6), round(given.ratio, 2)
+    out.write(
+        f"resume with a program of {options.steps:,d} statements that was given before: "
+        f"{given.subject_s * 1e6:.0f} µs; serialising it: {given.floor_s * 1e6:.0f} µs\n"
+    )
     for name, count, size in (
         ("calls_a_step", calls_a_step, options.steps),
         ("calls_an_answer", calls_an_answer, options.answers),

@@ -16,6 +16,7 @@ from afl.commands.terminal import (
     write_json,
     write_output,
 )
+from afl.core.click_options import strictness_options
 
 
 @click.command("compile", short_help="Compile into one JSON program.")
@@ -27,6 +28,7 @@ from afl.commands.terminal import (
 @click.option("--check", is_flag=True, help="Only look for mistakes; write no program.")
 @click.option("--no-validate", is_flag=True, help="Stop after the syntax.")
 @json_findings
+@strictness_options
 @source_options
 @click.pass_context
 def compile_command(
@@ -67,6 +69,7 @@ def compile_command(
 @click.command("check", short_help="Look for mistakes.")
 @click.option("--json", "as_json", is_flag=True, help="Write the findings to standard output as JSON.")
 @click.option("--sarif", "as_sarif", is_flag=True, help="Write the findings to standard output as SARIF 2.1.0, for CI.")
+@strictness_options
 @source_options
 @click.pass_context
 def check_command(ctx: click.Context, named: Named, as_json: bool, as_sarif: bool) -> None:

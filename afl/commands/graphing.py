@@ -8,6 +8,7 @@ import click
 
 from afl.commands.inputs import Named, WrongInput, check_named, source_options
 from afl.commands.terminal import json_findings, report_checked, write_output
+from afl.core.click_options import strictness_options
 
 _FORMATS = ("mermaid", "svg", "dot")
 
@@ -24,6 +25,7 @@ _PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".pdf",
 )
 @click.option("-o", "--output", metavar="OUT", help="Write to this file instead of standard output.")
 @json_findings
+@strictness_options
 @source_options
 @click.pass_context
 def graph_command(

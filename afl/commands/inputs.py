@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import click
 
 from afl.commands.terminal import say
 from afl.core.masking import secrets_of_environment
+from afl.core.strictness import Strictness
 from afl.errors import AFLError, SourceUnreadable
 from afl.source import MAX_SOURCE_BYTES, CompilerInput, FileOrigin, SourceEntry
 
@@ -28,6 +30,8 @@ STDIN = "-"
 #: What standard input is called in findings.
 STDIN_NAME = "<stdin>"
 
+#: The level of the log by the number of -v.
+_VERBOSE = ("WARNING", "INFO", "DEBUG")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
@@ -49,6 +53,7 @@ class Named:
     source_path: tuple[str, ...]
     mongo_resolve: bool
     config_path: str | None
+    strictness: Strictness = Strictness.PROGRAM
 
 
 #: Read from the bottom up: the first of these stands last in the help.
@@ -57,15 +62,18 @@ _OPTIONS = (
     click.option(
         "--log-level",
         type=click.Choice(_LEVELS, case_sensitive=False),
-        default="WARNING",
-        show_default=True,
-        help="How much of the log is written.",
+        help="How much of the log is written.  [default: WARNING]",
     ),
+    click.option("-v", "--verbose", "verbosity", count=True, help="--log-level INFO; -vv for DEBUG."),
     click.option("--config", "config_path", metavar="PATH", help="Settings file.  [default: the first there is]"),
     click.option("--mongo-resolve", is_flag=True, help="Look for missing namespaces among published sources."),
     click.option("--source-path", multiple=True, metavar="DIR", help="Look for missing namespaces below this folder."),
     click.option("--auto-resolve", is_flag=True, help="Look for missing namespaces below the folders of the FILEs."),
-    click.option("--maven-repository", metavar="URL", help="Where archives are.  [default: $AFL_MAVEN_REPOSITORY]"),
+    click.option(
+        "--maven-repository",
+        metavar="URL",
+        help="Where archives are.  [default: $AFL_MAVEN_REPOSITORY, else Maven Central]",
+    ),
     click.option(
         "--maven", multiple=True, metavar="G:A:V[:C]", help="Add a library: an archive of a Maven repository."
     ),
@@ -79,9 +87,10 @@ def source_options(command: _F) -> _F:
     """Give a command the options that name sources; it gets them as `named`."""
 
     @functools.wraps(command)
-    def call(*args: Any, log_level: str, log_file: str | None, **options: Any) -> Any:
-        taken = {name: options.pop(name) for name in Named.__dataclass_fields__}
-        click.get_current_context().with_resource(_log_to(log_level, log_file))
+    def call(*args: Any, log_level: str | None, log_file: str | None, verbosity: int, **options: Any) -> Any:
+        _tell_misspelt_variables()
+        taken = {name: options.pop(name) for name in Named.__dataclass_fields__ if name in options}
+        click.get_current_context().with_resource(_log_to(log_level or _VERBOSE[min(verbosity, 2)], log_file))
         return command(*args, named=Named(**taken), **options)
 
     for option in _OPTIONS:
@@ -89,12 +98,22 @@ def source_options(command: _F) -> _F:
     return click.argument("files", nargs=-1, metavar="[FILE]...")(call)  # type: ignore[return-value]  # click is untyped here
 
 
+def _tell_misspelt_variables() -> None:
+    """Say which variables are not read because of their spelling. What they hold is not shown: it may be a secret."""
+    if not any(name.startswith("AFL_") for name in os.environ):
+        return
+    from afl.config import misspelt_variables
+
+    for name, meant in misspelt_variables(os.environ):
+        say(f"warning: environment {name}: no such variable; did you mean {meant}?")
+
+
 def check_named(named: Named, *, validate: bool = True) -> CheckedInput:
     """Load what was named, with the namespaces it lacks, and check it. Raises AFLError: nothing was checked then."""
     from afl.compiler import check_input
 
     sources = load(named)
-    return check_input(sources, config=settings(named), validate=validate)
+    return check_input(sources, config=settings(named), validate=validate, strictness=named.strictness)
 
 
 def settings(named: Named) -> AFLConfig:

@@ -9,6 +9,7 @@ import click
 
 from afl.commands.inputs import Named, load, settings, source_options
 from afl.commands.terminal import findings_json, report, say, write_json
+from afl.core.click_options import strictness_options
 
 
 @click.command("publish", short_help="Publish namespaces in MongoDB, where others find them.")
@@ -18,6 +19,7 @@ from afl.commands.terminal import findings_json, report, say, write_json
 @click.option("--list", "as_list", is_flag=True, help="Show what is published; publish nothing.")
 @click.option("--remove", multiple=True, metavar="NAMESPACE", help="Take a namespace back; publish nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Write the result to standard output as JSON.")
+@strictness_options
 @source_options
 @click.pass_context
 def publish_command(
@@ -49,7 +51,7 @@ def publish_command(
     sources = load(named)
     texts = [(entry.text, entry.source_id) for entry in sources.all_sources]
     try:
-        done = publisher.publish(sources, name=name, version=version, force=force)
+        done = publisher.publish(sources, name=name, version=version, force=force, strictness=named.strictness)
     except PublishError as error:
         if as_json:
             write_json({"published": False, "error": str(error), **findings_json(error.diagnostics)})

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from afl.commands.inputs import Named, WrongInput, check_named, source_options
-from afl.commands.terminal import json_findings, report_checked, say, write_json
+from afl.commands.inputs import STDIN, Named, WrongInput, check_named, source_options
+from afl.commands.terminal import json_findings, report_checked, say, texts_of, write_json
+from afl.core.click_options import strictness_options
+from afl.core.exit_codes import ExitCode
 from afl.core.json_objects import DuplicateKey, unique_keys
+from afl.errors import AFLError
 
 if TYPE_CHECKING:
     from afl.compiled import CompiledProgram, Declaration
     from afl.local_run import LocalRun
     from afl.runtime.scripting import ScriptRunner
-
-#: The exit code of a run that waits for answers nobody gave.
-EXIT_WAITING = 3
 
 #: What the platform may lack and scripts run all the same, as for the services.
 ACCEPT_MISSING_VARIABLE = "AFL_SCRIPTS_ACCEPT_MISSING"
@@ -29,10 +30,18 @@ ACCEPT_MISSING_VARIABLE = "AFL_SCRIPTS_ACCEPT_MISSING"
 
 @click.command("run", short_help="Run a workflow here and now, and print its outputs.")
 @click.option("--workflow", metavar="NAME", help="Which workflow.  [default: the only one]")
-@click.option("--inputs", metavar="JSON", help="Inputs as a JSON object, or @FILE with one.")
-@click.option("-i", "--input", "pairs", multiple=True, metavar="NAME=VALUE", help="One input: JSON where it is any.")
+@click.option("--inputs", metavar="JSON", help="All inputs as an object; @FILE reads a file, - standard input.")
+@click.option(
+    "-i",
+    "--input",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An input: text for a String, JSON for anything else. Several times for several.",
+)
 @click.option("--answers", metavar="FILE", help="A JSON object: event facet -> its result, or a list of results.")
 @json_findings
+@strictness_options
 @source_options
 @click.pass_context
 def run_command(
@@ -47,15 +56,43 @@ def run_command(
     """Run a workflow of FILEs here and now, and print its outputs as JSON.
 
     Nothing is stored. Event facets are answered from --answers; an answer {"$error": "message"} fails its step.
-    The exit code is 1 when the run fails, and 3 when it waits for answers that are not there.
+    The exit code is 1 when the run fails, 2 when nothing was run, and 3 when it waits for answers that are not there.
     """
+    with _refusals(ctx):
+        _run(ctx, named, workflow, inputs, pairs, answers, as_json=as_json)
+
+
+@contextmanager
+def _refusals(ctx: click.Context) -> Iterator[None]:
+    """End the command, with the code that says why, where nothing can be run with what it was given."""
+    try:
+        yield
+    except AFLError as error:
+        from afl.mongo_sources import MongoDBUnavailable
+
+        say(f"Error: {error}")
+        ctx.exit(ExitCode.UNAVAILABLE if isinstance(error, MongoDBUnavailable) else ExitCode.BAD_INPUT)
+
+
+def _run(
+    ctx: click.Context,
+    named: Named,
+    workflow: str | None,
+    inputs: str | None,
+    pairs: tuple[str, ...],
+    answers: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    if inputs == STDIN and STDIN in (named.files or named.primary or (STDIN,)):
+        raise WrongInput("--inputs - and the program would both be read from standard input; name a file for one")
     checked = check_named(named)
-    report_checked(ctx, checked, as_json=as_json)
+    report_checked(ctx, checked, as_json=as_json, code=ExitCode.BAD_INPUT)
     from afl.compiled import CompiledProgram, ProgramError
     from afl.emitter import emit_dict
     from afl.local_run import Answers, run_locally, workflow_name
 
-    program = CompiledProgram(emit_dict(checked.program))
+    program = CompiledProgram(emit_dict(checked.program, include_sources=True))
     try:
         name = workflow_name(program, workflow)
         known = Answers({} if answers is None else _object(_file(answers, "--answers"), "--answers"), program)
@@ -65,7 +102,7 @@ def run_command(
     with ExitStack() as opened:
         opened.enter_context(_workflow_log())
         run = run_locally(program, name, given, known, _scripts(program, opened))
-    ctx.exit(_tell(run))
+    ctx.exit(_tell(run, program, {name: text for text, name in texts_of(checked)}))
 
 
 @contextmanager
@@ -92,21 +129,39 @@ def _workflow_log() -> Iterator[None]:
         log.propagate = before[1]
 
 
-def _tell(run: LocalRun) -> int:
+def _tell(run: LocalRun, program: CompiledProgram, texts: Mapping[str, str]) -> int:
     """Write how a run went; the exit code."""
     for facet in run.unused:
         say(f"note: there were more answers for {facet} than events")
     if run.error is not None:
-        say(f"Error: {run.error}")
-        return 1
+        from afl.runtime.errors import InputError
+
+        _tell_failure(run.error, program, texts)
+        return ExitCode.BAD_INPUT if isinstance(run.error, InputError) else ExitCode.WORK_LEFT
     if run.waiting:
         for item in run.waiting:
             params = json.dumps(item.params, ensure_ascii=False)
             say(f"waiting: {item.step} for {item.facet} {params}")
         say("no answers are left; give more by --answers FILE")
-        return EXIT_WAITING
+        return ExitCode.UNAVAILABLE
     write_json(run.outputs)
-    return 0
+    return ExitCode.OK
+
+
+def _tell_failure(error: Exception, program: CompiledProgram, texts: Mapping[str, str]) -> None:
+    """Write why a run failed, with the line of the source that it happened at."""
+    from afl.runtime.errors import StepFailure
+    from afl.source_places import find_place, lines_at
+
+    place = None
+    if isinstance(error, StepFailure):
+        place = find_place(program, error.step_path, error.facet, error.line or 0)
+    if place is None or not isinstance(error, StepFailure):
+        say(f"Error: {error}")
+        return
+    say(f"Error: {error.told(str(place))}")
+    for line in lines_at(place, texts.get(place.source_id)):
+        say(line)
 
 
 def _scripts(program: CompiledProgram, opened: ExitStack) -> ScriptRunner | None:
@@ -129,7 +184,9 @@ def _has_script(node: Any) -> bool:
 def _inputs(pairs: tuple[str, ...], document: str | None, workflow: Declaration) -> dict[str, Any]:
     """Return the inputs of the document and, over them, of each pair. A String is taken as it stands."""
     types = {param["name"]: param.get("type") for param in workflow.node.get("params") or ()}
-    if document is not None and document.startswith("@"):
+    if document == STDIN:
+        document = sys.stdin.read()
+    elif document is not None and document.startswith("@"):
         document = _file(document[1:], "--inputs")
     inputs = {} if document is None else _object(document, "--inputs")
     seen: set[str] = set()

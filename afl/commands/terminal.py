@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from afl.core.exit_codes import ExitCode
 from afl.core.masking import secrets_of_environment
 from afl.core.printable import printable, printable_json
 from afl.core.standard_streams import json_for
@@ -40,8 +41,8 @@ def write_line(text: str, *, err: bool) -> None:
 
 
 def report(diagnostics: Sequence[Diagnostic], texts: Sequence[tuple[str, str]], *, as_json: bool = False) -> None:
-    """Write findings to standard error: for people with excerpts of the texts, or as JSON."""
-    from afl.diagnostics import render
+    """Write findings to standard error: for people with excerpts of the texts and a count of errors, or as JSON."""
+    from afl.diagnostics import error_count, render
 
     if as_json:
         if diagnostics:
@@ -52,13 +53,18 @@ def report(diagnostics: Sequence[Diagnostic], texts: Sequence[tuple[str, str]], 
     for diagnostic in diagnostics:
         text = by_source.get(diagnostic.source_id or "")
         write_line(render(diagnostic, text, colour=colour), err=True)
+    count = error_count(diagnostics)
+    if count is not None:
+        say(count)
 
 
-def report_checked(ctx: click.Context, checked: CheckedInput, *, as_json: bool = False) -> None:
-    """Write what was found; ends the command with 1 when there are errors."""
+def report_checked(
+    ctx: click.Context, checked: CheckedInput, *, as_json: bool = False, code: ExitCode = ExitCode.WORK_LEFT
+) -> None:
+    """Write what was found; ends the command with this code when there are errors."""
     report(checked.diagnostics, texts_of(checked), as_json=as_json)
     if checked.has_errors:
-        ctx.exit(1)
+        ctx.exit(code)
 
 
 def texts_of(checked: CheckedInput) -> list[tuple[str, str]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from afl.core.masking import secrets_of_environment
@@ -17,3 +19,17 @@ def show_usage_error(error: ClickException) -> None:
     error.message = printable(secrets_of_environment().masked(error.message))  # type: ignore[misc]  # `show` reads it
     # To the stream itself: click writes UTF-8 to one that says it takes ASCII.
     error.show(sys.stderr)
+
+
+@contextmanager
+def broken_pipes_raised() -> Iterator[None]:
+    """Raise BrokenPipeError for a reader that went away; click makes SystemExit with 1 of it, as of mistakes."""
+    streams = sys.stdout, sys.stderr
+    try:
+        yield
+    except SystemExit as error:
+        # Only then does click put streams in their place that let nothing be flushed.
+        if (sys.stdout, sys.stderr) == streams:
+            raise
+        sys.stdout, sys.stderr = streams
+        raise BrokenPipeError from error

@@ -150,6 +150,16 @@ def _marks_pattern(marks: list[str]) -> str:
     return f"[{singles}]|" + "|".join([*others, *(["/(?![/*])"] if "/" in alone else [])])
 
 
+#: What to say to characters that other languages have and this one has not.
+_STRAY = {
+    "?": "a parameter that may be left out has a default: note: String = null",
+    "`": 'strings are written "..."; values are joined with ++: "hello " ++ $.name',
+    "@": "there are no annotations; what a facet takes over stands behind with: facet Pay() with Retry()",
+    "^": "there is no power; multiply, or compute it in a script",
+    "~": "a negation is written !",
+}
+
+
 def _lexical_error(kind: str, piece: str, line: int, column: int, source_id: str | None) -> ParseError:
     hint = None
     width = 1
@@ -173,8 +183,8 @@ def _lexical_error(kind: str, piece: str, line: int, column: int, source_id: str
         message = f"syntax: found {shown} (U+{ord(piece):04X}), which is no part of the language"
         if piece in "&|":
             hint = f"{'and' if piece == '&' else 'or'} is written {piece * 2}"
-        elif piece == "?":
-            hint = "a parameter that may be left out has a default: note: String = null"
+        elif piece in _STRAY:
+            hint = _STRAY[piece]
         elif piece.isalpha():
             hint = "names consist of the letters A-Z and a-z, digits and _"
     return ParseError(

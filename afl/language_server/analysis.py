@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from afl import ast
 from afl.compiler import collector_paused
+from afl.core.strictness import Strictness
 from afl.diagnostics import Diagnostic
 from afl.language_server.documents import Parsed
 from afl.language_server.texts import Text, holds
-from afl.validation import examine_program
+from afl.validation import examine_program, judged
 from afl.validation.scopes import Scope, Step
 from afl.validation.signatures import Part, Signature, Slot
 from afl.validation.value_types import ValueType
@@ -28,7 +29,8 @@ class Analysis:
         with collector_paused():
             found = examine_program(self.program, self._observe)
         self.symbols = found.symbols
-        self._diagnostics = found.diagnostics
+        # As `afl check` judges the same texts.
+        self._diagnostics = judged(found.diagnostics, self.program, Strictness.PROGRAM)
 
     def _observe(self, node: ast.Block | ast.WhenBlock, scope: Scope) -> None:
         self.scopes[id(node)] = scope

@@ -12,6 +12,7 @@ from afl.runtime.persistence import (
     WorkflowChange,
     WorkflowRow,
 )
+from afl.runtime.plan import PinnedProgram
 from afl.runtime.records import StepRecord
 from afl.runtime.step_rows import SettledStep
 from afl.runtime.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
@@ -24,7 +25,7 @@ def take_changes(execution: Execution, batch: Batch) -> None:
     """
     expected = execution.revision
     if not expected:
-        batch.programs[execution.plan.fingerprint] = execution.plan.program_text()
+        keep_program(execution.plan.program, batch)
     if execution.is_ended and not execution.end_was_told:
         execution.end_was_told = True
         if execution.trace is not None:
@@ -38,6 +39,13 @@ def take_changes(execution: Execution, batch: Batch) -> None:
         batch.tasks += effects.tasks
         batch.task_ends += effects.task_ends
         batch.logs += effects.logs
+
+
+def keep_program(program: PinnedProgram, batch: Batch) -> None:
+    """Have the store keep a program: its text, and its annotations beside that."""
+    batch.programs[program.fingerprint] = program.text
+    if program.annotations:
+        batch.annotations[program.fingerprint] = program.annotations
 
 
 class Commits:
@@ -152,7 +160,8 @@ def _document(execution: Execution, step: StepRecord) -> StepDocument:
             # runs: what that is for.
             step.error or step.caught or step.failed,
             step.foreach_index,
-            plan.variable if plan is not None else None,
+            # Of an element's block only: the foreach itself has no value for its variable.
+            plan.variable if plan is not None and step.foreach_index is not None else None,
             step.foreach_value,
             step.created_at_ms,
             step.deadline_ms,

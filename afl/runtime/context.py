@@ -41,12 +41,26 @@ class ExecutionContext:
     _program: CompiledProgram | None = field(default=None, init=False, repr=False, compare=False)
     _graphs: dict[str, DependencyGraph] = field(default_factory=dict, init=False, repr=False, compare=False)
     _block_asts: dict[str, Node] = field(default_factory=dict, init=False, repr=False, compare=False)
+    #: What was set, and stays when another program or workflow is.
+    _set_graphs: dict[str, DependencyGraph] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _set_block_asts: dict[str, Node] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _looked_up_in: tuple[CompiledProgram | None, Node | None] = field(
+        default=(None, None), init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
-        if isinstance(self.program_ast, CompiledProgram):
-            self._program, self.program_ast = self.program_ast, self.program_ast.tree
-        elif self.program_ast is not None:
-            self._program = CompiledProgram(self.program_ast)
+        self._compiled()
+
+    def _compiled(self) -> CompiledProgram | None:
+        """The program as `program_ast` has it now: it may be set at any time."""
+        given = self.program_ast
+        if isinstance(given, CompiledProgram):
+            self._program, self.program_ast = given, given.tree
+        elif given is None:
+            self._program = None
+        elif self._program is None or self._program.tree is not given:
+            self._program = CompiledProgram(given)
+        return self._program
 
     # What is executed.
 
@@ -76,7 +90,8 @@ class ExecutionContext:
 
         None when the step belongs to nothing that is known.
         """
-        known = self._block_asts.get(block_step.id)
+        self._forget_if_changed()
+        known = self._set_block_asts.get(block_step.id, self._block_asts.get(block_step.id))
         if known is None:
             known = self._find_block_ast(block_step)
             if known is not None:
@@ -85,11 +100,12 @@ class ExecutionContext:
 
     def set_block_ast_cache(self, block_id: str, block_ast: Node) -> None:
         """Have a block step run this block, as far as this context is asked."""
-        self._block_asts[block_id] = block_ast
+        self._set_block_asts[block_id] = block_ast
 
     def get_block_graph(self, block_id: str) -> DependencyGraph | None:
         """Return the dependencies of a block step's statements; None for a step that is no known block."""
-        graph = self._graphs.get(block_id)
+        self._forget_if_changed()
+        graph = self._set_graphs.get(block_id, self._graphs.get(block_id))
         if graph is None:
             block = self._find_step(block_id)
             block_ast = self.get_block_ast(block) if block is not None else None
@@ -99,7 +115,7 @@ class ExecutionContext:
             graph = DependencyGraph.from_ast(
                 block_ast,
                 self.workflow_defaults,
-                self._program,
+                self._compiled(),
                 namespace="" if around is None else around.namespace,
                 uses=() if around is None else around.uses,
             )
@@ -108,7 +124,7 @@ class ExecutionContext:
 
     def set_block_graph(self, block_id: str, graph: DependencyGraph) -> None:
         """Have a block step run these statements, as far as this context is asked."""
-        self._graphs[block_id] = graph
+        self._set_graphs[block_id] = graph
 
     def get_statement_definition(self, step: StepDefinition) -> StatementDefinition | None:
         """Return the statement that a step stands for; None for steps that are no statement of a known block."""
@@ -119,7 +135,11 @@ class ExecutionContext:
 
     def get_completed_step_by_name(self, step_name: str, block_id: str | None) -> StepDefinition | None:
         """Return the complete step of that name in a block, or, without a block, anywhere in the run."""
-        blocks = [block_id] if block_id is not None else [step.id for step in self._steps() if step.is_block]
+        if block_id is not None:
+            blocks = [block_id]
+        else:
+            # Those whose statements were set need be no steps of the store.
+            blocks = list(dict.fromkeys([*self._set_graphs, *(step.id for step in self._steps() if step.is_block)]))
         for candidate in blocks:
             graph = self.get_block_graph(candidate)
             statement_id = None if graph is None else graph.name_to_id.get(step_name)
@@ -132,13 +152,22 @@ class ExecutionContext:
 
     def clear_caches(self) -> None:
         """Forget what was looked up or set."""
-        self._graphs.clear()
-        self._block_asts.clear()
+        for cache in (self._graphs, self._block_asts, self._set_graphs, self._set_block_asts):
+            cache.clear()
 
     # How it is found.
 
+    def _forget_if_changed(self) -> None:
+        """Forget what was looked up in another program or workflow than those that are set now."""
+        program, workflow = self._compiled(), self.workflow_ast
+        if self._looked_up_in[0] is not program or self._looked_up_in[1] is not workflow:
+            self._looked_up_in = program, workflow
+            self._graphs.clear()
+            self._block_asts.clear()
+
     def _declaration(self, name: str) -> Declaration | None:
-        return None if self._program is None else self._program.facet(name)
+        program = self._compiled()
+        return None if program is None else program.facet(name)
 
     def _find_step(self, step_id: str) -> StepDefinition | None:
         for step in (*reversed(self.changes.updated_steps), *self.changes.created_steps):
@@ -233,9 +262,10 @@ class ExecutionContext:
         return self._declaration(owner.facet_name)
 
     def _workflow_declaration(self) -> Declaration | None:
-        if self._program is None or self.workflow_ast is None:
+        program = self._compiled()
+        if program is None or self.workflow_ast is None:
             return None
-        workflows = self._program.workflows()
+        workflows = program.workflows()
         same = [declaration for declaration in workflows if declaration.node is self.workflow_ast]
         same = same or [declaration for declaration in workflows if declaration.node == self.workflow_ast]
         return same[0] if same else self._declaration(str(self.workflow_ast.get("name", "")))

@@ -10,7 +10,7 @@ from afl.runtime.entities import TaskState
 from afl.runtime.execution import Execution
 from afl.runtime.identity import event_id_of, generation_of
 from afl.runtime.persistence import StepDocument, TaskEnd, WorkflowRow
-from afl.runtime.plan import FacetPlan, WorkflowPlan
+from afl.runtime.plan import FacetPlan, UnreadProgram, WorkflowPlan
 from afl.runtime.records import StepRecord
 from afl.runtime.restoring import take_row
 from afl.runtime.states import EventState, StepState
@@ -26,7 +26,7 @@ def only_to_end(row: WorkflowRow, documents: Sequence[StepDocument], dispatch: D
         return None
     newest = max(roots, key=lambda document: generation_of(document.id).number)
     facet = FacetPlan(row.name, Kind.WORKFLOW)
-    execution = Execution(WorkflowPlan(facet, (), {}, row.program, lambda: b""), row.id, dispatch)
+    execution = Execution(WorkflowPlan(facet, (), {}, UnreadProgram(row.program)), row.id, dispatch)
     take_row(execution, row)
     execution.execution, execution.count = row.execution, row.steps
     root = execution.root = execution.steps[newest.id] = StepRecord(

@@ -360,8 +360,11 @@ class StepFailure(RuntimeError):
     line: int | None = field(default=None)
 
     def __str__(self) -> str:
-        line = "" if self.line is None else f", line {self.line}"
-        facet = f" ({self.facet}{line})" if self.facet else line and f" ({line[2:]})"
+        return self.told("" if self.line is None else f"line {self.line}")
+
+    def told(self, where: str) -> str:
+        """Return the failure in words; `where` it happened in the source, "" if that is not known."""
+        facet = f" ({', '.join(part for part in (self.facet, where) if part)})" if self.facet or where else ""
         # A script's message begins with the name of its exception.
         named = self.message == self.error_type or self.message.startswith(f"{self.error_type}: ")
         cause = self.message if named else f"{self.error_type}: {self.message}"

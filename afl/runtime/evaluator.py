@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from afl.compiled import CompiledProgram, Node
 from afl.core.exception_text import exception_class, exception_text
 from afl.runtime import limits, value_sizes
-from afl.runtime.answering import is_superseded, late_answer, takes_answer
+from afl.runtime.answers import Answer, FailureAnswer, ResultAnswer, answer_saved_step, answer_step
 from afl.runtime.changers import create_state_changer as create_state_changer
 from afl.runtime.changers import get_state_changer as get_state_changer
 from afl.runtime.changers import run_iteration
@@ -39,9 +39,7 @@ from afl.runtime.identity import workflow_of
 from afl.runtime.operation_errors import RunByDeployment, UnknownWorkflow
 from afl.runtime.operations import Action, Kind
 from afl.runtime.persistence import EngineStore, IterationChanges
-from afl.runtime.programs import program_of
-from afl.runtime.records import StepRecord
-from afl.runtime.results import take_result
+from afl.runtime.programs import compiled, program_of
 from afl.runtime.run_bounds import RunLimits
 from afl.runtime.scripting import ScriptRunner, ScriptRuns, offer_again
 from afl.runtime.telemetry import Telemetry
@@ -82,6 +80,7 @@ class Evaluator:
         self.telemetry = telemetry if telemetry is not None else Telemetry(enabled=False)
         self.max_iterations = max_iterations
         self._clock = clock or SystemClock()
+        self._max_value_bytes = max_value_bytes
         self._new_trace = partial(TelemetryTrace, self.telemetry) if self.telemetry.enabled else None
         self._workflows = Workflows(
             persistence,
@@ -110,7 +109,8 @@ class Evaluator:
         """Start a workflow and run it to its end or to its first pause.
 
         `workflow_ast` is the workflow's declaration, or its name in `program_ast`. Without an id one is drawn that
-        sorts by time. Never raises: what goes wrong is the result's `error`.
+        sorts by time. A program that is given again, as the same mapping, is read again only if it was changed since; a
+        CompiledProgram never is. Never raises: what goes wrong is the result's `error`.
         """
         given, workflow_id = workflow_id, workflow_id or workflow_id_v7(self._clock.now_ms())
         try:
@@ -186,30 +186,33 @@ class Evaluator:
 
         The first answer wins; a repeat does nothing. With `event_id`, nor does an answer to an older attempt. A result
         that does not fit the declared returns fails the step as ResultMismatch, unless `is_checked` is False. Without
-        a result the step goes on with what it was told before, and nothing is checked. Raises ValueError for an
-        unknown step, and for one that has not come to its event.
+        a result the step goes on with what it was told before, and nothing is checked. A step that was put in with
+        `save_step` and is of no workflow of the engine's is written, no more. Raises ValueError for an unknown step,
+        and for one that has not come to its event.
         """
         given, is_checked = dict(result or {}), is_checked and result is not None
-        self._answer(
-            step_id, lambda execution, step: take_result(execution, step, given, is_checked=is_checked), event_id
-        )
+        self._answer(step_id, ResultAnswer(given, self._max_value_bytes, is_checked), event_id)
 
     def fail_step(
-        self, step_id: str, error_message: str, error_type: str = "RuntimeError", *, event_id: str | None = None
+        self,
+        step_id: str,
+        error_message: str | BaseException,
+        error_type: str = "RuntimeError",
+        *,
+        event_id: str | None = None,
     ) -> None:
-        """Answer a step's event with a failure. Repeats and errors as for `continue_step`."""
-        self._answer(step_id, lambda execution, step: execution.fail_with(step, error_type, error_message), event_id)
+        """Answer a step's event with a failure: a text and a type, or an exception, which has both.
+
+        Repeats and errors as for `continue_step`.
+        """
+        self._answer(step_id, FailureAnswer(error_message, error_type), event_id)
 
     def update_step(
         self, step_id: str, partial: Mapping[str, Value], *, event_id: str | None = None, is_checked: bool = False
     ) -> None:
         """Merge a partial result into a waiting step's returns. `is_checked` and what it raises as `continue_step`."""
         given = dict(partial)
-        self._answer(
-            step_id,
-            lambda execution, step: take_result(execution, step, given, is_partial=True, is_checked=is_checked),
-            event_id,
-        )
+        self._answer(step_id, ResultAnswer(given, self._max_value_bytes, is_checked, is_partial=True), event_id)
 
     def cancel(self, workflow_id: str, reason: str = "") -> bool:
         """End a workflow now, whatever it waits for and whatever limit it is over; False when it has ended already.
@@ -226,7 +229,10 @@ class Evaluator:
             execution.cancel(reason)
             return True
 
-        return self._change(workflow_id, f"workflow {workflow_id} not found", apply, to_end=True)
+        changed = self._change(workflow_id, apply, to_end=True)
+        if changed is None:
+            raise ValueError(f"workflow {workflow_id} not found")
+        return changed
 
     def retry(self, target: str, reason: str = "") -> list[str]:
         """Do again what has failed: a failed step, or all that failed inside of it; of a whole workflow by its id, and
@@ -270,7 +276,7 @@ class Evaluator:
         row = self.persistence.load_workflow(workflow_id)
         if row is None:
             raise ValueError(f"workflow {workflow_id} not found")
-        program = self._workflows.program(row.program, row.name)
+        program = self._workflows.shown_program(row.program, row.name)
         return ExecutionContext(
             self.persistence,
             self.telemetry,
@@ -344,7 +350,7 @@ class Evaluator:
         if self.persistence.load_workflow(execution.id) is None:
             # It has failed in its first commit: there is nothing to be ended.
             return self._failed(execution.id, given_up)
-        self._change(execution.id, f"workflow {execution.id} not found", apply, to_end=True)
+        self._change(execution.id, apply, to_end=True)
         return ExecutionResult(False, execution.id, {}, failure[0], iterations, ExecutionStatus.ERROR)
 
     def _await_scripts(self, execution: Execution, runs: ScriptRuns) -> bool:
@@ -373,8 +379,9 @@ class Evaluator:
         return ExecutionResult(True, execution.id, copy_values(execution.outputs), None, iterations)
 
     def _failed(self, workflow_id: str, error: Exception) -> ExecutionResult:
-        self._workflows.forget(workflow_id)
-        self._tell_failed_call(workflow_id, error)
+        if isinstance(workflow_id, str):
+            self._workflows.forget(workflow_id)
+            self._tell_failed_call(workflow_id, error)
         return ExecutionResult(False, workflow_id, {}, error, 0, ExecutionStatus.ERROR)
 
     def _tell_failed_call(self, workflow_id: str, error: Exception) -> None:
@@ -383,42 +390,25 @@ class Evaluator:
             trace.call_failed(workflow_id, error)
             trace.committed()
 
-    def _answer(self, step_id: str, take: Callable[[Execution, StepRecord], None], event_id: str | None = None) -> None:
-        """Let a step that waits for an answer take one; nothing happens to one that does not wait any more."""
-        missing = f"step {step_id} not found"
+    def _answer(self, step_id: str, answer: Answer, event_id: str | None) -> None:
+        workflow_id = workflow_of(step_id)
 
         def change(execution: Execution) -> bool:
-            step = execution.steps.get(step_id)
-            if step is None:
-                if self.persistence.get_step(step_id) is None:
-                    raise ValueError(missing)
-                if self.persistence.load_steps(execution.id, newer_than=execution.revision):
-                    # It is of a commit that is just becoming visible: read again.
-                    raise WorkflowConflict(workflow_ids=(execution.id,))
-                return False  # It is complete and never waited for anybody.
-            if event_id is not None and is_superseded(step, event_id):
-                return False
-            if not takes_answer(execution, step):
-                late = late_answer(execution, step)
-                if late is not None:
-                    self.persistence.commit_batch(late)
-                return False
-            take(execution, step)
-            return True
+            return answer_step(self.persistence, execution, step_id, answer, event_id)
 
-        workflow_id = workflow_of(step_id)
-        if workflow_id is None:
-            raise ValueError(missing)
-        self._change(workflow_id, missing, change)
+        if workflow_id is None or self._change(workflow_id, change) is None:
+            # Of no workflow of the engine's; its event is none of the engine's either.
+            answer_saved_step(self.persistence, step_id, answer)
 
-    def _change(
-        self, workflow_id: str, missing: str, apply: Callable[[Execution], bool], *, to_end: bool = False
-    ) -> bool:
-        """Apply a change from outside in a commit of its own, again from the store while others are faster."""
+    def _change(self, workflow_id: str, apply: Callable[[Execution], bool], *, to_end: bool = False) -> bool | None:
+        """Apply a change from outside in a commit of its own, again from the store while others are faster.
+
+        Returns what `apply` does: whether it has changed anything; None for a workflow that the store does not have.
+        """
         while True:
             execution = self._workflows.load(workflow_id, to_end=to_end)
             if execution is None:
-                raise ValueError(missing)
+                return None
             execution.now_ms = self._clock.now_ms()
             try:
                 changed = apply(execution)
@@ -438,8 +428,9 @@ def _check_program(
             # Put together as at the start: a declaration that was not in the program was added to it.
             given, _ = program_of(workflow_ast, program_ast)
         else:
-            given = program_ast if isinstance(program_ast, CompiledProgram) else CompiledProgram(program_ast)
-        if given.fingerprint != execution.plan.fingerprint:
+            given = compiled(program_ast)
+        pinned = execution.plan.program
+        if given.fingerprint != pinned.fingerprint and given.behaviour != pinned.behaviour:
             raise ProgramMismatch(workflow_id=execution.id, pinned=execution.plan.fingerprint, given=given.fingerprint)
     elif workflow_ast is not None:
         name: Any = workflow_ast if isinstance(workflow_ast, str) else workflow_ast.get("name")

@@ -21,7 +21,7 @@ from afl.runtime.limits import MAX_ERROR_CHARS
 from afl.runtime.mixins import mixin_step_id
 from afl.runtime.notices import Cause, tell_endings
 from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, RUNNING, ErrorRecord
-from afl.runtime.places import failure_of, path_of, stuck_paths
+from afl.runtime.places import failure_of, line_of, path_of, place_of, stuck_paths
 from afl.runtime.plan import BlockPlan, MixinPlan, StatementPlan
 from afl.runtime.records import Frame, StepRecord
 from afl.runtime.states import EventState, StepState
@@ -260,15 +260,18 @@ class Execution(ExecutionState):
 
     def _cause(self, step: StepRecord, error_type: str, message: str) -> ErrorRecord:
         """A first cause, with the place of the step that it happened to."""
-        statement = step.statement
+        path = self.path_of(step)
+        # Every step around this one keeps it, too.
+        message = bounded(message, MAX_ERROR_CHARS)
+        if _log.isEnabledFor(logging.INFO):
+            _log.info("workflow %s: %s at %s failed: %s: %s", self.id, path, place_of(step), error_type, message)
         return ErrorRecord(
             type=error_type,
-            # Every step around this one keeps it, too.
-            message=bounded(message, MAX_ERROR_CHARS),
+            message=message,
             step_id=step.id,
-            path=self.path_of(step),
+            path=path,
             facet=step.facet_name,
-            line=statement.line if statement is not None else 0,
+            line=line_of(step),
         )
 
     # --- scripts ------------------------------------------------------------------------------------------------------
@@ -344,9 +347,9 @@ class Execution(ExecutionState):
     def exceed(self, error: RunLimitReached) -> None:
         """End the workflow now: it is over a limit of the run as a whole."""
         _log.error("workflow %s (%s) ends: %s", self.id, self.plan.name, error)
-        self.abort(exception_class(error), exception_text(error))
+        self.abort(exception_class(error), exception_text(error), self.plan.facet.line)
 
-    def abort(self, error_type: str, message: str) -> None:
+    def abort(self, error_type: str, message: str, line: int = 0) -> None:
         """Fail the workflow as a whole, now, also in the midst of an iteration."""
         for _, _, settled in self.settled:
             self.documents += settled
@@ -362,7 +365,7 @@ class Execution(ExecutionState):
                 if self.is_waiting(step):
                     step.event_state = EventState.CANCELED
                     self.touch(step)
-        self._end_in_error(self.root, ErrorRecord(error_type, message, self.root.id, self.plan.name))
+        self._end_in_error(self.root, ErrorRecord(error_type, message, self.root.id, self.plan.name, line=line))
 
     def _event_closed(self, step: StepRecord) -> None:
         self.dispatch.answered(self, step, self.effects)

@@ -163,7 +163,7 @@ class Inspection:
         if digest != row.program:
             return _finding("program.fingerprint", row.id, row.program, f"a text of fingerprint {digest}", row.program)
         try:
-            return plan_workflow(CompiledProgram.from_text(text), row.name)
+            return plan_workflow(CompiledProgram.stored(row.program, text), row.name)
         except (ProgramError, AFLError) as error:
             return _finding("program.unreadable", row.id, row.program, str(error), "a program of this release")
 

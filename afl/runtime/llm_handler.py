@@ -38,11 +38,11 @@ class LLMHandler:
     """
     Answers events by asking Claude: register `handle`, or `handle_async`, as any other handler.
 
-    `tool_definitions` are the tools that Claude has. One that `tool_registry` has a handler for is run when Claude uses
-    it; the first use of any other is the answer. Where the payload names its facet (it does under RegistryRunner and on
-    Kafka) and there is a tool of that name, that tool's use is the answer, its prompt block asks for it, and what
-    Claude gives is checked against its schema. `prompt_template` is filled with the payload, and goes before a prompt
-    block's.
+    `tool_definitions` are the tools that Claude has, also as plain mappings (`name`, `description`, `input_schema`).
+    One that `tool_registry` has a handler for is run when Claude uses it; the first use of any other is the answer.
+    Where the payload names its facet (it does under RegistryRunner and on Kafka) and there is a tool of that name, that
+    tool's use is the answer, its prompt block asks for it, and what Claude gives is checked against its schema.
+    `prompt_template` is filled with the payload, and goes before a prompt block's.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class LLMHandler:
         anthropic_client: ClaudeClient,
         config: LLMHandlerConfig | None = None,
         *,
-        tool_definitions: Sequence[ToolDefinition] | None = None,
+        tool_definitions: Sequence[ToolDefinition | Mapping[str, Any]] | None = None,
         tool_registry: ToolRegistry | None = None,
         prompt_template: str | None = None,
     ) -> None:
         self._config = config or LLMHandlerConfig()
-        self._tools = list(tool_definitions or ())
+        self._tools = [ToolDefinition.of(tool) for tool in tool_definitions or ()]
         self._registry = tool_registry or ToolRegistry()
         self._prompt_template = prompt_template
         self._turns = ClaudeTurns(anthropic_client, self._registry)

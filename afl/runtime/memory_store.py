@@ -69,6 +69,7 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
         self._positions: dict[Position, int] = {}
         self._parked: dict[str, ParkedRecord] = {}
         self._programs: dict[str, bytes] = {}
+        self._annotations: dict[str, bytes] = {}
         self._entities: dict[type, dict[str, object]] = {kind: {} for kind in ENTITY_TABLES}
         self._task_queue = MemoryTasks()
         self._tasks = self._task_queue.by_id
@@ -121,6 +122,7 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
             self._entities[LogDefinition][log.uuid] = deepcopy(log)
         for fingerprint, program in batch.programs.items():
             self._programs.setdefault(fingerprint, program)
+        self._annotations |= batch.annotations
         if not batch.outbox:
             return 0
         first_sequence = self._outbox_sequence + 1
@@ -216,6 +218,11 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
         """Return a compiled program."""
         with self._lock:
             return self._programs.get(fingerprint)
+
+    def load_annotations(self, fingerprint: str) -> bytes | None:
+        """Return what stands beside a compiled program's text."""
+        with self._lock:
+            return self._annotations.get(fingerprint)
 
     def outbox(
         self,

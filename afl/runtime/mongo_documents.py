@@ -136,6 +136,12 @@ def program_content(found: Document) -> bytes:
     return bytes(found["content"])
 
 
+def program_annotations(found: Document) -> bytes | None:
+    """Return what stands beside a program's text, in its document; nothing depends on it."""
+    annotations = found.get("annotations")
+    return bytes(annotations) if isinstance(annotations, bytes) else None
+
+
 def position_id(place: Position) -> Values:
     """Return a position's id: a document, whose fields stand in this order."""
     return {

@@ -39,6 +39,7 @@ from afl.runtime.mongo_documents import (
     kept_step,
     outbox_record,
     position_of,
+    program_annotations,
     program_content,
     step_document,
     workflow_row,
@@ -216,6 +217,12 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
         with self._reading(PROGRAMS) as programs:
             found = programs.find_one({"_id": key_of(fingerprint)})
         return None if found is None else self._decoded(program_content, found, "program")
+
+    def load_annotations(self, fingerprint: str) -> bytes | None:
+        """Return what stands beside a compiled program's text."""
+        with self._reading(PROGRAMS) as programs:
+            found = programs.find_one({"_id": key_of(fingerprint)}, {"annotations": 1})
+        return None if found is None else program_annotations(found)
 
     def outbox(
         self,

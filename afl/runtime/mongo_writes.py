@@ -122,7 +122,9 @@ class Writes:
             writes._end(ending, batch.now_ms)
         writes._entities(batch.logs)
         for fingerprint, program in batch.programs.items():
-            writes.others.append(Put(PROGRAMS, key_of(fingerprint), {}, program_values(program)))
+            beside = batch.annotations.get(fingerprint)
+            newest: Values = {} if beside is None else {"annotations": beside}
+            writes.others.append(Put(PROGRAMS, key_of(fingerprint), newest, program_values(program)))
         writes.outbox = batch.outbox
         return writes
 

@@ -134,6 +134,8 @@ class Batch:
     logs: list[LogDefinition] = field(default_factory=list)
     #: Programs to keep: fingerprint to the compiled program's text.
     programs: dict[str, bytes] = field(default_factory=dict)
+    #: What stands beside the texts of these programs, by fingerprint: their annotations.
+    annotations: dict[str, bytes] = field(default_factory=dict)
     #: The time of the commit, ms since the epoch (outbox rows remember it).
     now_ms: int = 0
 
@@ -171,7 +173,7 @@ class Store(ParkedStore, Protocol):
 
         In this order: revisions and confirms (WorkflowConflict names every workflow that lost), positions
         (PositionLost), then the rows. Nothing is written when one of them is refused. Steps and parked records are
-        upserts by id; programs are written once.
+        upserts by id; programs are written once, and the newest annotations of each are kept.
         """
 
     def load_workflow(self, workflow_id: str) -> WorkflowRow | None: ...
@@ -194,6 +196,9 @@ class Store(ParkedStore, Protocol):
         """Ids of workflows that have more to do now, oldest first."""
 
     def load_program(self, fingerprint: str) -> bytes | None: ...
+
+    def load_annotations(self, fingerprint: str) -> bytes | None:
+        """Source places and doc comments of a program, as they came with its newest start; None where none came."""
 
     def outbox(
         self,

@@ -51,3 +51,24 @@ def stuck_paths(unfinished: Iterable[StepRecord], workflow_name: str) -> Iterato
             for statement in step.plan.statements:
                 if step.frame.env[statement.index] is None:
                     yield f"{around}.{statement.name}"
+
+
+def line_of(step: StepRecord) -> int:
+    """The source line of a statement, block or mixin, or of the declaration that a step runs; 0 where unknown."""
+    for plan in (step.statement, step.plan, step.mixin, step.facet):
+        if plan is not None and plan.line:
+            return plan.line
+    return 0
+
+
+def place_of(step: StepRecord) -> str:
+    """Where in which file that is: `shop.afl:12:9`, as far as the program says so."""
+    line = line_of(step)
+    if not line:
+        return "an unknown line"
+    around = step.container if step.container is not None else step
+    source_id = around.facet.source_id if around.facet is not None else ""
+    if not source_id:
+        return f"line {line}"
+    column = step.statement.column if step.statement is not None else 0
+    return f"{source_id.removeprefix('file://')}:{line}{f':{column}' if column else ''}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from afl.compiled import Kind
 from afl.runtime.records import Frame
@@ -54,6 +54,7 @@ class FacetPlan:
         "return_defaults",
         "return_types",
         "short_name",
+        "source_id",
         "timeout_ms",
         "yield_targets",
     )
@@ -91,6 +92,8 @@ class FacetPlan:
         #: What runs when a step of this facet fails, unless its statement has a catch of its own.
         self.catch: BlockPlan | None = None
         self.line = 0
+        #: The source that the declaration stands in, "" where the program does not say.
+        self.source_id = ""
 
     def __repr__(self) -> str:
         return f"FacetPlan({self.name!r}, {self.kind.value})"
@@ -145,6 +148,7 @@ class StatementPlan:
         "blocks",
         "callee",
         "catch",
+        "column",
         "facet_name",
         "fills",
         "id",
@@ -211,6 +215,7 @@ class StatementPlan:
         #: For assertions: the condition, as AFL source.
         self.source_text = ""
         self.line = 0
+        self.column = 0
 
     def __repr__(self) -> str:
         return f"StatementPlan({self.name!r} -> {self.facet_name!r})"
@@ -288,18 +293,39 @@ class BlockPlan:
         return f"BlockPlan({self.name}, {len(self.statements)} statements, {len(self.yields)} yields)"
 
 
+class PinnedProgram(Protocol):
+    """What a plan was made of: the compiled program's names, and what a store is to keep of it."""
+
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def behaviour(self) -> str: ...
+    @property
+    def text(self) -> bytes: ...
+    @property
+    def annotations(self) -> bytes: ...
+
+
+class UnreadProgram(NamedTuple):
+    """A program of which nothing but its fingerprint is known."""
+
+    fingerprint: str
+    behaviour: str = ""
+    text: bytes = b""
+    annotations: bytes = b""
+
+
 class WorkflowPlan:
     """A workflow ready to run: its own facet plan, and the program that it is pinned to."""
 
-    __slots__ = ("facet", "facet_names", "facets", "fingerprint", "program_text", "schemas", "scripted")
+    __slots__ = ("facet", "facet_names", "facets", "fingerprint", "program", "schemas", "scripted")
 
     def __init__(
         self,
         facet: FacetPlan,
         facets: tuple[FacetPlan, ...],
         schemas: Mapping[str, FacetPlan],
-        fingerprint: str,
-        program_text: Callable[[], bytes],
+        program: PinnedProgram,
         scripted: tuple[str, ...] = (),
         facet_names: frozenset[str] = frozenset(),
     ) -> None:
@@ -308,9 +334,9 @@ class WorkflowPlan:
         self.facets = facets
         #: Schemas by qualified name; their fields are the plan's `param_types`.
         self.schemas = schemas
-        self.fingerprint = fingerprint
-        #: The compiled program's canonical text, for the store.
-        self.program_text = program_text
+        self.program = program
+        #: What executions of this plan are pinned to.
+        self.fingerprint = program.fingerprint
         #: Those of the declarations that the workflow can reach which have a script anywhere in them.
         self.scripted = scripted
         #: Every facet, event facet and workflow of the program: as types, they are those of references to steps.

@@ -14,7 +14,9 @@ from afl.compiled import (
     Node,
     ProgramError,
     blocks_of,
+    column_of,
     line_of,
+    source_of,
 )
 from afl.runtime.binding import binder_of
 from afl.runtime.branch_planner import plan_catch, plan_when, split_yields
@@ -59,9 +61,7 @@ def plan_workflow(program: CompiledProgram, name: str) -> WorkflowPlan:
         # A hand-written tree may lack anything, or nest too deep to be walked.
         raise ProgramError(f"{name}: the program is malformed: {type(error).__name__}: {error}") from error
     facet_names = frozenset(program.names.all(CALLABLE))
-    return WorkflowPlan(
-        facet, facets, schemas, program.fingerprint, lambda: program.text, planner.scripted(), facet_names
-    )
+    return WorkflowPlan(facet, facets, schemas, program, planner.scripted(), facet_names)
 
 
 class Planner:
@@ -149,7 +149,7 @@ class Planner:
         script = declaration.pre_script
         if script is not None:
             plan.pre_script = self._script(declaration, script, where)
-        plan.line = declaration.line
+        plan.line, plan.source_id = declaration.line, source_of(declaration.node)
         slots = declaration.fields if plan.is_schema else declaration.params
         plan.param_types = self._types(declaration, slots)
         plan.return_types = self._types(declaration, declaration.returns)
@@ -276,7 +276,7 @@ class Planner:
             object_type = ObjectType.SCHEMA_INSTANTIATION
         shell = StatementPlan(index, name, str(node.get("id") or name), object_type, callee.name if callee else target)
         shell.callee = callee
-        shell.line = line_of(node)
+        shell.line, shell.column = line_of(node), column_of(node)
         return shell
 
     def _callee(self, declaration: Declaration, target: str, where: str) -> FacetPlan | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from afl.compiled import CompiledProgram
+import threading
+from collections import OrderedDict
+from typing import Final
+
 from afl.runtime.changers import STATE_MACHINES
 from afl.runtime.changes import take_changes
 from afl.runtime.clock import SystemClock
@@ -10,10 +13,18 @@ from afl.runtime.context import ExecutionContext
 from afl.runtime.dispatch import TaskDispatch
 from afl.runtime.execution import Execution
 from afl.runtime.persistence import Batch, EngineStore
+from afl.runtime.plan import WorkflowPlan
 from afl.runtime.planner import plan_workflow
+from afl.runtime.programs import stored_program
 from afl.runtime.restoring import restore
 from afl.runtime.step import StepDefinition
 from afl.runtime.views import document_of
+
+#: Plans kept in memory, of the workflows whose steps were worked on last.
+_PLANS_KEPT: Final = 16
+
+_lock = threading.Lock()
+_plans: OrderedDict[tuple[str, str], WorkflowPlan] = OrderedDict()
 
 
 def work_on(step: StepDefinition, context: ExecutionContext) -> bool:
@@ -62,14 +73,28 @@ def _execution(step: StepDefinition, store: EngineStore) -> Execution:
         raise ValueError(f"step {step.id} is not in the store yet: only the engine makes steps of its workflows")
     before = documents[at]
     documents[at], _ = document_of(step, number=before.number, revision=before.revision, before=before)
-    text = store.load_program(row.program)
-    assert text is not None, "a workflow's program is stored with it"
-    execution = restore(plan_workflow(CompiledProgram.from_text(text), row.name), row, documents, TaskDispatch())
+    execution = restore(_plan(store, row.program, row.name), row, documents, TaskDispatch())
     record = execution.steps.get(step.id)
     if record is not None and documents[at].event_state != before.event_state:
         # Whoever has moved the step on has answered its event.
         execution.dispatch.answered(execution, record, execution.effects)
     return execution
+
+
+def _plan(store: EngineStore, fingerprint: str, name: str) -> WorkflowPlan:
+    """The plan of a stored workflow, made once: a fingerprint means the same program in every store."""
+    with _lock:
+        plan = _plans.get((fingerprint, name))
+    if plan is None:
+        program = stored_program(store, fingerprint)
+        assert program is not None, "a workflow's program is stored with it"
+        plan = plan_workflow(program, name)
+    with _lock:
+        _plans[fingerprint, name] = plan
+        _plans.move_to_end((fingerprint, name))
+        while len(_plans) > _PLANS_KEPT:
+            _plans.popitem(last=False)
+    return plan
 
 
 def _become(step: StepDefinition, store: EngineStore, state: str) -> None:

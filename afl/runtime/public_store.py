@@ -153,17 +153,20 @@ class PublicStore(PublicUpkeep, PublicTasks):
     def get_workflow_root(self, workflow_id: str) -> StepDefinition | None:
         """Return the step without container and root; of a run that was run again, the one that counts now."""
         row = self.load_workflow(workflow_id)
+        # In a workflow of the engine's the root is one that it made, whatever else was saved under it.
+        starts_with = "" if row is None else workflow_id
         if row is not None and row.execution > 1:
-            roots = [kept for kept in self._steps_of(workflow_id) if _is_root(kept.document)]
+            roots = [kept for kept in self._steps_of(workflow_id) if _is_root(kept.document, starts_with)]
             return max(roots, key=lambda kept: generation_of(kept.document.id).number).view() if roots else None
         # Every step of a run names its root: one of them leads there, however many there are.
         sample = self._any_step_of(workflow_id)
         if sample is None:
             return None
         root = sample if sample.document.root_id is None else self._find_step(sample.document.root_id)
-        if root is not None and _is_root(root.document) and root.document.workflow_id == workflow_id:
+        if root is not None and _is_root(root.document, starts_with) and root.document.workflow_id == workflow_id:
             return root.view()
-        return next((kept.view() for kept in self._steps_of(workflow_id) if _is_root(kept.document)), None)
+        steps = self._steps_of(workflow_id)
+        return next((kept.view() for kept in steps if _is_root(kept.document, starts_with)), None)
 
     def step_exists(self, statement_id: str, block_id: str | None) -> bool:
         """Say whether the statement has a step in that block."""
@@ -401,8 +404,9 @@ class PublicStore(PublicUpkeep, PublicTasks):
         return self._remove(HandlerRegistration, facet_name)
 
 
-def _is_root(document: StepDocument) -> bool:
-    return document.container_id is None and document.root_id is None
+def _is_root(document: StepDocument, starts_with: str) -> bool:
+    is_top = document.container_id is None and document.root_id is None
+    return is_top and document.id.startswith(starts_with)
 
 
 def _is_other(before: StepDocument, after: StepDocument) -> bool:

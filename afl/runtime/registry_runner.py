@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from typing import Any
 
+from afl.core.clock import epoch_ms
 from afl.core.exception_text import exception_text
 from afl.runtime import limits
 from afl.runtime.clock import Clock
@@ -26,6 +27,9 @@ from afl_handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, full_uri, reg
 from afl_handlers.retries import RetryPolicy
 
 _log = logging.getLogger(__name__)
+
+#: The name under which callers of this module have always asked for the time, in ms since the epoch.
+_current_time_ms = epoch_ms
 
 #: How long a registered handler may take when nothing else was said.
 DEFAULT_TIMEOUT_MS = 30_000

@@ -111,8 +111,14 @@ SELECT name FROM pending WHERE name IS NOT NULL
 SELECT_RUNNING_TASKS: Final = "SELECT document FROM tasks INDEXED BY tasks_running WHERE state = 'running'"
 
 
-INSERT_PROGRAM: Final = "INSERT OR IGNORE INTO program(fingerprint, content, versions) VALUES (?, ?, ?)"
+#: Written once, but for the annotations: the newest are kept, and those that are the same write nothing.
+INSERT_PROGRAM: Final = """
+INSERT INTO program(fingerprint, content, versions, annotations) VALUES (?, ?, ?, ?)
+ON CONFLICT(fingerprint) DO UPDATE SET annotations = excluded.annotations
+    WHERE excluded.annotations IS NOT NULL AND excluded.annotations IS NOT program.annotations
+"""
 SELECT_PROGRAM: Final = "SELECT content, versions FROM program WHERE fingerprint = ?"
+SELECT_ANNOTATIONS: Final = "SELECT annotations FROM program WHERE fingerprint = ?"
 
 
 def program_content(row: Row) -> bytes:

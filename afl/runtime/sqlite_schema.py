@@ -62,7 +62,7 @@ CREATE TABLE parked(
 CREATE INDEX parked_step ON parked(step_id);
 CREATE INDEX parked_workflow ON parked(workflow_id);
 CREATE INDEX parked_expiry ON parked(expires_at_ms);
-CREATE TABLE program(fingerprint PRIMARY KEY, content BLOB NOT NULL, versions TEXT) WITHOUT ROWID;
+CREATE TABLE program(fingerprint PRIMARY KEY, content BLOB NOT NULL, versions TEXT, annotations BLOB) WITHOUT ROWID;
 CREATE UNIQUE INDEX {running} ON tasks(step_id) WHERE state = 'running' AND step_id <> '';
 CREATE INDEX tasks_pending ON tasks(task_list_name, name, created, sequence) WHERE state = 'pending';
 CREATE INDEX logs_runner ON logs(runner_id);
@@ -114,6 +114,10 @@ def _statements() -> list[str]:
     return [*map(_entity_table, ENTITY_TABLES.values()), *filter(str.strip, tables)]
 
 
+#: What SQLite takes for a database of one connection.
+_IN_MEMORY: Final = ":memory:"
+
+
 def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: float) -> sqlite3.Connection:
     """
     Open a store's file for reading and writing; make it where there is none and `create` is true.
@@ -125,10 +129,12 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
 
     A file that another process has locked is waited for, up to `busy_timeout_s`.
 
-    Raises StoreUnavailable (directory missing or closed to writing, no such file, locked), StoreCorrupt (not a SQLite
-    file, or damaged), ForeignStore (another program's file, another prefix's, or another format's),
+    Raises StoreUnavailable (directory missing or closed to writing, no such file, in memory, locked), StoreCorrupt (not
+    a SQLite file, or damaged), ForeignStore (another program's file, another prefix's, or another format's),
     VersionMismatchError (a newer release has made it).
     """
+    if str(path) == _IN_MEMORY:
+        raise StoreUnavailable(path=_IN_MEMORY, reason="it is of one connection, a store has several; take MemoryStore")
     header = _read_header(path)
     if header:
         _check_header(path, header)
@@ -156,7 +162,7 @@ def _open(path: Path, prefix: str, busy_timeout_s: float, *, is_new: bool) -> sq
             _make_tables(connection, prefix)
         _check_identity(path, connection, prefix)
         _migrate(path, connection)
-        _add_index(connection)
+        _add_what_is_newer(connection)
         connection.execute("PRAGMA journal_mode = WAL")
     except BaseException:
         connection.close()
@@ -289,7 +295,26 @@ def _migrate(path: Path, connection: sqlite3.Connection) -> None:
         raise
 
 
-def _add_index(connection: sqlite3.Connection) -> None:
-    """Make the index that stores of this format may lack. Whoever does not know it keeps it up all the same."""
+def _add_what_is_newer(connection: sqlite3.Connection) -> None:
+    """Make what stores of this format may lack: the index of running tasks, and the column beside a program's text.
+
+    Releases that know neither work on such a store all the same, beside this one: SQLite keeps the index up, and the
+    column is empty in what they write.
+    """
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'tasks_running'").fetchone() is None:
         connection.execute(_INDEX_OF_RUNNING_TASKS)
+    if not _has_annotations(connection):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # Another process may have been faster.
+            if not _has_annotations(connection):
+                connection.execute("ALTER TABLE program ADD COLUMN annotations BLOB")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def _has_annotations(connection: sqlite3.Connection) -> bool:
+    return any(column[1] == "annotations" for column in connection.execute("PRAGMA table_info(program)"))

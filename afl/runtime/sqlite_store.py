@@ -30,6 +30,7 @@ from afl.runtime.sqlite_parked import SqliteParked
 from afl.runtime.sqlite_rows import (
     INSERT_PROGRAM,
     INSERT_WORKFLOW,
+    SELECT_ANNOTATIONS,
     SELECT_DOCUMENTS_OF,
     SELECT_OLDEST_PENDING,
     SELECT_OUTBOX,
@@ -138,7 +139,7 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
             for log in batch.logs:
                 self._write_entity(db, log)
             for fingerprint, program in batch.programs.items():
-                db.execute(INSERT_PROGRAM, (fingerprint, program, VERSIONS))
+                db.execute(INSERT_PROGRAM, (fingerprint, program, VERSIONS, batch.annotations.get(fingerprint)))
             first_sequence = append_outbox(db, outbox)
             self._probe("store.written")
         self._probe("store.committed")
@@ -238,6 +239,12 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
             return program_content(rows[0]) if rows else None
         except ValueError as error:
             raise damaged(str(self._path), "program", fingerprint, error) from error
+
+    def load_annotations(self, fingerprint: str) -> bytes | None:
+        """Return what stands beside a compiled program's text."""
+        rows = self._file.rows(SELECT_ANNOTATIONS, (key_of(fingerprint),))
+        # Nothing depends on them: what is no blob is as good as none.
+        return rows[0][0] if rows and isinstance(rows[0][0], bytes) else None
 
     def outbox(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from afl.compiled import Node, line_of
+from afl.compiled import Node, column_of, line_of
 from afl.runtime.expression import compile_expression, expression_text
 from afl.runtime.plan import StatementPlan
 from afl.runtime.references import StatementReferences
@@ -18,7 +18,7 @@ def system_shell(node: Node, kind: str, index: int) -> StatementPlan:
     called, object_type = SYSTEM_STATEMENTS[kind]
     name = f"{called}-{index}"
     shell = StatementPlan(index, name, str(node.get("id") or name), object_type, called)
-    shell.line = line_of(node)
+    shell.line, shell.column = line_of(node), column_of(node)
     shell.plain = False
     return shell
 

@@ -27,6 +27,7 @@ from afl.runtime.entities import TaskDefinition
 from afl.runtime.errors import ForeignStore, ProgramMismatch, StepFailure, StoreCorrupt, VersionMismatchError
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.lease_watch import LeaseWatch
+from afl.runtime.misspelt_handlers import MisspeltHandlers
 from afl.runtime.persistence import EngineStore
 from afl.runtime.presence import Presence
 from afl.runtime.pulse import Pulse
@@ -117,6 +118,7 @@ class TaskLoop:
         #: Tries that failed, by task.
         self._tries: OrderedDict[str, int] = OrderedDict()
         self._left_undone = 0
+        self._typos = MisspeltHandlers()
         self._asts: dict[str, tuple[Node, Node | None]] = {}
         self._here = CallsHere()
         self._work = TaskWork(
@@ -334,9 +336,16 @@ class TaskLoop:
 
     def _wanted(self) -> list[str]:
         """The names of waiting tasks that there are handlers for, by short names too."""
-        if not self._source.registered_names():
+        registered = self._source.registered_names()
+        if not registered:
             return []
-        return [name for name in self._store.pending_task_names(self._settings.task_list) if self._source.serves(name)]
+        pending = self._store.pending_task_names(self._settings.task_list)
+        wanted = [name for name in pending if self._source.serves(name)]
+        for name in wanted:
+            self._typos.has_task(name)
+        if len(wanted) < len(pending):
+            self._typos.look(registered, (name for name in pending if name not in wanted))
+        return wanted
 
     def _sweep(self, run: Callable[[Callable[[], object]], object]) -> None:
         """Some times in the length of a lease: free expired claims, and resume what was left runnable for that long."""

@@ -243,16 +243,21 @@ class TaskWork:
             self._go_on(job, TaskState.COMPLETED, None)
             return
         try:
-            stored = self._patiently(
-                job,
-                lambda: self._evaluator.continue_step(task.step_id, result, is_checked=True, **_event_of(task)),
-            )
+            stored = self._patiently(job, lambda: self._continue(task, result))
         except Exception as error:  # noqa: BLE001 - a result that does not fit fails its step
             self._fail(job, exception_class(error), exception_text(error))
             return
         if stored:
             self._probe("task.answered")
             self._go_on(job, TaskState.COMPLETED, None)
+
+    def _continue(self, task: TaskDefinition, result: Mapping[str, Any]) -> None:
+        event = _event_of(task)
+        if event:
+            self._evaluator.continue_step(task.step_id, result, is_checked=True, **event)
+        else:
+            # Of a task that somebody else has saved, no more is known than what an evaluator of any make takes.
+            self._evaluator.continue_step(task.step_id, result)
 
     def _fail(self, job: Job, error_type: str, message: str) -> None:
         task = job.task

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from afl.compiled import SCHEMAS, AmbiguousName, CompiledProgram, Declaration, Node
+from afl.core.printable import bounded
 from afl.runtime.values import describe_type
 
 #: Longer names of tools are refused.
@@ -42,6 +43,34 @@ class ToolDefinition:
     prompt_block: Node | None = None
     facet_name: str = ""
     param_schema: dict[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+
+    @classmethod
+    def of(cls, tool: ToolDefinition | Mapping[str, Any]) -> ToolDefinition:
+        """Return a tool that may also be written as a mapping with these fields, as the Messages API takes them.
+
+        It has a name and an `input_schema`; returns are the properties of that when none are named, and what else it
+        holds is not looked at. ValueError says what is missing.
+        """
+        if isinstance(tool, ToolDefinition):
+            return tool
+        name = tool.get("name") if isinstance(tool, Mapping) else None
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"a tool is a ToolDefinition or a mapping with a name, found {bounded(repr(tool), 80)}")
+        schema = tool.get("input_schema")
+        if not isinstance(schema, Mapping):
+            raise ValueError(f"the tool {name} has no input_schema, which is a JSON Schema; it has {', '.join(tool)}")
+        made = cls(
+            name=name,
+            description=str(tool.get("description") or ""),
+            input_schema=dict(schema),
+            param_names=list(tool.get("param_names") or ()),
+            return_names=list(tool.get("return_names") or schema.get("properties") or ()),
+            prompt_block=tool.get("prompt_block"),
+            facet_name=str(tool.get("facet_name") or ""),
+        )
+        # What a tool that is run here takes is what its schema says; for a facet that is its parameters' own.
+        made.param_schema = dict(tool.get("param_schema") or schema)
+        return made
 
     def is_named(self, name: str) -> bool:
         """Say whether a name is this tool's, or that of its facet."""

@@ -70,7 +70,7 @@ def view_step(document: StepDocument, notes: StepNotes | None = None) -> StepDef
         block_id=None if document.block_id is None else BlockId(document.block_id),
         root_id=None if document.root_id is None else StepId(document.root_id),
         state=state,
-        transition=StepTransition(state, state, error=_view_error(document.error)),
+        transition=StepTransition(state, state, error=view_error(document.error)),
         facet_name=document.facet_name,
         attributes=FacetAttributes(
             params=_view_attributes(document.params, notes.param_hints if notes else {}),
@@ -187,7 +187,7 @@ def _record_error(step: StepDefinition, before: StepDocument | None) -> ErrorRec
     return ErrorRecord(type=kind, message=message, step_id=step.id, facet=step.facet_name)
 
 
-def _view_error(record: ErrorRecord | None) -> Exception | None:
+def view_error(record: ErrorRecord | None) -> Exception | None:
     """Return a failure as an exception: of its own class where that is a builtin one, and always with its own text."""
     if record is None:
         return None

@@ -23,6 +23,7 @@ from afl.runtime.operations import Action, Opened, open_again
 from afl.runtime.persistence import StepDocument, Store, WorkflowRow
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.planner import plan_workflow
+from afl.runtime.programs import stored_program
 from afl.runtime.restoring import restore
 from afl.runtime.run_bounds import RunBounds, RunLimits
 from afl.runtime.types import Value
@@ -34,6 +35,8 @@ _BYTES_A_STEP = 700
 
 #: Plans kept in memory. A deployment runs a few programs, each in a few versions at a time.
 _PLANS_KEPT = 256
+#: Programs kept in memory for those who look at them.
+_SHOWN_KEPT = 16
 
 
 class Workflows:
@@ -66,6 +69,7 @@ class Workflows:
         self._hot: OrderedDict[str, Execution] = OrderedDict()
         self._steps = 0
         self._plans: OrderedDict[tuple[str, str], WorkflowPlan] = OrderedDict()
+        self._shown: OrderedDict[str, CompiledProgram] = OrderedDict()
 
     def plan(self, program: CompiledProgram, name: str) -> WorkflowPlan:
         """The plan of a workflow, made once a program. Raises what plan_workflow raises."""
@@ -74,7 +78,9 @@ class Workflows:
             plan = self._plans.get(key)
             if plan is not None:
                 self._plans.move_to_end(key)
-                return plan
+        # Laid out otherwise it is another plan: its errors name other lines. Then the newest is kept.
+        if plan is not None and (plan.program is program or plan.program.annotations == program.annotations):
+            return plan
         plan = plan_workflow(program, key[1])
         if self._prepare is not None:
             self._prepare(plan)
@@ -218,6 +224,19 @@ class Workflows:
             self._hot.clear()
             self._steps = 0
 
+    def shown_program(self, fingerprint: str, name: str) -> CompiledProgram:
+        """The same as `program`, read once, for those who look at it only: no plan is made of what they may change."""
+        with self._lock:
+            program = self._shown.get(fingerprint)
+        if program is None:
+            program = self.program(fingerprint, name)
+        with self._lock:
+            self._shown[fingerprint] = program
+            self._shown.move_to_end(fingerprint)
+            while len(self._shown) > _SHOWN_KEPT:
+                self._shown.popitem(last=False)
+        return program
+
     def _stored_plan(self, fingerprint: str, name: str) -> WorkflowPlan:
         with self._lock:
             plan = self._plans.get((fingerprint, name))
@@ -227,11 +246,8 @@ class Workflows:
 
     def program(self, fingerprint: str, name: str) -> CompiledProgram:
         """The stored program that workflow `name` is pinned to. Raises StoreCorrupt when it is missing or another."""
-        text = self._store.load_program(fingerprint)
-        if text is None:
-            raise StoreCorrupt(path=f"workflow {name}", reason=f"its program {fingerprint} is not in the store")
         try:
-            program = CompiledProgram.from_text(text)
+            program = stored_program(self._store, fingerprint)
         except ProgramVersionError as error:
             raise VersionMismatchError(
                 expected_version=error.supported,
@@ -239,6 +255,6 @@ class Workflows:
                 component=f"program {fingerprint}: schemaVersion",
                 remedy=error.remedy,
             ) from error
-        if program.fingerprint != fingerprint:
-            raise ProgramError(f"program {fingerprint} in the store has the fingerprint {program.fingerprint}")
+        if program is None:
+            raise StoreCorrupt(path=f"workflow {name}", reason=f"its program {fingerprint} is not in the store")
         return program

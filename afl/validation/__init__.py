@@ -11,9 +11,10 @@ from afl.validation.findings import Findings
 from afl.validation.recursion import check_recursion
 from afl.validation.rules import RULES, Rule
 from afl.validation.statements import ScopeObserver
+from afl.validation.strictness import judged
 from afl.validation.symbols import Symbols
 
-__all__ = ["RULES", "Examined", "Rule", "examine_program", "validate_program"]
+__all__ = ["RULES", "Examined", "Rule", "examine_program", "judged", "validate_program"]
 
 
 class Examined(NamedTuple):

@@ -15,6 +15,7 @@ from afl.validation.scopes import Scope
 from afl.validation.signatures import Signature, Slot, alias_place
 from afl.validation.statements import ScopeObserver, StatementChecker
 from afl.validation.symbols import Symbols
+from afl.validation.unset_returns import check_unset_returns
 
 #: A placeholder of a prompt, after the doubled braces that stand for braces.
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -47,6 +48,7 @@ class DeclarationChecker:
         if isinstance(node.body, ast.PromptBlock):
             self._check_prompt(node.body, signature)
         self._statements.check_declaration(signature, node.body, node.catch)
+        check_unset_returns(signature, self._findings)
 
     def _check_defaults(self, signature: Signature, sig: ast.FacetSig) -> None:
         """Defaults may use constants and what is bound before them; returns come after all parameters."""

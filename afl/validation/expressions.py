@@ -8,7 +8,7 @@ from typing import Any
 from afl import ast
 from afl.validation.bare_steps import BareSteps
 from afl.validation.findings import Findings, listed
-from afl.validation.other_languages import value_hint
+from afl.validation.other_languages import is_self, value_hint
 from afl.validation.scopes import Scope, Step
 from afl.validation.signatures import UNKNOWN, Slot
 from afl.validation.symbols import Symbols
@@ -234,6 +234,9 @@ class ExpressionChecker:
             hint = scope.hint_for_unseen(name)
             if hint is None and scope.input(name) not in (None, UNKNOWN):
                 hint = f"write $.{name} for the parameter"
+            own = scope.declaration.name
+            if hint is None and len(node.path) > 1 and is_self(name, own) and scope.input(node.path[1]) is not None:
+                hint = f"write $.{node.path[1]} for the parameter"
             hint = hint or value_hint(name) or self._findings.did_you_mean(name, known)
             self._report("REF_UNDEFINED_STEP", node.location, hint=hint, name=name, known=listed(known))
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from afl.ast import CallExpr, MixinCall, MixinSig, SourceLocation
-from afl.compiled import near_names
+from afl.core.near_names import did_you_mean, names_alike
 from afl.diagnostics import Diagnostic
 from afl.validation.rules import RULES
 
 #: How many names all suggestions together are picked from. A text full of unknown names must not take minutes.
 MAX_COMPARED = 50_000
-
-#: From which likeness on, between 0 and 1, a name is suggested.
-MIN_LIKENESS = 0.6
 
 #: How many names a message lists.
 MAX_LISTED = 12
@@ -49,17 +46,7 @@ class Findings:
         self._compared += len(known)
         if self._compared > MAX_COMPARED:
             return None
-        near = [name for name in near_names(wanted, list(known)) if _look_alike(name, wanted)]
-        return f"did you mean {' or '.join(near)}?" if near else None
-
-
-def _look_alike(name: str, wanted: str) -> bool:
-    """Tell whether the last parts of two names are alike: a common namespace does not make two names similar."""
-    # Only a program with a mistake pays for the import.
-    from difflib import SequenceMatcher
-
-    ratio = SequenceMatcher(None, name.rpartition(".")[2], wanted.rpartition(".")[2]).ratio()
-    return ratio >= MIN_LIKENESS
+        return did_you_mean(names_alike(wanted, known)) or None
 
 
 def name_place(place: SourceLocation | None, name: str) -> SourceLocation | None:

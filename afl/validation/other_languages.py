@@ -35,6 +35,16 @@ _VALUES: Final = {
 }
 
 
+_SELVES: Final = frozenset(
+    ["this", "self", "input", "inputs", "params", "parameters", "args", "arguments", "ctx", "context"]
+)
+
+
+def is_self(name: str, declaration: str) -> bool:
+    """Tell whether a name may stand for the parameters of the declaration around it: this.x, input.x, Pay.x."""
+    return name in _SELVES or name == declaration
+
+
 def type_hint(name: str) -> str | None:
     """Return what to write in place of a type's name, where another language has a type of that name."""
     word = name.lower()

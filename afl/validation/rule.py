@@ -21,6 +21,9 @@ class Rule(NamedTuple):
     example: str
     near_miss: str
     hint: str | None = None
+    #: Whether a library may leave it to those who use it. In a program, where it is final, commands take it for an
+    #: error (see `afl.validation.strictness`).
+    is_left_open: bool = False
 
 
 def error(code: str, meaning: str, message: str, example: str, near_miss: str, hint: str | None = None) -> Rule:
@@ -31,3 +34,8 @@ def error(code: str, meaning: str, message: str, example: str, near_miss: str, h
 def warning(code: str, meaning: str, message: str, example: str, near_miss: str, hint: str | None = None) -> Rule:
     """Return a rule whose breach is only mentioned."""
     return Rule(code, Severity.WARNING, meaning, message, example, near_miss, hint)
+
+
+def left_open(code: str, meaning: str, message: str, example: str, near_miss: str, hint: str | None = None) -> Rule:
+    """Return a rule whose breach a library may have, and a program that is to be run may not."""
+    return Rule(code, Severity.WARNING, meaning, message, example, near_miss, hint, is_left_open=True)

@@ -1,6 +1,6 @@
 """Rules about calls, mixins, implicits and yields."""
 
-from afl.validation.rule import Rule, error, warning
+from afl.validation.rule import Rule, error, left_open, warning
 
 _G = "facet G(x: Int) => (y: Int)"
 
@@ -19,7 +19,7 @@ CALL_RULES: dict[str, Rule] = {
         f"namespace a {{ {_G} facet F() andThen {{ s = G(x = 1, «x» = 2) }} }}",
         "namespace a { facet G(x: Int, y: Int) facet F() andThen { s = G(x = 1, y = 2) } }",
     ),
-    "ARG_MISSING": warning(
+    "ARG_MISSING": left_open(
         "ARG_MISSING",
         "A parameter without default should be given a value; reading it fails otherwise.",
         "'{facet}' is called without {names}: no default stands in",
@@ -68,6 +68,13 @@ CALL_RULES: dict[str, Rule] = {
         "The implicit value of '{name}' uses {written}; only constants may be used",
         f"namespace a {{ {_G} implicit g = G(x = «$.y») }}",
         f"namespace a {{ {_G} implicit g = G(x = -(1 + 2)) }}",
+    ),
+    "RETURN_UNSET": warning(
+        "RETURN_UNSET",
+        "Each return of a workflow should have a default, or be set by a yield; it is not among the outputs otherwise.",
+        "No yield of '{name}' sets {returns}, and there is no default",
+        "namespace a { workflow W(x: Int) => («y»: Int) andThen { } }",
+        "namespace a { workflow W(x: Int) => (y: Int, z: Int = 1) andThen { yield W(y = $.x) } }",
     ),
     "YIELD_INVALID_TARGET": error(
         "YIELD_INVALID_TARGET",

@@ -1,6 +1,6 @@
 """Rules about declarations and the names that refer to them."""
 
-from afl.validation.rule import Rule, error, warning
+from afl.validation.rule import Rule, error, left_open, warning
 
 NAME_RULES: dict[str, Rule] = {
     "DUPLICATE_NAME": error(
@@ -53,7 +53,7 @@ NAME_RULES: dict[str, Rule] = {
         "namespace a { facet F() andThen { s = «a.Other»() } }",
         "namespace a { facet F() andThen { s = a.Other() } facet Other() }",
     ),
-    "REF_UNKNOWN_FACET short": warning(
+    "REF_UNKNOWN_FACET short": left_open(
         "REF_UNKNOWN_FACET",
         "A call, mixin or implicit by short name should find its facet; one that does not is left to the runtime.",
         "Unknown facet '{name}'",

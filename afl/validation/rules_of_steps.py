@@ -1,6 +1,6 @@
 """Rules about steps, references, calls and yields."""
 
-from afl.validation.rule import Rule, error, warning
+from afl.validation.rule import Rule, error, left_open, warning
 
 _G = "facet G(x: Int) => (y: Int)"
 
@@ -77,7 +77,7 @@ STEP_RULES: dict[str, Rule] = {
         f"namespace a {{ {_G} facet F() andThen {{ s = G(x = 1); t = G(x = «s.x») }} }}",
         "namespace a { facet G(x: Int) facet F() andThen { s = G(x = 1); t = G(x = s.x) } }",
     ),
-    "SCHEMA_UNKNOWN_FIELD path": warning(
+    "SCHEMA_UNKNOWN_FIELD path": left_open(
         "SCHEMA_UNKNOWN_FIELD",
         "A path through a schema names its fields.",
         "Unknown field '{name}' for schema '{owner}'; it has {known}",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from afl.compiled import CompiledProgram
 from afl.runtime.persistence import CANCELLED, ENDED_STATUSES, EngineStore, StepDocument, WorkflowRow
 from afl.runtime.plan import FacetPlan
 from afl.runtime.planner import plan_workflow
+from afl.runtime.programs import stored_program
 from afl.runtime.states import EventState, StepState
 from afl.runtime.types import Value
 from afl.runtime.values import check_result, describe_type
@@ -96,10 +96,10 @@ def _waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDo
 
 def _check_result(store: EngineStore, row: WorkflowRow, step: StepDocument, result: Mapping[str, Value]) -> None:
     """Refuse a result that the evaluator would fail the step for. Raises CommandRefused."""
-    text = store.load_program(row.program)
-    if text is None:
+    program = stored_program(store, row.program)
+    if program is None:
         return
-    plan = plan_workflow(CompiledProgram.from_text(text), row.name)
+    plan = plan_workflow(program, row.name)
     facet = next((facet for facet in plan.facets if facet.name == step.facet_name), None)
     if facet is None:
         return

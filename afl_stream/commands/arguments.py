@@ -11,8 +11,10 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from afl.core.click_options import strictness_options
 from afl.core.signals import Told
 from afl.core.standard_streams import give_up_output, stdout_apart
+from afl.core.strictness import Strictness
 from afl_stream.commands.invocation import Invocation
 from afl_stream.exit_codes import ExitCode
 
@@ -50,6 +52,7 @@ def common(command: F) -> F:
             verbosity=verbosity,
             allow_scripts=options.pop("allow_scripts", False),
             new_store=options.pop("new_store", False),
+            strictness=options.pop("strictness", Strictness.PROGRAM),
         )
         invocation.set_up_logging()
         if not as_json:
@@ -90,8 +93,9 @@ def service(command: F) -> F:
 
 
 def files_argument(required: bool) -> Callable[[F], F]:
-    """The AFL files of a command."""
-    return click.argument("files", nargs=-1, required=required, metavar="FILE.afl...")
+    """The AFL files of a command, and how strictly they are judged."""
+    files = click.argument("files", nargs=-1, required=required, metavar="FILE.afl...")
+    return lambda command: files(strictness_options(command))
 
 
 handlers_option = click.option(
@@ -104,6 +108,7 @@ facets_option = click.option(
     "--facet", "facets", multiple=True, metavar="NAME", help="Facet of a handler module that names none itself."
 )
 inputs_option = click.option(
+    "-i",
     "--input",
     "inputs",
     multiple=True,

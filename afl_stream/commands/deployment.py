@@ -24,7 +24,7 @@ def plan_topics(invocation: Invocation, files: Sequence[str], *, script: bool) -
     config, terminal = invocation.settings(), invocation.terminal()
     if script and not config.is_kafka:
         raise CommandRefused("--script is for a Kafka cluster: name one with --bootstrap HOST:PORT or kafka.bootstrap")
-    given = [compile_program(files, terminal)] if files else []
+    given = [compile_program(files, terminal, invocation.strictness)] if files else []
     if config.is_kafka or config.log_path.exists():
         with open_transport(config) as transport:
             plans = _planned(config, transport, given)
@@ -39,7 +39,7 @@ def plan_topics(invocation: Invocation, files: Sequence[str], *, script: bool) -
         return ExitCode.OK
     _show(terminal, plans, created="to create")
     if missing:
-        terminal.remark(f"{missing} to create; do it with: {invocation.command_line('topics', 'apply', *files)}")
+        terminal.remark(f"{missing} to create; do it with: {invocation.with_files('topics', 'apply', *files)}")
     return ExitCode.OK
 
 
@@ -59,7 +59,7 @@ def script_lines(plans: Sequence[TopicPlan], bootstrap: str) -> Iterator[str]:
 def apply_topics(invocation: Invocation, files: Sequence[str]) -> ExitCode:
     """Create what is missing. One that cannot be created is told, and the others are created all the same."""
     config, terminal = invocation.settings(), invocation.terminal()
-    given = [compile_program(files, terminal)] if files else []
+    given = [compile_program(files, terminal, invocation.strictness)] if files else []
     failures: dict[str, TransportError] = {}
     with open_transport(config, create=True) as transport, Client(config, transport) as client:
         plans = client.apply_topics(
@@ -75,7 +75,7 @@ def apply_topics(invocation: Invocation, files: Sequence[str]) -> ExitCode:
     if not failures:
         return ExitCode.OK
     if any(isinstance(error, NotAuthorized) for error in failures.values()):
-        script = invocation.command_line("topics", "plan", "--script", *files)
+        script = invocation.with_files("topics", "plan", "--script", *files)
         terminal.warn(f"Error: this user may not create topics; for somebody who may: {script}")
     return ExitCode.UNAVAILABLE
 
@@ -83,9 +83,9 @@ def apply_topics(invocation: Invocation, files: Sequence[str]) -> ExitCode:
 def deploy(invocation: Invocation, files: Sequence[str]) -> ExitCode:
     """Publish the program of the files."""
     config, terminal = invocation.settings(), invocation.terminal()
-    program = compile_program(files, terminal)
+    program = compile_program(files, terminal, invocation.strictness)
     # `topics apply` without files knows only what is deployed, and this is not yet.
-    remedy = invocation.command_line("topics", "apply", *files)
+    remedy = invocation.with_files("topics", "apply", *files)
     with open_transport(config, remedy=remedy) as transport, Client(config, transport) as client:
         try:
             client.deploy(program)

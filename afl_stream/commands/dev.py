@@ -44,7 +44,7 @@ def run_dev(invocation: Invocation, options: DevOptions) -> ExitCode:
     config, terminal = invocation.settings(), invocation.terminal()
     if options.workflow_id is not None:
         check_workflow_id(options.workflow_id)
-    program = compile_program(options.files, terminal)
+    program = compile_program(options.files, terminal, invocation.strictness)
     workflow = _chosen(program, options)
     planned = None
     if workflow is not None:
@@ -67,7 +67,7 @@ def run_dev(invocation: Invocation, options: DevOptions) -> ExitCode:
         else:
             plan, inputs = planned
             workflow_id = deployment.start(plan.name, inputs, workflow_id=options.workflow_id)
-            code = _follow(invocation, deployment, workflow_id, plan, options.timeout_s)
+            code = _follow(invocation, deployment, workflow_id, plan, program, options.timeout_s)
         if planned is None or (options.stay and not deployment.is_stopping):
             terminal.remark("running; Ctrl-C drains and ends it")
             while not deployment.wait_for_stop(0.5):
@@ -78,7 +78,12 @@ def run_dev(invocation: Invocation, options: DevOptions) -> ExitCode:
 
 
 def _follow(
-    invocation: Invocation, deployment: LocalDeployment, workflow_id: str, plan: WorkflowPlan, timeout_s: float | None
+    invocation: Invocation,
+    deployment: LocalDeployment,
+    workflow_id: str,
+    plan: WorkflowPlan,
+    program: CompiledProgram,
+    timeout_s: float | None,
 ) -> ExitCode:
     terminal = invocation.terminal()
     terminal.remark(f"started {plan.name} as {workflow_id}")
@@ -90,9 +95,9 @@ def _follow(
     done = deployment.progress()
     if terminal.as_json:
         counts = {"events": done.asked, "answers": done.answered, "elapsed_s": round(done.elapsed_s, 3)}
-        terminal.document({**run_document(ending), **counts})
+        terminal.document({**run_document(ending, program), **counts})
     else:
-        show_ending(invocation, terminal, ending, plan)
+        show_ending(invocation, terminal, ending, plan, program)
     code = exit_code_of_run(ending)
     # Whoever ends a development session with Ctrl-C has not done anything wrong.
     return ExitCode.OK if code is ExitCode.INTERRUPTED else code

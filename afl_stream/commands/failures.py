@@ -87,12 +87,13 @@ def message_of(error: BaseException, invocation: Invocation = _NO_OPTIONS) -> st
         return f"this is a mistake of afl-stream itself: {exception_line(error)} (-v shows where)"
     if isinstance(error, TopicMissing | UnknownTopic):
         # With the options of this call, or it would look elsewhere.
-        needed = f" and is needed for {error.needed_for}" if isinstance(error, TopicMissing) else ""
         remedy = invocation.command_line("topics", "apply")
-        return f"topic {error.topic} does not exist{needed}; create it with: {remedy}"
+        if isinstance(error, TopicMissing):
+            return error.told(remedy)
+        return f"topic {error.topic} does not exist; create it with: {remedy}"
     if isinstance(error, WrongStore):
         return error.told(invocation.command_line("evaluator", "--new-store"))
-    if isinstance(error, OSError) and error.filename is not None:
+    if isinstance(error, OSError) and error.filename is not None and not isinstance(error, AFLError):
         return f"{error.filename}: {error.strerror}"
     return exception_text(error)
 

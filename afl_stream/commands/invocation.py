@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 from afl.core.log_lines import LogLineFormatter
 from afl.core.masking import Secrets, secrets_of_environment, shown_url
 from afl.core.private_files import make_private_folder
+from afl.core.strictness import Strictness
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.store_files import KAFKA_STORE_FILE
 
@@ -52,6 +53,8 @@ class Invocation:
     allow_scripts: bool = False
     #: Whether an evaluator gives the deployment its store where that has another one.
     new_store: bool = False
+    #: What of the findings about the files that a command is given refuses it.
+    strictness: Strictness = Strictness.PROGRAM
     #: Standard output, where that is kept for the command's JSON; None: as it is.
     out: TextIO | None = field(default=None, repr=False, compare=False)
     #: What is masked in all that the command shows; the settings add theirs.
@@ -94,6 +97,11 @@ class Invocation:
     def _names_a_cluster(self) -> bool:
         """Say whether the settings alone lead to Kafka."""
         return dataclasses.replace(self, is_embedded=False, bootstrap=None).settings().is_kafka
+
+    def with_files(self, *words: str) -> str:
+        """The same of a command that is given the files of this one: it judges them alike."""
+        flag = {Strictness.LENIENT: ["--lenient"], Strictness.STRICT: ["--strict"]}.get(self.strictness, [])
+        return self.command_line(*words, *flag)
 
     def who_applies_it(self, verb: str) -> str:
         """What is to happen next with a command or an answer that was sent: a running evaluator takes it at once."""

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from afl.compiled import CompiledProgram
 from afl.compiler import compile_files
-from afl.diagnostics import Diagnostic, render
+from afl.core.strictness import Strictness
+from afl.diagnostics import Diagnostic, error_count, render
 from afl.errors import CompileError
 from afl.parser import read_source
 from afl.runtime.plan import WorkflowPlan
@@ -22,10 +23,10 @@ from afl_stream.errors import TopicMissing
 from afl_stream.transport import Transport
 
 
-def compile_program(files: Sequence[str], terminal: Terminal) -> CompiledProgram:
+def compile_program(files: Sequence[str], terminal: Terminal, strictness: Strictness) -> CompiledProgram:
     """Compile the files together. Warnings go to stderr; raises CommandRefused with every error, rendered."""
     try:
-        compiled = compile_files(files)
+        compiled = compile_files(files, strictness=strictness, include_sources=True)
     except CompileError as error:
         raise CommandRefused(_rendered(error.diagnostics), is_rendered=True) from None
     if compiled.diagnostics:
@@ -59,7 +60,9 @@ def _rendered(diagnostics: Sequence[Diagnostic]) -> str:
     colour = sys.stderr.isatty() and not _no_colour()
     for source_id in {d.source_id for d in diagnostics if d.source_id}:
         texts[source_id] = read_source(source_id.removeprefix("file://"))
-    return "\n".join(render(d, texts.get(d.source_id or ""), colour=colour) for d in diagnostics)
+    lines = [render(d, texts.get(d.source_id or ""), colour=colour) for d in diagnostics]
+    count = error_count(diagnostics)
+    return "\n".join(lines if count is None else [*lines, count])
 
 
 def _no_colour() -> bool:

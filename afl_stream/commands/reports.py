@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from afl.compiled import CompiledProgram
 from afl.core.printable import printable
 from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, ErrorRecord, WorkflowRow
 from afl.runtime.plan import FacetPlan, WorkflowPlan
 from afl.runtime.values import describe_type
+from afl.source_places import SourcePlace, find_place, lines_at, source_text
 from afl_stream.commands.invocation import Invocation
 from afl_stream.commands.terminal import Terminal, duration_text, value_text
 from afl_stream.exit_codes import ExitCode
@@ -19,7 +21,7 @@ _MOST_WAITING = 10
 _WORDS = {COMPLETED: "completed", ERROR: "failed", CANCELLED: "was cancelled"}
 
 
-def run_document(ending: Ending) -> dict[str, object]:
+def run_document(ending: Ending, program: CompiledProgram | None = None) -> dict[str, object]:
     """A run as one JSON document."""
     row = ending.row
     document: dict[str, object] = {"workflow_id": ending.workflow_id, "status": status_of(ending)}
@@ -27,7 +29,7 @@ def run_document(ending: Ending) -> dict[str, object]:
         document |= {
             "workflow": row.name,
             "outputs": None if row.outputs is None else dict(row.outputs),
-            "error": error_document(row.error),
+            "error": error_document(row.error, program),
             "duration_ms": max(row.ended_at_ms - row.created_at_ms, 0) if row.ended_at_ms else None,
         }
     if ending.rejected is not None:
@@ -53,7 +55,9 @@ def exit_code_of_run(ending: Ending) -> ExitCode:
     return ExitCode.OK if ending.row is not None and ending.row.status == COMPLETED else ExitCode.WORK_LEFT
 
 
-def show_ending(invocation: Invocation, terminal: Terminal, ending: Ending, plan: WorkflowPlan) -> None:
+def show_ending(
+    invocation: Invocation, terminal: Terminal, ending: Ending, plan: WorkflowPlan, program: CompiledProgram
+) -> None:
     """Tell people how a run ended, or what it waits for."""
     row = ending.row
     if ending.rejected is not None:
@@ -65,16 +69,19 @@ def show_ending(invocation: Invocation, terminal: Terminal, ending: Ending, plan
     else:
         took = f" after {duration_text(max(row.ended_at_ms - row.created_at_ms, 0))}" if row.ended_at_ms else ""
         terminal.line(f"{row.name} {_WORDS.get(row.status, row.status)}{took}")
-        show_result(terminal, row)
+        show_result(terminal, row, program)
 
 
-def show_result(terminal: Terminal, row: WorkflowRow) -> None:
-    """Write a run's outputs, or why it failed."""
+def show_result(terminal: Terminal, row: WorkflowRow, program: CompiledProgram | None = None) -> None:
+    """Write a run's outputs, or why it failed: with the line of the source, where the file is here and the same."""
     if row.status == CANCELLED:
         reason = "" if row.error is None else row.error.message
         terminal.line(f"cancelled{'' if reason in ('', 'cancelled') else f': {printable(reason)}'}")
     elif row.error is not None:
-        terminal.line(error_text(row.error))
+        place = place_of(row.error, program)
+        terminal.line(error_text(row.error, place))
+        for line in () if place is None else lines_at(place, source_text(place)):
+            terminal.line(line)
     elif row.outputs:
         terminal.values("outputs", row.outputs.items())
 
@@ -99,18 +106,30 @@ def waiting_document(step: WaitingStep) -> dict[str, object]:
     return {"step_id": step.step_id, "facet": step.facet, "attempt": step.attempt, "payload": dict(step.payload)}
 
 
-def error_document(error: ErrorRecord | None) -> dict[str, object] | None:
-    """A first cause as JSON."""
-    return None if error is None else dict(error._asdict())
+def error_document(error: ErrorRecord | None, program: CompiledProgram | None = None) -> dict[str, object] | None:
+    """A first cause as JSON; with the place in the source where the program says it."""
+    if error is None:
+        return None
+    place = place_of(error, program)
+    known = {} if place is None or not place.source_id else {"place": str(place)}
+    return {**error._asdict(), **known}
 
 
-def error_text(error: ErrorRecord) -> str:
+def error_text(error: ErrorRecord, place: SourcePlace | None = None) -> str:
     """A first cause as a sentence: where, which facet, what it said."""
-    line = f", line {error.line}" if error.line else ""
-    facet = f" ({error.facet}{line})" if error.facet else f" ({line[2:]})" if line else ""
+    where = str(place) if place is not None else f"line {error.line}" if error.line else ""
+    called = ", ".join(part for part in (error.facet, where) if part)
+    facet = f" ({called})" if called else ""
     return (
         f"{error.path or error.step_id or 'the run'}{facet} failed: {printable(error.type)}: {printable(error.message)}"
     )
+
+
+def place_of(error: ErrorRecord | None, program: CompiledProgram | None) -> SourcePlace | None:
+    """Where in which file a first cause stands, as far as the run's program says."""
+    if error is None or program is None:
+        return None
+    return find_place(program, error.path, error.facet, error.line)
 
 
 def result_form(facet: FacetPlan) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from afl.compiled import CompiledProgram
 from afl.core.clock import epoch_ms
 from afl.core.signals import draining
 from afl.core.stopping import Stop, StopFlag
@@ -63,7 +64,7 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
         _, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
-        _check_id(config, transport, options.workflow_id, name, program.fingerprint, inputs)
+        _check_id(config, transport, options.workflow_id, name, program, inputs)
         workflow_id = client.start(name, inputs, workflow_id=options.workflow_id, program=program.fingerprint)
     if terminal.as_json:
         document = {"workflow_id": workflow_id, "workflow": name, "program": program.fingerprint}
@@ -98,9 +99,9 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
         assert options.timeout_s is not None
         raise NotInTime(f"the end of workflow {workflow_id}", options.timeout_s)
     if terminal.as_json:
-        terminal.document(run_document(ending))
+        terminal.document(run_document(ending, program))
     else:
-        show_ending(invocation, terminal, ending, plan)
+        show_ending(invocation, terminal, ending, plan, program)
     return exit_code_of_run(ending)
 
 
@@ -112,7 +113,7 @@ def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
         plan, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
-        _check_id(config, transport, options.workflow_id, name, program.fingerprint, inputs)
+        _check_id(config, transport, options.workflow_id, name, program, inputs)
         # A run whose id was chosen may be there already, and be over.
         with closing(client.milestones(workflow_id, from_beginning=options.workflow_id is not None)) as milestones:
             client.start(name, inputs, workflow_id=workflow_id, program=program.fingerprint)
@@ -122,9 +123,9 @@ def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode
                 ending = _followed(config, milestones, workflow_id, options.timeout_s, stop)
         ending = _told_by_the_store(config, transport, ending)
     if terminal.as_json:
-        terminal.document(run_document(ending))
+        terminal.document(run_document(ending, program))
     else:
-        show_ending(invocation, terminal, ending, plan)
+        show_ending(invocation, terminal, ending, plan, program)
     return exit_code_of_run(ending)
 
 
@@ -186,14 +187,14 @@ def _check_id(
     transport: Transport,
     workflow_id: str | None,
     name: str,
-    fingerprint: str,
+    program: CompiledProgram,
     inputs: Mapping[str, object],
 ) -> None:
     """Look at the run of an id that was chosen, where the store is on this machine."""
     if workflow_id is not None:
         with store_here(config, transport) as store:
             if store is not None:
-                check_same_start(store, workflow_id, name, fingerprint, inputs)
+                check_same_start(store, workflow_id, name, program, inputs)
 
 
 def _told_by_the_store(config: StreamConfig, transport: Transport, ending: Ending) -> Ending:

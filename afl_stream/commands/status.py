@@ -9,14 +9,15 @@ from afl.compiled import CompiledProgram, ProgramError
 from afl.core.clock import epoch_ms
 from afl.errors import AFLError
 from afl.runtime.generations import current_steps
-from afl.runtime.persistence import EngineStore, StepDocument, WorkflowRow
+from afl.runtime.persistence import EngineStore, ErrorRecord, StepDocument, WorkflowRow
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.planner import plan_workflow
+from afl.runtime.programs import stored_program
 from afl.runtime.states import StepState
 from afl.runtime.tombstones import Tombstone
 from afl_stream.commands.invocation import Invocation, open_store, told_store
 from afl_stream.commands.refusals import NotFound
-from afl_stream.commands.reports import error_document, show_result, show_waiting
+from afl_stream.commands.reports import error_document, place_of, show_result, show_waiting
 from afl_stream.commands.step_tree import TreeNode, statement_names, step_tree
 from afl_stream.commands.terminal import Terminal, duration_text, time_text
 from afl_stream.exit_codes import ExitCode
@@ -80,13 +81,14 @@ def _show_run(
         row = store.load_workflow(near[0])
         assert row is not None
     documents = current_steps(store.load_steps(row.id), row.execution)
-    plan = _plan_of(store, row)
+    program = _program_of(store, row)
+    plan = _plan_of(program, row)
     names = statement_names(plan)
     root = step_tree(documents, names)
     if terminal.as_json:
         labels = {} if root is None else {node.step.id: node.label for _, node in root.walk()}
-        steps = [_step_document(document, labels.get(document.id)) for document in documents]
-        terminal.document({**_row_document(row), "steps": steps})
+        steps = [_step_document(document, labels.get(document.id), program) for document in documents]
+        terminal.document({**_row_document(row, program), "steps": steps})
         return
     now_ms = epoch_ms()
     took = duration_text(max((row.ended_at_ms or now_ms) - row.created_at_ms, 0))
@@ -95,9 +97,9 @@ def _show_run(
     terminal.line(f"{_status_text(row)}, started {time_text(row.created_at_ms)}, {took}, {row.steps:,} steps{again}")
     if row.inputs:
         terminal.values("inputs", row.inputs.items())
-    show_result(terminal, row)
+    show_result(terminal, row, program)
     if root is not None:
-        _show_tree(terminal, root, all_steps=all_steps)
+        _show_tree(terminal, root, program, all_steps=all_steps)
     waiting = waiting_steps(store, row.id)
     if waiting:
         show_waiting(invocation, terminal, waiting, plan)
@@ -113,18 +115,25 @@ def _show_purged(terminal: Terminal, tombstone: Tombstone) -> None:
     terminal.line("its steps, inputs and outputs are gone; its id is not used again")
 
 
-def _show_tree(terminal: Terminal, root: TreeNode, *, all_steps: bool) -> None:
+def _show_tree(terminal: Terminal, root: TreeNode, program: CompiledProgram | None, *, all_steps: bool) -> None:
     lines = list(root.walk())
     shown = lines if all_steps else _most_telling(lines)
     rows = []
     for depth, node in shown:
         step = node.step
         # Those above a failed step fail by its error: it is told where it happened.
-        error = f"{step.error.type}: {step.error.message}" if step.error and step.error.step_id == step.id else ""
+        error = _error_text(step.error, program) if step.error and step.error.step_id == step.id else ""
         rows.append(("  " * depth + node.label, _state_text(node), str(step.attempt or ""), error))
     terminal.table(("step", "state", "attempt", ""), rows, right=("attempt",))
     if len(shown) < len(lines):
         terminal.line(f"... and {len(lines) - len(shown):,} more steps (--all shows them)")
+
+
+def _error_text(error: ErrorRecord, program: CompiledProgram | None) -> str:
+    place = place_of(error, program)
+    # The folder stands in the line above; a table has no room for it.
+    where = f"{str(place).rpartition('/')[2]}: " if place is not None and place.source_id else ""
+    return f"{where}{error.type}: {error.message}"
 
 
 def _most_telling(lines: Sequence[tuple[int, TreeNode]]) -> list[tuple[int, TreeNode]]:
@@ -138,11 +147,17 @@ def _most_telling(lines: Sequence[tuple[int, TreeNode]]) -> list[tuple[int, Tree
     return [lines[at] for at in sorted(ranked[:_MOST_STEPS])]
 
 
-def _plan_of(store: EngineStore, row: WorkflowRow) -> WorkflowPlan | None:
-    """The plan of a run's program; None when it is not there or not to be read: the steps can be shown without."""
-    text = store.load_program(row.program)
+def _program_of(store: EngineStore, row: WorkflowRow) -> CompiledProgram | None:
+    """A run's program; None when it is not there or not to be read: the steps can be shown without."""
     try:
-        return None if text is None else plan_workflow(CompiledProgram.from_text(text), row.name)
+        return stored_program(store, row.program)
+    except (ProgramError, AFLError):
+        return None
+
+
+def _plan_of(program: CompiledProgram | None, row: WorkflowRow) -> WorkflowPlan | None:
+    try:
+        return None if program is None else plan_workflow(program, row.name)
     except (ProgramError, AFLError):
         return None
 
@@ -157,7 +172,7 @@ def _state_text(node: TreeNode) -> str:
     return _STATES.get(node.step.state, "runs")
 
 
-def _row_document(row: WorkflowRow) -> dict[str, object]:
+def _row_document(row: WorkflowRow, program: CompiledProgram | None = None) -> dict[str, object]:
     return {
         "workflow_id": row.id,
         "workflow": row.name,
@@ -168,14 +183,14 @@ def _row_document(row: WorkflowRow) -> dict[str, object]:
         "program": row.program,
         "inputs": dict(row.inputs),
         "outputs": None if row.outputs is None else dict(row.outputs),
-        "error": error_document(row.error),
+        "error": error_document(row.error, program),
         "created_at_ms": row.created_at_ms,
         "updated_at_ms": row.updated_at_ms,
         "ended_at_ms": row.ended_at_ms or None,
     }
 
 
-def _step_document(step: StepDocument, label: str | None) -> dict[str, object]:
+def _step_document(step: StepDocument, label: str | None, program: CompiledProgram | None) -> dict[str, object]:
     return {
         "step_id": step.id,
         "label": label,
@@ -186,7 +201,7 @@ def _step_document(step: StepDocument, label: str | None) -> dict[str, object]:
         "attempt": step.attempt,
         "params": dict(step.params),
         "returns": dict(step.returns),
-        "error": error_document(step.error),
+        "error": error_document(step.error, program),
         "container_id": step.container_id,
         "block_id": step.block_id,
         "foreach_index": step.foreach_index,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from afl.core.exit_codes import MEANINGS, ExitCode
 from afl.validation.rules import RULES
 from afl_stream.config import StreamConfig
 from afl_stream.outcomes import ANSWER_RULES
@@ -36,11 +37,25 @@ def answers() -> str:
 def rules() -> str:
     """The rules of the language, in order of their codes."""
     listed = sorted(RULES.values(), key=lambda rule: (rule.code, rule.severity))
-    return _table(("code", "", "rule"), [(f"`{rule.code}`", rule.severity.value, rule.meaning) for rule in listed])
+    rows = [
+        (f"`{rule.code}`", "error in programs" if rule.is_left_open else rule.severity.value, rule.meaning)
+        for rule in listed
+    ]
+    return _table(("code", "", "rule"), rows)
+
+
+def exit_codes() -> str:
+    """How the commands `afl` and `afl-stream` end."""
+    return _table(("code", "meaning"), [(f"`{code.value}`", MEANINGS[code]) for code in ExitCode])
 
 
 #: By the name that a page calls the table by.
-TABLES: dict[str, Callable[[], str]] = {"settings": settings, "answers": answers, "rules": rules}
+TABLES: dict[str, Callable[[], str]] = {
+    "settings": settings,
+    "answers": answers,
+    "rules": rules,
+    "exits": exit_codes,
+}
 
 
 def with_tables(text: str) -> str:

@@ -47,7 +47,7 @@ def _commands(text: str) -> Iterator[str]:
     """Every command of a document: lines of shell blocks, and code spans that begin with one of our commands."""
     for block in _FENCE.findall(text):
         for line in block.replace("\\\n", " ").splitlines():
-            command = line.removeprefix("$ ").partition(" #")[0].strip()
+            command = line.removeprefix("$ ").partition(" #")[0].strip().removesuffix(" &")
             if command and not command.startswith("#"):
                 yield command
     yield from _INLINE.findall(text)
@@ -168,7 +168,7 @@ def _headings(document: Path) -> set[str]:
 def _made_by(command: str) -> list[str]:
     """The targets of a make command."""
     words = shlex.split(command)
-    return words[1:] if words[0] == "make" else []
+    return [word for word in words[1:] if "=" not in word] if words[0] == "make" else []
 
 
 def _words_of(group: click.Group) -> Iterator[str]:
@@ -184,7 +184,7 @@ def _what_is_wrong(command: str) -> str:
     words = shlex.split(_OPTIONAL.sub(r" \1 ", command))
     program = Path(words[0]).name
     if program == "make":
-        unknown = set(words[1:]) - set(_TARGET.findall((_ROOT / "Makefile").read_text()))
+        unknown = set(_made_by(command)) - set(_TARGET.findall((_ROOT / "Makefile").read_text()))
         return f"no target {unknown}" if unknown else ""
     if program in _COMMAND_LINES:
         return _wrong_in_command_line(_COMMAND_LINES[program], words[1:])

@@ -1,6 +1,5 @@
-"""The page about runners holds: its settings are the code's, and its program runs."""
+"""The page about runners holds: its settings are the code's."""
 
-import contextlib
 import dataclasses
 import re
 import socket
@@ -10,7 +9,6 @@ from afl.runtime.runner.settings import RunnerConfig
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "runners.md").read_text()
 _ROW = re.compile(r"^\| (`\w+`(?:, `\w+`)*) \| (.+?) \|", re.MULTILINE)
-_UNNAMED_PROGRAM = re.compile(r"^```python\n(from .*?)^```", re.MULTILINE | re.DOTALL)
 #: Defaults that stand in words.
 _IN_WORDS = {"all": [], "the host's name": socket.gethostname()}
 
@@ -26,10 +24,3 @@ def test_every_setting_of_a_runner_stands_there_with_its_default() -> None:
     assert {name: _IN_WORDS.get(str(value), value) for name, value in told.items()} == {
         name: str(value) if isinstance(value, int) else value for name, value in own.items()
     }
-
-
-def test_the_program_runs(tmp_path: Path) -> None:
-    (program,) = _UNNAMED_PROGRAM.findall(_PAGE)
-
-    with contextlib.chdir(tmp_path):
-        exec(compile(program, "runners.md", "exec"), {})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from afl.compiler import compile_text
 from afl.runtime.clock import ManualClock
 from afl.runtime.entities import (
     HandledCount,
@@ -18,6 +20,7 @@ from afl.runtime.entities import (
     TaskState,
 )
 from afl.runtime.errors import ConcurrencyError, WorkflowConflict
+from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import (
     Batch,
     ErrorRecord,
@@ -28,7 +31,7 @@ from afl.runtime.persistence import (
 )
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
-from afl.runtime.types import AttributeValue, ObjectType, StepId, WorkflowId
+from afl.runtime.types import AttributeValue, BlockId, ObjectType, StatementId, StepId, WorkflowId
 from tests.contract.lease_contract import LeaseContract
 from tests.contract.store_rows import (
     WholeStore,
@@ -42,6 +45,24 @@ from tests.contract.store_rows import (
     task,
     workflow_row,
 )
+
+ONE_EVENT = """
+    event facet E() => (r: Long)
+    workflow W() => (o: Long) andThen {
+        e = E()
+        yield W(o = e.r)
+    }
+"""
+
+
+def waiting_step(
+    store: WholeStore, state: str = StepState.EVENT_TRANSMIT, workflow_id: str = "nobodys"
+) -> StepDefinition:
+    """A step that somebody has saved, most often of no workflow of the engine's, at its event."""
+    step = StepDefinition.create(WorkflowId(workflow_id), ObjectType.VARIABLE_ASSIGNMENT, "billing.Pay")
+    step.state = state
+    store.save_step(step)
+    return step
 
 
 class PublicFaceContract(LeaseContract):
@@ -194,6 +215,76 @@ class PublicFaceContract(LeaseContract):
             ("w:a", 0, 1),
             (added.id, 1, 2),
         ]
+
+    def test_a_step_of_no_workflow_takes_a_result_once(self, store: WholeStore) -> None:
+        evaluator, step = Evaluator(store), waiting_step(store)
+        evaluator.update_step(step.id, {"part": [1]})
+        evaluator.continue_step(step.id, {"receipt": "r1"})
+        evaluator.continue_step(step.id, {"receipt": "late"})
+        evaluator.fail_step(step.id, "late")
+
+        found = store.get_step(step.id)
+        assert found is not None
+        assert found.attributes.returns == {
+            "part": AttributeValue("part", [1], "List"),
+            "receipt": AttributeValue("receipt", "r1", "String"),
+        }
+        assert (found.state, found.transition.request_transition) == (StepState.EVENT_TRANSMIT, True)
+
+    def test_a_step_of_no_workflow_takes_a_failure_once(self, store: WholeStore) -> None:
+        evaluator, step = Evaluator(store), waiting_step(store)
+        evaluator.fail_step(step.id, "no such order", "LookupError")
+        evaluator.fail_step(step.id, "again")
+        evaluator.continue_step(step.id, {"receipt": "late"})
+
+        found = store.get_step(step.id)
+        assert found is not None
+        assert found.state == StepState.STATEMENT_ERROR
+        assert isinstance(found.transition.error, LookupError)
+        assert str(found.transition.error) == "no such order"
+        assert found.attributes.returns == {}
+
+    @pytest.mark.parametrize("state", [StepState.CREATED, StepState.STATEMENT_COMPLETE])
+    def test_a_step_of_no_workflow_takes_an_answer_at_its_event_only(self, store: WholeStore, state: str) -> None:
+        evaluator, step = Evaluator(store), waiting_step(store, state)
+
+        answers: list[Callable[[], None]] = [
+            lambda: evaluator.continue_step(step.id, {"receipt": "r1"}),
+            lambda: evaluator.update_step(step.id, {"receipt": "r1"}),
+            lambda: evaluator.fail_step(step.id, "no such order"),
+        ]
+        for answer in answers:
+            with pytest.raises(ValueError, match=f"{step.id} is at {state}, expected state.EventTransmit"):
+                answer()
+        found = store.get_step(step.id)
+        assert found is not None
+        assert (found.state, found.attributes.returns) == (state, {})
+
+    def test_a_step_saved_under_an_engines_workflow_is_answered_and_never_run(self, store: WholeStore) -> None:
+        evaluator = Evaluator(store)
+        started = evaluator.execute("W", {}, compile_text(ONE_EVENT).program_json)
+        step = waiting_step(store, workflow_id=started.workflow_id)
+        placed = StepDefinition.create(WorkflowId(started.workflow_id), ObjectType.VARIABLE_ASSIGNMENT, "E")
+        placed.block_id, placed.statement_id = BlockId("elsewhere"), StatementId("e")
+        placed.mark_completed()
+        store.save_step(placed)
+        evaluator.continue_step(step.id, {"receipt": "r1"})
+
+        assert len(Evaluator(store).resume(started.workflow_id).pending_events) == 1
+        root = store.get_workflow_root(started.workflow_id)
+        assert root is not None
+        assert root.object_type == ObjectType.WORKFLOW
+        [event] = evaluator.resume(started.workflow_id).pending_events
+        evaluator.continue_step(event.step_id, {"r": 7})
+        assert evaluator.resume(started.workflow_id).outputs == {"o": 7}
+        evaluator.reset(started.workflow_id)
+        assert len(evaluator.resume(started.workflow_id).pending_events) == 1
+        again = store.get_workflow_root(started.workflow_id)
+        assert again is not None
+        assert (again.object_type, again.id != root.id) == (ObjectType.WORKFLOW, True)
+        found = store.get_step(step.id)
+        assert found is not None
+        assert found.get_attribute("receipt") == "r1"
 
     def test_what_was_only_true_of_a_saved_step_ends_with_the_engines_next_write(self, store: WholeStore) -> None:
         start(store, "w", step_document("w:a"))

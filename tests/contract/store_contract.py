@@ -507,6 +507,19 @@ class StoreContract:
         assert store.load_program("f") == b"first"
         assert store.load_program("g") == b""
 
+    def test_the_newest_annotations_of_a_program_are_kept_beside_it(self, store: WholeStore) -> None:
+        store.commit_batch(Batch(programs={"f": b"f", "g": b"g"}, annotations={"f": b"first"}))
+        assert store.load_annotations("f") == b"first"
+        assert store.load_annotations("g") is None
+        assert store.load_annotations("unknown") is None
+
+        store.commit_batch(Batch(programs={"f": b"f", "g": b"g"}, annotations={"f": b"second", "g": b"late"}))
+        store.commit_batch(Batch(programs={"f": b"f"}))
+
+        assert store.load_annotations("f") == b"second"
+        assert store.load_annotations("g") == b"late"
+        assert store.load_program("f") == b"f"
+
     def test_workflows_are_listed_newest_first(self, store: WholeStore) -> None:
         rows = [
             workflow_row("a", created_at_ms=2, status=RUNNING),

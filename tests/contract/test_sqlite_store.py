@@ -488,6 +488,16 @@ def test_a_missing_file_is_made_only_when_told(path: Path) -> None:
     assert not path.exists()
 
 
+def test_sqlites_own_name_for_memory_is_refused_and_makes_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreUnavailable, match="take MemoryStore"):
+        SqliteStore(":memory:")
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match=f"directory {tmp_path / 'missing'} does not exist"):
         SqliteStore(tmp_path / "missing" / "store.db")

@@ -190,6 +190,10 @@ def test_what_is_published_is_listed_and_can_be_taken_back(
     assert stored(database, "afl_sources") == []
 
 
+def texts_of_c() -> list[dict[str, str]]:
+    return [{"name": "c.afl", "content": "namespace c { }"}, {"name": "c.py", "content": "", "language": "python"}]
+
+
 def test_a_flow_is_loaded_with_its_afl_texts_only(database: MongoDBConfig) -> None:
     texts = [
         ("a.afl", "namespace a { }", "afl"),
@@ -203,8 +207,11 @@ def test_a_flow_is_loaded_with_its_afl_texts_only(database: MongoDBConfig) -> No
     with MongoSources(database) as opened:
         opened.write(flow, [])
         opened.write({"uuid": "f2", "compiled_sources": []}, [])
+        opened.write({"uuid": "f3", "compiled_sources": flow["compiled_sources"][1:2], "sources": texts_of_c()}, [])
 
     entry = SourceLoader.load_mongodb("f1", "Mine", config=database)
+    assert SourceLoader.load_mongodb("f1", "Mine", config=AFLConfig(mongodb=database)) == entry
+    assert SourceLoader.load_mongodb("f3", "Mine", config=database).text.split() == ["namespace", "c", "{", "}"]
 
     assert entry.text.split() == ["namespace", "a", "{", "}", "namespace", "b", "{", "}"]
     assert (entry.origin, entry.is_library) == (MongoDBOrigin("f1", "Mine"), True)

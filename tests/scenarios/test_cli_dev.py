@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.command_lines import CommandLine
+from tests.scenarios.command_lines import PROGRAM, CommandLine
 
 _FAILING_HANDLERS = """
 def ping(payload):
@@ -58,8 +58,34 @@ def test_a_failed_run_is_told_with_its_first_cause_and_nothing_that_a_terminal_o
 
     assert called.code == 1
     for out in (called.out, status.out):
-        assert "net.Watch.s[0].p (net.Ping, line 5) failed: ValueError: no route to a" in out
+        place = f"{command_line.program}:5:9"
+        assert f"net.Watch.s[0].p (net.Ping, {place}) failed: ValueError: no route to a" in out
+        assert "  5 |         p = Ping(host = $.h)\n    |         ^\n" in out
         assert "\x1b" not in out
+
+
+def test_a_failed_run_of_a_file_that_has_changed_is_told_without_a_line_that_may_be_another(
+    command_line: CommandLine,
+) -> None:
+    handlers = command_line.file("failing.py", _FAILING_HANDLERS)
+    command_line("dev", command_line.program, "--handlers", handlers, "--input", 'hosts=["a"]', "--id", "w1")
+    command_line.file("watch.afl", "// another line above\n" + PROGRAM)
+
+    status = command_line("status", "w1")
+
+    assert f"{command_line.program}:5:9) failed" in status.out
+    assert "^" not in status.out
+    assert command_line("status", "w1", "--json").document["error"]["place"] == f"{command_line.program}:5:9"
+
+
+def test_the_evaluators_log_says_where_in_which_file_a_step_failed(command_line: CommandLine) -> None:
+    handlers = command_line.file("failing.py", _FAILING_HANDLERS)
+
+    called = command_line.run(
+        "dev", command_line.program, "--handlers", handlers, "--input", 'hosts=["a"]', "--id", "w1", "-v"
+    )
+
+    assert f"workflow w1: net.Watch.s[0].p at {command_line.program}:5:9 failed: ValueError" in called.err
 
 
 def test_without_handlers_dev_says_how_to_answer_and_answers_by_hand_bring_the_run_to_its_end(
@@ -179,4 +205,4 @@ def test_a_handler_that_exits_fails_its_step_and_does_not_end_the_command(comman
     )
 
     assert called.code == 1
-    assert "net.Watch.n (net.Note, line 12) failed: SystemExit: 0" in called.out
+    assert f"net.Watch.n (net.Note, {command_line.program}:12:9) failed: SystemExit: 0" in called.out

@@ -144,9 +144,9 @@ def test_whoever_starts_a_purged_run_here_is_told() -> None:
     store = deployment.store
 
     with pytest.raises(AlreadyPurged, match=r"ended as COMPLETED on 2023-.* and was purged"):
-        check_same_start(store, "wf-1", REPORT, program.fingerprint, {"subject": FIRST})
+        check_same_start(store, "wf-1", REPORT, program, {"subject": FIRST})
     with pytest.raises(AlreadyStarted):
-        check_same_start(store, "wf-1", REPORT, program.fingerprint, {"subject": SECOND})
+        check_same_start(store, "wf-1", REPORT, program, {"subject": SECOND})
     result = Evaluator(store).execute(REPORT, {"subject": FIRST}, program, workflow_id="wf-1")
     assert isinstance(result.error, WorkflowPurged)
 

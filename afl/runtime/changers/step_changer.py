@@ -13,13 +13,13 @@ class StepStateChanger(TableStateChanger):
     machine = StepMachine(STEP_TRANSITIONS, detours=CATCH_TRANSITIONS)
 
 
-class SchemaStateChanger(TableStateChanger):
+class SchemaStateChanger(StepStateChanger):
     """Schema instantiations: evaluate the arguments, then complete; a catch may give the fields instead."""
 
     machine = StepMachine(SCHEMA_TRANSITIONS, detours=CATCH_TRANSITIONS)
 
 
-class SystemStateChanger(TableStateChanger):
+class SystemStateChanger(StepStateChanger):
     """sys.log and sys.assert: evaluate, have the effect, complete."""
 
     machine = StepMachine(SCHEMA_TRANSITIONS, work={StepState.FACET_INIT_BEGIN: run_system_statement})

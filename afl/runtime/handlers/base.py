@@ -53,18 +53,24 @@ class StateHandler:
         try:
             result = self.process_state()
         except Exception as error:  # noqa: BLE001 - told in the result
-            telemetry.log_error(self.step, self.state_name, error)
-            return self.error(error)
-        telemetry.log_state_end(self.step, self.state_name)
+            result = self.error(error)
+        if result.success or result.error is None:
+            telemetry.log_state_end(self.step, self.state_name)
+        else:
+            telemetry.log_error(self.step, self.state_name, result.error)
         return result
 
     def process_state(self) -> StateChangeResult:
-        """Do what the state does. Raises whatever keeps it from that."""
+        """Do what the state does. What keeps it from that is a result without success."""
         if self.passes:
             return self.transition()
         # The engine's loop stands above its handlers.
         engine: Any = import_module("afl.runtime.public_driving")
-        return self.transition() if engine.work_on(self.step, self.context) else self.stay()
+        try:
+            goes_on = engine.work_on(self.step, self.context)
+        except Exception as error:  # noqa: BLE001 - told in the result
+            return self.error(error)
+        return self.transition() if goes_on else self.stay()
 
     def transition(self) -> StateChangeResult:
         """Ask for the next state."""

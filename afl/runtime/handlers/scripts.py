@@ -8,7 +8,7 @@ from afl.compiled import Node
 from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
 from afl.runtime.records import StepRecord
-from afl.runtime.script_executor import PYTHON, execute_script
+from afl.runtime.script_executor import PYTHON, ScriptError, execute_script
 from afl.runtime.state_change import StateChangeResult
 
 
@@ -29,13 +29,16 @@ class FacetScriptsBeginHandler(StateHandler):
     def process_state(self) -> StateChangeResult:
         """Run the script of a public step's facet here and now; what it gives becomes the step's returns.
 
-        Raises ScriptError for one that fails.
+        A script that fails is a result without success, whose error is the ScriptError.
         """
         facet = self.context.get_facet_definition(self.step.facet_name)
         script = _script_of(facet) if facet is not None else None
         if script is not None:
             params = {name: attribute.value for name, attribute in self.step.attributes.params.items()}
-            result = execute_script(str(script.get("code", "")), params, str(script.get("language", PYTHON)))
+            try:
+                result = execute_script(str(script.get("code", "")), params, str(script.get("language", PYTHON)))
+            except ScriptError as error:
+                return self.error(error)
             for name, value in result.items():
                 self.step.set_attribute(name, value, is_return=True)
         return self.transition()

@@ -6,16 +6,26 @@ The one place where the engine's side calls the compiler: an `afl:execute` task 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
-from typing import Final, Protocol
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, Protocol, TypeAlias
 
 from afl.compiled import CompiledProgram
 from afl.runtime.entities import FlowDefinition, SourceText
 from afl.runtime.errors import RuntimeError as EngineError
 from afl.runtime.persistence import EngineStore
+from afl.runtime.programs import stored_program
 
 AFL: Final = "afl"
 JSON: Final = "json"
+
+#: Programs kept in memory: a runner starts workflows of few.
+_PROGRAMS_KEPT: Final = 64
+
+#: Name, language and content of each text of a flow.
+_Texts: TypeAlias = tuple[tuple[str, str, str], ...]
 
 
 class FlowNotRunnable(EngineError, builtins.RuntimeError):
@@ -37,6 +47,9 @@ class FlowPrograms:
     def __init__(self, store: EngineStore, flows: FlowSource | None = None) -> None:
         self._store = store
         self._get_flow = flows.get_by_id if flows is not None else getattr(store, "get_flow", None)
+        #: By flow id: the texts that a program was made of (none: one of the store's own), and the program.
+        self._programs: OrderedDict[str, tuple[_Texts, CompiledProgram]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def load(self, flow_id: str) -> CompiledProgram:
         """Return the program of a flow. Raises FlowNotRunnable, and ParseError for a text that is none of AFL."""
@@ -46,18 +59,43 @@ class FlowPrograms:
         sources = list(flow.compiled_sources)
         if not sources:
             raise FlowNotRunnable(f"Flow '{flow_id}' has no compiled sources")
-        return _compiled(flow_id, sources)
+        texts = tuple((source.name, source.language, source.content) for source in sources)
+        return self._once(flow_id, texts, lambda: _compiled(flow_id, sources))
+
+    def _once(self, flow_id: str, texts: _Texts, read: Callable[[], CompiledProgram]) -> CompiledProgram:
+        """What was read of the same texts before, or what is read now."""
+        with self._lock:
+            known = self._programs.get(flow_id)
+        if known is not None and known[0] == texts:
+            return known[1]
+        program = read()
+        with self._lock:
+            self._programs[flow_id] = (texts, program)
+            self._programs.move_to_end(flow_id)
+            while len(self._programs) > _PROGRAMS_KEPT:
+                self._programs.popitem(last=False)
+        return program
 
     def _stored(self, flow_id: str) -> CompiledProgram:
-        text = self._store.load_program(flow_id)
-        if text is not None:
-            return CompiledProgram.from_text(text)
+        with suppress(_NotStored):
+            # One whose id is its fingerprint never changes.
+            return self._once(flow_id, (), lambda: self._read(flow_id))
         if self._get_flow is None:
             raise FlowNotRunnable(
                 f"{type(self._store).__name__} does not support get_flow, and no program in it has the fingerprint "
                 f"'{flow_id}'"
             )
         raise FlowNotRunnable(f"Flow '{flow_id}' not found")
+
+    def _read(self, flow_id: str) -> CompiledProgram:
+        program = stored_program(self._store, flow_id)
+        if program is None:
+            raise _NotStored
+        return program
+
+
+class _NotStored(Exception):
+    """The store has no program under a flow's id."""
 
 
 def _compiled(flow_id: str, sources: Sequence[SourceText]) -> CompiledProgram:

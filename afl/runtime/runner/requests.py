@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from afl.compiled import CompiledProgram
+from afl.runtime.changes import keep_program
 from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.entities import RunnerDefinition, TaskDefinition
 from afl.runtime.errors import RuntimeError as EngineError
 from afl.runtime.operators import values_equal
 from afl.runtime.persistence import Batch, EngineStore
+from afl.runtime.programs import is_pinned_by
 from afl.runtime.runner.task_names import EXECUTE_TASK_NAME
 from afl.runtime.types import Value, workflow_id_v7
 
@@ -49,7 +51,10 @@ def request_workflow(
     asked = {"flow_id": program.fingerprint, "workflow_name": name, "inputs": dict(inputs or {})}
     known = store.get_task(task_id)
     if known is not None:
-        if not values_equal({key: (known.data or {}).get(key) for key in asked}, asked):
+        given = {key: (known.data or {}).get(key) for key in asked}
+        if is_pinned_by(program, str(given["flow_id"]), store):
+            given["flow_id"] = program.fingerprint
+        if not values_equal(given, asked):
             raise WorkflowIdTaken(task_id, name)
         return known
     if run is not None:
@@ -66,5 +71,7 @@ def request_workflow(
         task_list_name=task_list,
         data={**asked, "runner_id": run_id},
     )
-    store.commit_batch(Batch(programs={program.fingerprint: program.text}, tasks=[task], now_ms=now_ms))
+    batch = Batch(tasks=[task], now_ms=now_ms)
+    keep_program(program, batch)
+    store.commit_batch(batch)
     return task

@@ -10,6 +10,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
+from afl.core.clock import epoch_ms
 from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler_routes import HandlerRoutes, TakesModules
@@ -30,6 +31,9 @@ from afl.runtime.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VER
 from afl_handlers.modules import ModuleLoader
 
 _log = logging.getLogger(__name__)
+
+#: The name under which callers of this module have always asked for the time, in ms since the epoch.
+_current_time_ms = epoch_ms
 
 #: A loop that has not come round for so long, and for three times its poll interval, has stopped getting on.
 SILENCE_LIMIT_S: Final = 30.0

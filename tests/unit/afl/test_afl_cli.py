@@ -45,7 +45,34 @@ def test_the_command_ends_with_1_and_an_excerpt_for_a_wrong_program() -> None:
         "<stdin>:1:39: error[REF_UNKNOWN_FACET]: Unknown facet 'a.Nope'",
         f"  1 | {WRONG}",
         "    | " + " " * 38 + "^^^^^^",
+        "Error: 1 error in <stdin>",
     ]
+
+
+@pytest.mark.parametrize("command", ["check", "compile", "run", "fmt", "ast", "doc", "graph"])
+def test_what_is_said_of_a_syntax_mistake_ends_with_a_line_that_says_error(command: str, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.afl"
+    wrong.write_text("facet F(")
+    done = run(command, wrong)
+
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode().splitlines()[-1] == f"Error: 1 error in {wrong}"
+
+
+def test_errors_of_several_files_are_counted_together(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.afl").write_text(f"namespace {name} {{ facet F(x: Nope) facet G(x: Nope) }}")
+    done = run("check", tmp_path / "a.afl", tmp_path / "b.afl")
+
+    assert done.stderr.decode().splitlines()[-1] == "Error: 4 errors in 2 files"
+
+
+def test_warnings_are_no_errors(tmp_path: Path) -> None:
+    (tmp_path / "a.afl").write_text("workflow W() => (x: Int = 1) andThen { s = F() } facet F()")
+    done = run("check", tmp_path / "a.afl")
+
+    assert done.returncode == 0
+    assert "Error" not in done.stderr.decode()
 
 
 def test_the_command_survives_a_reader_that_goes_away() -> None:

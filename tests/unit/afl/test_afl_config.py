@@ -5,7 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from afl.config import AFLConfig, ConfigUnreadable, MongoDBConfig, ResolverConfig, WrongSetting, load_config
+from afl.cli import main
+from afl.config import (
+    AFLConfig,
+    ConfigUnreadable,
+    MongoDBConfig,
+    ResolverConfig,
+    WrongSetting,
+    load_config,
+    misspelt_variables,
+)
+from afl_stream.config import StreamConfig
 
 _FILE = {"mongodb": {"url": "mongodb://db:1", "authSource": "people"}, "resolver": {"sourcePaths": ["lib"]}}
 
@@ -51,6 +61,26 @@ def test_settings_survive_the_way_through_a_file() -> None:
     )
 
     assert AFLConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_settings_are_written_in_snake_case_and_read_in_both() -> None:
+    config = AFLConfig(MongoDBConfig(auth_source="people"), ResolverConfig(["lib"], mongodb_resolve=True))
+
+    assert config.to_dict() == {
+        "mongodb": {
+            "url": "mongodb://localhost:27017",
+            "username": "",
+            "password": "",
+            "auth_source": "people",
+            "database": "afl",
+        },
+        "resolver": {"source_paths": ["lib"], "auto_resolve": False, "mongodb_resolve": True},
+    }
+    camel = {
+        "mongodb": {"authSource": "people"},
+        "resolver": {"sourcePaths": ["lib"], "mongodbResolve": True},
+    }
+    assert AFLConfig.from_dict(camel) == config
 
 
 def test_names_with_underscores_are_read_too() -> None:
@@ -126,3 +156,43 @@ def test_a_flag_of_the_environment_is_yes_or_no(nowhere: Path, monkeypatch: pyte
 
     with pytest.raises(WrongSetting, match="AFL_AUTO_RESOLVE is 'perhaps', wanted true or false"):
         load_config()
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("AFL_SOURCE_PATH", "AFL_SOURCE_PATHS"),
+        ("AFL_MONGODB_URI", "AFL_MONGODB_URL"),
+        ("AFL_MONGODB_PASWORD", "AFL_MONGODB_PASSWORD"),
+        ("AFL_MAVEN_REPO", "AFL_MAVEN_REPOSITORY"),
+        ("AFL_CONFG", "AFL_CONFIG"),
+        ("AFL_AUTORESOLVE", "AFL_AUTO_RESOLVE"),
+    ],
+)
+def test_a_misspelt_variable_is_told_with_the_right_one_and_without_its_value(
+    written: str,
+    meant: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(written, "s3cret")
+    (tmp_path / "a.afl").write_text("namespace a { facet F() }")
+
+    assert main(["check", str(tmp_path / "a.afl")]) == 0
+
+    told = capsys.readouterr().err
+    assert f"warning: environment {written}: no such variable; did you mean {meant}?" in told
+    assert "s3cret" not in told
+
+
+def test_the_variables_of_others_are_not_taken_for_misspelt_ones() -> None:
+    variables = {f"AFL_{key.replace('.', '_')}".upper(): "x" for key in StreamConfig().describe()}
+
+    assert misspelt_variables({**variables, "AFL_EVALUATOR_SERVICE_HOST": "x", "HOME": "/"}) == []
+
+
+def test_a_named_file_that_is_not_there_is_also_the_error_of_the_system(nowhere: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"the configuration none\.json cannot be read: No such file") as missed:
+        load_config("none.json")
+    assert isinstance(missed.value, ConfigUnreadable)

@@ -12,7 +12,6 @@ import pytest
 
 import afl
 from afl.cli import main
-from afl.loader import MAVEN_REPOSITORY_VARIABLE
 
 _MAIN = "namespace main { use lib workflow W() => (x: Int) andThen { s = F() yield W(x = s.x) } }"
 _LIB = "namespace lib { facet F() => (x: Int = 1) }"
@@ -89,8 +88,8 @@ def test_a_library_alone_is_compiled_without_standard_input(
         (["--maven", "g:a"], "Invalid Maven spec 'g:a': wanted GROUP:ARTIFACT:VERSION[:CLASSIFIER]"),
         (["--maven", "g:a::c"], "Invalid Maven spec 'g:a::c': wanted GROUP:ARTIFACT:VERSION[:CLASSIFIER]"),
         (
-            ["--maven", "g:a:1"],
-            f"no Maven repository to find maven://g/a/1/sources in; set {MAVEN_REPOSITORY_VARIABLE}",
+            ["--maven", "g:a:1", "--maven-repository", "ftp://x"],
+            "cannot load ftp://x/g/a/1/a-1-sources.jar: a Maven repository is at http, https or file",
         ),
         (["--library", "none.afl", "main.afl"], "File not found: none.afl"),
         (["--config", "none.json", "main.afl"], "the configuration none.json cannot be read: No such file"),
@@ -120,6 +119,7 @@ def test_a_mistake_in_a_library_is_shown_where_it_is(folder: Path, capsys: pytes
         "  1 | namespace lib { facet F(y: Nope = null) => (x: Int) }",
         "    |                            ^^^^",
         "  hint: the builtin types are String, Int, Long, Double, Boolean and Json",
+        "Error: 1 error in lib/lib.afl",
     ]
 
 
@@ -148,7 +148,7 @@ def test_findings_are_json_for_every_command_that_asks_for_it(folder: Path, caps
 
     for args in (["compile", "main.afl"], ["run", "main.afl"], ["graph", "main.afl"], ["fmt", "syntax.afl"],
                  ["doc", "syntax.afl"], ["ast", "syntax.afl"]):  # fmt: skip
-        assert main([*args, "--json"]) == 1
+        assert main([*args, "--json"]) == (2 if args[0] == "run" else 1)
         out, err = capsys.readouterr()
         assert (out, json.loads(err)["valid"]) == ("", False), args
 

@@ -28,12 +28,13 @@ def test_a_refusal_holds_all_errors_and_names_them() -> None:
     assert str(caught.value) == (
         "the program has 2 errors:\n"
         "f.afl:1:26: error[REF_UNKNOWN_TYPE]: Unknown type 'Nope'\n"
-        "f.afl:1:38: error[DUPLICATE_NAME]: Duplicate facet name 'F': a facet of that name is declared on line 1"
+        "f.afl:1:38: error[DUPLICATE_NAME]: Duplicate facet name 'F': a facet of that name is declared on line 1\n"
+        "Error: 2 errors in f.afl"
     )
 
 
 def test_a_refusal_lists_twenty_errors_at_most_in_its_text() -> None:
-    with pytest.raises(CompileError, match=r"the program has 25 errors:(.|\n)*\.\.\. and 5 more$") as caught:
+    with pytest.raises(CompileError, match=r"the program has 25 errors:(.|\n)*\.\.\. and 5 more\n") as caught:
         compile_text("namespace a { " + "facet F() " * 26 + "}")
 
     assert len(caught.value.diagnostics) == 25

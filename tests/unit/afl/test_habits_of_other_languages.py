@@ -58,3 +58,16 @@ def test_a_value_of_another_language_gets_its_name_here(written: str, value: str
         ("DEFAULT_NOT_CONSTANT", f"did you mean {value}?"),
         ("REF_UNDEFINED_STEP", f"did you mean {value}?"),
     ]
+
+
+@pytest.mark.parametrize("written", ["$.n", "n", "this.n", "self.n", "input.n", "F.n"])
+def test_a_parameter_that_is_written_as_in_another_language_is_shown_with_its_dollar(written: str) -> None:
+    found = findings(f"namespace a {{ facet G(x: Json) facet F(n: Int) andThen {{ s = G(x = {written}) }} }}")
+
+    assert [item.hint for item in found] == ([] if written == "$.n" else ["write $.n for the parameter"])
+
+
+def test_strings_are_joined_by_another_operator_than_numbers() -> None:
+    (found,) = findings('namespace a { facet G(x: Json) facet F(n: String) andThen { s = G(x = $.n + "x") } }')
+
+    assert "strings are joined with ++" in found.message

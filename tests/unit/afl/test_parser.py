@@ -1,5 +1,7 @@
 """What the parser makes of texts."""
 
+from typing import Any
+
 import pytest
 
 from afl import ast
@@ -332,3 +334,9 @@ def test_several_sources_become_one_program() -> None:
     assert registry.get("file://b.afl") == FileOrigin("b.afl")
     assert program.namespaces[1].location is not None
     assert program.namespaces[1].location.source_id == "file://b.afl"
+
+
+@pytest.mark.parametrize("source", [b"facet F()", None, 5])
+def test_a_source_that_is_no_text_is_told(source: Any) -> None:
+    with pytest.raises(TypeError, match=f"a source is a text, found {type(source).__name__}"):
+        parse(source)

@@ -84,7 +84,10 @@ def test_a_failure_names_the_step_and_ends_with_1(pay: str, tmp_path: Path, caps
     assert main(["run", pay, "-i", "amount=2", "--answers", given]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("Error: pay.Pay.second (pay.Charge, line 8) failed: CardRefused: no money")
+    told, line, carets = err.splitlines()
+    assert told == f"Error: pay.Pay.second (pay.Charge, {pay}:8:9) failed: CardRefused: no money"
+    assert line.lstrip().startswith("8 |         second = Charge(")
+    assert carets.partition("|")[2] == " " * 9 + "^" * len("second")
 
 
 def test_an_answer_with_other_names_fails_its_step(
@@ -103,7 +106,7 @@ def test_an_answer_with_a_key_twice_is_refused(pay: str, tmp_path: Path, capsys:
     given = tmp_path / "answers.json"
     given.write_text('{"Charge": [{"receipt": "a", "receipt": "b"}]}', encoding="utf-8")
 
-    assert main(["run", pay, "-i", "amount=2", "--answers", str(given)]) == 1
+    assert main(["run", pay, "-i", "amount=2", "--answers", str(given)]) == 2
     assert "the key 'receipt' stands twice in one object" in capsys.readouterr().err
 
 
@@ -130,10 +133,10 @@ def test_answers_that_were_not_needed_are_told(pay: str, tmp_path: Path, capsys:
         (["--workflow", "Nope"], "Error: no workflow named 'Nope'"),
     ],
 )
-def test_what_a_run_cannot_start_with_ends_with_1(
+def test_what_a_run_cannot_start_with_ends_with_2(
     pay: str, args: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", pay, *args]) == 1
+    assert main(["run", pay, *args]) == 2
     out, err = capsys.readouterr()
     assert (out, err.startswith(said)) == ("", True), err
     assert "Traceback" not in err
@@ -152,7 +155,7 @@ def test_what_a_run_cannot_start_with_ends_with_1(
 def test_answers_have_to_fit_the_program(
     pay: str, tmp_path: Path, document: object, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", pay, "-i", "amount=1", "--answers", answers(tmp_path, document)]) == 1
+    assert main(["run", pay, "-i", "amount=1", "--answers", answers(tmp_path, document)]) == 2
     assert capsys.readouterr().err == f"Error: {said}\n"
 
 
@@ -163,7 +166,7 @@ def test_of_several_workflows_one_has_to_be_chosen(tmp_path: Path, capsysbinary:
         "namespace a { workflow W() => (x: Int) andThen { yield W(x = 2) } }"
     )
 
-    assert main(["run", str(path)]) == 1
+    assert main(["run", str(path)]) == 2
     said = b"Error: the program has several workflows; choose one by --workflow: a.W, b.W\n"
     assert capsysbinary.readouterr().err == said
     assert main(["run", str(path), "--workflow", "a.W"]) == 0
@@ -174,7 +177,7 @@ def test_a_program_without_a_workflow_cannot_run(tmp_path: Path, capsys: pytest.
     path = tmp_path / "none.afl"
     path.write_text("facet F()")
 
-    assert main(["run", str(path)]) == 1
+    assert main(["run", str(path)]) == 2
     assert capsys.readouterr().err == "Error: the program has no workflow to run\n"
 
 

@@ -12,7 +12,7 @@ DECLARATIONS = """
 """
 
 
-def findings(body: str, *, head: str = "workflow W(a: Int, xs: [Int]) => (r: Int)") -> list[str]:
+def findings(body: str, *, head: str = "workflow W(a: Int, xs: [Int]) => (r: Int = 0)") -> list[str]:
     text = f"namespace n {{ {DECLARATIONS} {head} {body} }}"
     return [item.code for item in check_texts([(text, None)]).diagnostics]
 

@@ -1,5 +1,6 @@
 """Loading sources from files and from archives that a Maven repository on this machine serves."""
 
+import errno
 import io
 import threading
 import zipfile
@@ -9,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from afl.errors import ParseError, SourceUnreadable
+from afl.errors import AFLError, ParseError, SourceUnreadable
 from afl.joining import NotJoinable, joined
-from afl.loader import SourceLoader, SourceNotFound
-from afl.parser import parse
+from afl.loader import MAVEN_REPOSITORY_VARIABLE, SourceLoader, SourceNotFound
+from afl.parser import AFLParser, parse
 from afl.source import FileOrigin, MavenOrigin
 
 
@@ -77,8 +78,22 @@ def test_a_file_is_loaded_with_its_origin(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SourceUnreadable, match=r"File not found: .*none\.afl"):
-        SourceLoader.load_file(tmp_path / "none.afl")
+    missing = tmp_path / "none.afl"
+    with pytest.raises(SourceUnreadable) as refused:
+        SourceLoader.load_file(missing)
+    assert str(refused.value) == f"File not found: {missing}"
+
+    for read in (SourceLoader.load_file, AFLParser().parse_file):
+        with pytest.raises(FileNotFoundError) as missed:
+            read(missing)
+        assert isinstance(missed.value, AFLError)
+        assert (missed.value.errno, missed.value.filename) == (errno.ENOENT, str(missing))
+
+
+def test_a_file_that_cannot_be_read_is_not_called_missing(tmp_path: Path) -> None:
+    with pytest.raises(SourceUnreadable) as refused:
+        SourceLoader.load_file(tmp_path)
+    assert not isinstance(refused.value, FileNotFoundError)
 
 
 def test_the_afl_files_of_an_archive_come_in_order_of_their_names(repository: Repository) -> None:
@@ -144,9 +159,20 @@ def test_a_repository_that_does_not_answer_is_told(repository: Repository) -> No
         SourceLoader.load_maven("org.example.flows", "shop", "1.2", repository_url=url)
 
 
-def test_a_repository_has_to_be_known() -> None:
-    with pytest.raises(SourceNotFound, match="set AFL_MAVEN_REPOSITORY to its url, or give --maven-repository"):
+def test_without_a_repository_maven_central_is_asked(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A proxy that is not there: nothing leaves this machine.
+    closed = repository.url.removesuffix("/maven2")
+    repository.close()
+    monkeypatch.setenv("https_proxy", closed)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv(MAVEN_REPOSITORY_VARIABLE, raising=False)
+
+    with pytest.raises(SourceNotFound, match=r"cannot load https://repo1\.maven\.org/maven2/g/a/1/a-1-sources\.jar: "):
         SourceLoader.load_maven("g", "a", "1")
+
+
+def test_a_repository_is_at_http_https_or_file() -> None:
     with pytest.raises(SourceNotFound, match="a Maven repository is at http, https or file"):
         SourceLoader.load_maven("g", "a", "1", repository_url="ftp://x")
 

@@ -213,7 +213,7 @@ def test_a_parser_resolves_as_it_is_configured(library: Path) -> None:
     config = AFLConfig(resolver=ResolverConfig(auto_resolve=True))
     sources = CompilerInput([entry(_MAIN, str(library / "main.afl"))])
 
-    program, registry, sources = AFLParser().parse_and_resolve(sources, config)
+    program, registry = AFLParser().parse_and_resolve(sources, config)
 
     assert [namespace.name for namespace in program.namespaces] == ["main", "a.lib", "b.lib", "c.lib"]
     assert len(registry.sources) == len(sources.all_sources) == 4

@@ -2,6 +2,7 @@
 
 import json
 import random
+from traceback import format_exception
 
 import pytest
 
@@ -9,8 +10,17 @@ from afl.compiler import check_texts
 from afl.diagnostics import Diagnostic
 from afl.emitter import emit_json
 from afl.errors import ParseError
+from afl.foreign_words import (
+    AFTER_WORD_HELP,
+    BLOCK_WORD_HELP,
+    CASES_HELP,
+    NUMBER_HELP,
+    PREFIXED_STRING_HELP,
+    TYPED_STEP_HELP,
+    WORD_HELP,
+)
 from afl.parser import parse
-from afl.syntax_help import AFTER_WORD_HELP, SYNTAX_HELP, WORD_HELP
+from afl.syntax_help import SYNTAX_HELP
 from afl.transformer import MAX_BLOCK_DEPTH, MAX_EXPRESSION_DEPTH
 
 from .programs import EVERYTHING, WHOLE_LANGUAGE
@@ -20,6 +30,8 @@ def refusal(text: str) -> Diagnostic:
     with pytest.raises(ParseError) as caught:
         parse(text)
     assert caught.value.diagnostic is not None
+    # What Python itself shows of it ends with the line that names it.
+    assert format_exception(caught.value)[-1].rstrip("\n").splitlines()[-1].startswith("afl.errors.ParseError: ")
     return caught.value.diagnostic
 
 
@@ -50,9 +62,79 @@ def test_an_operator_of_other_languages_gets_an_answer(word: str) -> None:
     assert refusal(f"facet F(x: Boolean = true {word} false)").hint == WORD_HELP[word]
 
 
-@pytest.mark.parametrize("word", ["import", "def", "function", "class", "task"])
+@pytest.mark.parametrize(
+    "word", ["import", "def", "fn", "func", "function", "class", "task", "enum", "type", "struct", "package", "using"]
+)
 def test_a_declaration_of_other_languages_gets_an_answer(word: str) -> None:
     assert refusal(f"{word} F()").hint == WORD_HELP[word]
+
+
+@pytest.mark.parametrize("word", BLOCK_WORD_HELP)
+def test_a_word_of_other_languages_in_the_place_of_a_block_gets_an_answer(word: str) -> None:
+    assert refusal(f"facet F() {word} x {{ }}").hint == BLOCK_WORD_HELP[word]
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ('f"hi {$.s}"', PREFIXED_STRING_HELP),
+        ('b"hi"', PREFIXED_STRING_HELP),
+        ("1_000", NUMBER_HELP),
+        ("0x1F", NUMBER_HELP),
+        ("1e3", NUMBER_HELP),
+        ("2.5f", NUMBER_HELP),
+        ("'hi'", 'strings are written "..."'),
+        ("`hi`", 'strings are written "..."; values are joined with ++: "hello " ++ $.name'),
+        ('{"k": 1}', "a map is written #{key: value}"),
+        ("1 if $.b else 2", "there is no else and no if: " + CASES_HELP),
+        ("await G()", "every step waits by itself for the steps that it refers to: s = Pay()"),
+        ("2 ^ 3", "there is no power; multiply, or compute it in a script"),
+    ],
+)
+def test_a_value_written_as_in_another_language_gets_an_answer(value: str, hint: str) -> None:
+    assert refusal(f"facet F() andThen {{ a = G(x = {value}) }}").hint == hint
+
+
+@pytest.mark.parametrize("written", ["Map<String, Int>", "map<String, Int>", "Dict[String]", "Record<Int>"])
+def test_a_map_type_gets_another_answer_than_a_list_type(written: str) -> None:
+    assert "a map is a Json" in str(refusal(f"facet F(x: {written})").hint)
+
+
+def test_an_optional_type_is_a_default() -> None:
+    assert "note: String = null" in str(refusal("facet F(x: Optional[Int])").hint)
+
+
+@pytest.mark.parametrize("word", ["Int", "String", "int", "list"])
+def test_a_type_in_front_of_a_step_gets_an_answer(word: str) -> None:
+    assert refusal(f"facet F() andThen {{ {word} a = G() }}").hint == TYPED_STEP_HELP
+    parse(f"facet F() andThen {{ {word} = G() }}")
+
+
+@pytest.mark.parametrize(
+    ("text", "keyword"),
+    [
+        ("workflow W() andthen { }", "andThen"),
+        ("workflow W() AndThen { }", "andThen"),
+        ("Workflow W()", "workflow"),
+        ("worklfow W()", "workflow"),
+        ("namspace a { }", "namespace"),
+        ("facet F() andThen foreech x in $.a { }", "foreach"),
+        ("facet F() andThen { s = G() cathc { } }", "catch"),
+    ],
+)
+def test_a_misspelt_keyword_gets_its_spelling(text: str, keyword: str) -> None:
+    assert refusal(text).hint == f"did you mean {keyword}?"
+
+
+def test_a_comment_of_another_language_gets_an_answer() -> None:
+    assert "// ..." in str(refusal("# a comment\nfacet F()").hint)
+    assert "// ..." in str(refusal("facet F() andThen { s = G() # a comment\n }").hint)
+
+
+@pytest.mark.parametrize("text", ["namespace a;\nfacet F();", "namespace a { facet F() andThen { s = G(); t = G() } }"])
+def test_semicolons_may_stand_or_not(text: str) -> None:
+    parse(text)
+    parse(text.replace(";", ""))
 
 
 def test_a_question_mark_behind_a_type_gets_an_answer() -> None:

@@ -10,7 +10,7 @@ HEAD = """
 """
 
 
-def of(body: str, *, head: str = "workflow W(a: Int, b: Boolean, xs: [Int]) => (r: Int)") -> list[str]:
+def of(body: str, *, head: str = "workflow W(a: Int, b: Boolean, xs: [Int]) => (r: Int = 0)") -> list[str]:
     return codes(f"namespace n {{ {HEAD} {head} {body} }}")
 
 

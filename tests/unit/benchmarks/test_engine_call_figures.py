@@ -14,6 +14,7 @@ from benchmarks.engine_calls import (
     calls_an_answer,
     counted,
     events,
+    given_program,
     main,
     paused,
     planned,
@@ -56,6 +57,11 @@ def test_an_answer_in_a_large_workflow_takes_as_many_visits_and_lookups_as_one_i
     assert large == pytest.approx(small, rel=0.02)
 
 
+def test_a_program_that_was_given_before_is_not_serialised() -> None:
+    # About a tenth where nothing else is at work.
+    assert given_program(400, pairs=9).ratio < 0.5
+
+
 @pytest.mark.parametrize("kind", LIVE_KINDS)
 def test_a_live_step_takes_less_than_1300_bytes(kind: str) -> None:
     assert bytes_a_live_step(kind, 500) < 1_300
@@ -70,6 +76,8 @@ def test_the_last_line_has_the_figures() -> None:
         "chain_first_s",
         "chain_s",
         "answers_s",
+        "given_program_s",
+        "given_program_ratio",
         "calls_a_step",
         "calls_a_step_growth",
         "calls_an_answer",

@@ -107,7 +107,7 @@ def scripted(body: object, **params: object) -> tuple[StepDefinition, StateChang
     context.get_facet_definition.return_value = (
         None if body is None else {"type": "FacetDecl", "name": "F", "body": body}
     )
-    return step, FacetScriptsBeginHandler(step, context).process()
+    return step, FacetScriptsBeginHandler(step, context).process_state()
 
 
 def test_a_script_sees_the_params_and_its_result_becomes_returns() -> None:
@@ -126,7 +126,18 @@ def test_a_script_that_fails_is_a_result_without_success() -> None:
     assert not result.success
     assert isinstance(result.error, ScriptError)
     assert "ZeroDivisionError" in str(result.error)
+    assert (step.state, step.transition.error) == (StepState.STATEMENT_ERROR, result.error)
     assert not step.transition.request_transition
+
+
+def test_telemetry_has_the_failure_of_a_script_and_no_end_of_its_state() -> None:
+    step, context = step_of(facet="F"), MagicMock()
+    context.get_facet_definition.return_value = {"body": {"type": "ScriptBlock", "code": "result = undefined"}}
+
+    result = FacetScriptsBeginHandler(step, context).process()
+
+    context.telemetry.log_error.assert_called_once_with(step, "FacetScriptsBeginHandler", result.error)
+    context.telemetry.log_state_end.assert_not_called()
 
 
 @pytest.mark.parametrize(
@@ -266,3 +277,18 @@ def test_a_step_of_no_stored_workflow_cannot_be_worked_on() -> None:
     assert not result.success
     assert "which the engine's store does not have" in str(result.error)
     assert step.is_error
+
+
+@pytest.mark.parametrize(
+    "state", [StepState.FACET_INIT_BEGIN, StepState.EVENT_TRANSMIT, StepState.STATEMENT_BLOCKS_BEGIN]
+)
+def test_a_state_that_cannot_do_its_work_says_so_in_its_result(state: str) -> None:
+    _, context, _ = paused("Buy", order="17")
+    step = step_of(facet="shop.Pay")
+    handler = get_handler(state, step, context)
+    assert handler is not None
+
+    result = handler.process_state()
+    assert (result.success, result.continue_processing) == (False, False)
+    assert "which the engine's store does not have" in str(result.error)
+    assert (step.state, step.transition.error) == (StepState.STATEMENT_ERROR, result.error)

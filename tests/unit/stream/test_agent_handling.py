@@ -356,6 +356,30 @@ def test_a_topic_that_is_missing_at_start_is_refused_with_the_command_that_creat
         agent.start()
 
 
+def test_a_facet_that_is_misspelt_is_asked_about_before_a_topic_is_advised() -> None:
+    agent = Deployment(["orders.Charge", "orders.Refund"]).agent()
+    agent.register("orders.Chrage", lambda payload: {})
+
+    with pytest.raises(TopicMissing) as refused:
+        agent.start()
+
+    assert refused.value.near == ("orders.Charge",)
+    question, _, advice = str(refused.value).partition("did you mean orders.Charge?")
+    assert "orders.Chrage" in question
+    assert advice == " If the name is right, create the topic with: afl-stream topics apply"
+
+
+def test_a_facet_that_the_agent_handles_anyway_is_not_what_another_name_was_meant_for() -> None:
+    agent = Deployment(["orders.Charge"]).agent()
+    for facet in ("orders.Charge", "orders.Charges"):
+        agent.register(facet, lambda payload: {})
+
+    with pytest.raises(TopicMissing) as refused:
+        agent.start()
+
+    assert refused.value.near == ()
+
+
 def test_one_group_may_serve_all_facets() -> None:
     deployment = Deployment(["billing.Pay", "billing.Void"])
     deployment.publish(event("billing.Pay", 1), event("billing.Void", 2))

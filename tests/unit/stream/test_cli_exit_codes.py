@@ -137,3 +137,22 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
     assert main(["--version"]) == 0
 
     assert capsys.readouterr().out == f"afl-stream {__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["dev", "deploy"])
+def test_a_missing_file_is_told_as_that(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "none.afl"
+
+    assert main([command, "--data-dir", str(tmp_path / "data"), str(missing)]) == ExitCode.BAD_INPUT
+    assert capsys.readouterr().err == f"Error: File not found: {missing}\n"
+
+
+@pytest.mark.parametrize("command", ["dev", "deploy"])
+def test_what_is_said_of_a_syntax_mistake_ends_with_a_line_that_says_error(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = tmp_path / "wrong.afl"
+    wrong.write_text("facet F(")
+
+    assert main([command, "--data-dir", str(tmp_path / "data"), str(wrong)]) == ExitCode.BAD_INPUT
+    assert capsys.readouterr().err.splitlines()[-1] == f"Error: 1 error in {wrong}"

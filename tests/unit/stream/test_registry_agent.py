@@ -325,6 +325,17 @@ def test_patterns_may_match_the_full_name_of_a_facet_that_is_registered_by_its_s
     assert list(shop.results()) == ["wf-2:2"]
 
 
+def test_a_registered_facet_without_a_topic_is_told_with_those_that_it_may_be_a_typo_of(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.register("billing.Piad")
+    shop.deployment.create_topics(["billing.Paid"])
+
+    work(shop.agent())
+
+    assert "without a topic: billing.Piad (did you mean billing.Paid?)" in caplog.text
+
+
 def test_a_facet_without_a_topic_waits_for_it_and_holds_up_no_other(shop: Shop) -> None:
     shop.register("late.Facet")
     shop.register(PAY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -50,8 +51,12 @@ from afl.runtime import (
 )
 from afl.runtime.changers import get_state_changer
 from afl.runtime.changers.base import StateChanger, StateChangeResult
+from afl.runtime.changers.block_changer import BlockStateChanger
+from afl.runtime.changers.step_changer import StepStateChanger
+from afl.runtime.changers.yield_changer import YieldStateChanger
 from afl.runtime.handlers import STATE_HANDLERS, get_handler
 from afl.runtime.handlers.base import StateHandler
+from afl.runtime.types import WorkflowId
 from tests.unit.surface.shapes import assert_fields, assert_takes, constants
 
 OBJECT_TYPES = {
@@ -465,6 +470,18 @@ def test_a_function_takes_its_parameters(function: Callable[..., Any], takes: st
 )
 def test_a_class_has_its_properties(cls: type, names: str) -> None:
     assert [name for name in names.split() if not isinstance(getattr(cls, name, None), property)] == []
+
+
+@pytest.mark.parametrize("kind", OBJECT_TYPES.values())
+def test_a_step_has_the_changer_of_its_kind(kind: str) -> None:
+    wanted: type[StateChanger] = StepStateChanger
+    if kind == ObjectType.YIELD_ASSIGNMENT:
+        wanted = YieldStateChanger
+    elif ObjectType.is_block(kind):
+        wanted = BlockStateChanger
+    changer = get_state_changer(StepDefinition.create(WorkflowId("w"), kind), MagicMock())
+
+    assert isinstance(changer, wanted)
 
 
 def test_an_evaluator_shows_what_it_was_made_with() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,9 @@ from afl.runtime import (
     RunnerService,
     ToolDefinition,
     ToolRegistry,
+    registry_runner,
 )
+from afl.runtime.runner import service
 from afl.runtime.runner.service import RESUME_TASK_NAME
 from afl.runtime.script_executor import ScriptError, ScriptExecutor, ScriptResult, execute_script
 from tests.unit.surface.shapes import assert_fields, assert_takes
@@ -115,6 +118,15 @@ def test_a_server_without_a_name_has_that_of_its_host(
 
 def test_the_task_that_resumes_a_workflow_has_its_name() -> None:
     assert RESUME_TASK_NAME == "afl:resume"
+
+
+@pytest.mark.parametrize("module", [registry_runner, service])
+def test_runners_tell_the_time_in_ms_since_the_epoch(module: Any) -> None:
+    before = time.time_ns() // 1_000_000
+    told = module._current_time_ms()
+
+    assert type(told) is int
+    assert before <= told <= time.time_ns() // 1_000_000
 
 
 def test_two_servers_have_two_ids_and_neither_runs_before_it_was_started() -> None:

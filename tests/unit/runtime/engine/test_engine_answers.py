@@ -302,3 +302,12 @@ def test_the_runner_id_of_the_start_is_kept() -> None:
     task = engine.store.get_task(event_id_of(engine.step("e").id, 1))
     assert task is not None
     assert task.runner_id == "runner-7"
+
+
+def test_a_failure_may_be_given_as_an_exception() -> None:
+    engine = Engine(ONE)
+    engine.start()
+    engine.evaluator.fail_step(engine.step("e").id, LookupError("no such order"))
+
+    error = failure_of(engine.resume())
+    assert (error.error_type, error.message) == ("LookupError", "no such order")

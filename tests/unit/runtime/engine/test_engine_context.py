@@ -2,13 +2,14 @@
 
 import pytest
 
-from afl.compiled import Node
+from afl.compiled import CompiledProgram, Node
 from afl.runtime.context import ExecutionContext
+from afl.runtime.dependency import DependencyGraph
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import IterationChanges
 from afl.runtime.step import StepDefinition
 from afl.runtime.telemetry import Telemetry
-from afl.runtime.types import ObjectType, StatementId, WorkflowId
+from afl.runtime.types import BlockId, ObjectType, StatementId, WorkflowId
 from tests.unit.runtime.engine.running import Engine
 
 PROGRAM = """
@@ -200,3 +201,57 @@ def test_a_context_by_hand_needs_no_program() -> None:
     assert list(graph.statements) == ["a"]
     context.clear_caches()
     assert context.get_block_graph(block.id) is None
+
+
+def test_a_program_counts_from_when_it_is_set_on() -> None:
+    context = ExecutionContext(MemoryStore(), Telemetry(), IterationChanges(), "run")
+    assert context.get_facet_definition("V") is None
+
+    first: Node = {"declarations": [{"type": "FacetDecl", "name": "V", "params": []}]}
+    context.program_ast = first
+    assert context.get_facet_definition("V") == first["declarations"][0]
+    second: Node = {
+        "declarations": [{"type": "Namespace", "name": "n", "facets": [{"type": "FacetDecl", "name": "U"}]}]
+    }
+    context.program_ast = CompiledProgram(second)
+    assert context.get_facet_definition("V") is None
+    assert context.resolve_qualified_name("U") == "n.U"
+    assert context.get_facet_definition("U") is second["declarations"][0]["facets"][0]
+    context.program_ast = None
+    assert context.resolve_qualified_name("U") == "U"
+
+
+def test_a_block_whose_statements_were_set_is_searched_by_name_too() -> None:
+    context = ExecutionContext(MemoryStore(), Telemetry(), IterationChanges(), "run")
+    block: Node = {"steps": [{"id": "s-1", "name": "s", "call": {"target": "V"}}]}
+    context.set_block_graph("block", DependencyGraph.from_ast(block, set()))
+    step = StepDefinition.create(
+        WorkflowId("run"), ObjectType.VARIABLE_ASSIGNMENT, "V", StatementId("s-1"), block_id=BlockId("block")
+    )
+    step.mark_completed()
+    context.changes.add_created_step(step)
+
+    for block_id in ("block", None):
+        assert context.get_completed_step_by_name("s", block_id) is step
+        assert context.get_completed_step_by_name("t", block_id) is None
+
+
+def test_what_was_looked_up_follows_the_program_and_the_workflow_and_what_was_set_stays(engine: Engine) -> None:
+    context = engine.evaluator.context("run")
+    program, block = context.program_ast, step(engine, "#0")
+    assert program is not None
+    set_graph = DependencyGraph.from_ast({"steps": []}, set())
+    context.set_block_graph("mine", set_graph)
+
+    def facets() -> set[str]:
+        graph = context.get_block_graph(block.id)
+        assert graph is not None
+        return {statement.facet_name for statement in graph.get_all_statements()}
+
+    context.program_ast = None
+    assert facets() == {"V", "Outer", "W"}
+    context.program_ast = program
+    assert facets() == {"n.V", "n.Outer", "n.W"}
+    context.workflow_ast = {"name": "W", "body": {"steps": [{"name": "only", "call": {"target": "V"}}]}}
+    assert facets() == {"n.V"}
+    assert context.get_block_graph("mine") is set_graph

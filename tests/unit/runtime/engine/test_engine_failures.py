@@ -367,3 +367,20 @@ def test_resuming_an_unknown_workflow_is_an_error_not_an_exception() -> None:
 
 def test_the_cause_of_a_failure_is_an_error_of_its_own_class() -> None:
     assert isinstance(Engine(EVENTS + "workflow W() andThen { a = V(v = 1 / 0) }").start().error, StepFailure)
+
+
+def test_a_failure_outside_of_any_statement_has_the_line_of_its_block_or_declaration() -> None:
+    engine = Engine(
+        """
+        facet Each(xs: Json) => (r: Json = 0)
+            andThen foreach x in $.xs.y {
+                yield Each(r = 1)
+            }
+        workflow W(xs: Json) => (r: Json = 0) andThen {
+            each = Each(xs = $.xs)
+        }"""
+    )
+
+    error = failure_of(engine.start({"xs": [1]}))
+
+    assert (error.step_path, error.error_type, error.line) == ("n.W.each", "ReferenceError", 4)

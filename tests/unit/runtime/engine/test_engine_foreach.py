@@ -52,6 +52,14 @@ def test_variable_value_and_index_are_stored_with_each_element() -> None:
     assert stored == [(0, "x", "a"), (1, "x", "b")]
 
 
+def test_the_block_of_the_foreach_itself_has_neither_variable_nor_value() -> None:
+    engine = Engine(EACH)
+    engine.run({"xs": ["a", "b"]})
+
+    [foreach] = [step.document for step in engine.steps() if step.path == "#0"]
+    assert (foreach.foreach_index, foreach.foreach_var, foreach.foreach_value) == (None, None, None)
+
+
 def test_the_source_may_be_a_result_and_lie_in_a_body_of_a_facet() -> None:
     engine = Engine(
         """

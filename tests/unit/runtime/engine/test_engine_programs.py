@@ -1,11 +1,13 @@
 """What the engine takes for a program: names, older shapes of the JSON, hand-written ones, and what it refuses."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from afl.compiled import CompiledProgram, Node, ProgramError
 from afl.compiler import compile_text
+from afl.parser import parse
 from afl.runtime.errors import UnknownFacet
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
@@ -303,3 +305,29 @@ def test_recursive_facets_are_planned_once() -> None:
 
     assert odd is not None
     assert odd.blocks[0].statements[0].callee is even
+
+
+_TREE = parse("workflow W()")
+_NOT_PROGRAMS: list[tuple[Any, Any, str]] = [
+    ("W", _TREE, "a program is given as a JSON object, found Program"),
+    ("W", compile_text("namespace n { workflow W() }"), "found Compiled; compile_text(...).program_json is one"),
+    ("W", "workflow W()", "found str"),
+    (_TREE.workflows[0], None, "by its declaration as a JSON object, found WorkflowDecl"),
+    (None, {"declarations": []}, "a workflow is given by its name"),
+]
+
+
+@pytest.mark.parametrize(("workflow", "program", "said"), _NOT_PROGRAMS)
+def test_what_is_no_program_and_no_workflow_is_told_with_what_would_be(workflow: Any, program: Any, said: str) -> None:
+    result = Evaluator(MemoryStore()).execute(workflow, {}, program)
+
+    assert result.status == "ERROR"
+    assert isinstance(result.error, ProgramError)
+    assert said in str(result.error)
+
+
+def test_resume_raises_nothing_whatever_it_is_given_for_an_id() -> None:
+    evaluator = Evaluator(MemoryStore())
+    wrong: Any = evaluator.execute("W", {}, {"declarations": [{"type": "WorkflowDecl", "name": "W"}]})
+
+    assert evaluator.resume(wrong).status == "ERROR"

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -14,8 +15,12 @@ from afl.runtime import AgentPoller, AgentPollerConfig, Deferred, TaskContext
 from afl.runtime.clock import ManualClock
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import StoreCorrupt, StoreUnavailable
+from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import Batch
+from afl.runtime.states import StepState
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import ObjectType, WorkflowId
 from tests.eventually import eventually
 from tests.unit.runtime.sdk.workshop import Workshop, opened, pay, started, waits_for
 
@@ -64,6 +69,35 @@ def test_what_an_answer_sets_free_is_done_in_the_same_poll(shop: Workshop) -> No
 
     assert poller.poll_once() == 2
     assert shop.outputs() == {"parcel": "p-r-17"}
+
+
+def test_a_handler_whose_name_is_nearly_that_of_a_waiting_task_is_told_once(
+    shop: Workshop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.start("Buy", order="17")
+    poller = poller_of(shop)
+    poller.register("shop.Pya", pay)
+    poller.register("shop.Ship", pay)
+
+    assert [poller.poll_once(), poller.poll_once()] == [0, 0]
+
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "registered for shop.Pya" in told
+    assert told.endswith("did you mean shop.Pay?")
+
+
+def test_a_handler_that_has_had_a_task_is_no_typo_of_what_others_serve(
+    shop: Workshop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.start("Buy", order="17")
+    poller = poller_of(shop)
+    poller.register("shop.Pay", pay)
+    poller.poll_once()
+    shop.store.save_task(TaskDefinition("t", "shop.Pays", "r", "w", "f", "s"))
+
+    poller.poll_once()
+
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
 
 
 def test_a_poll_does_at_most_so_many_tasks(shop: Workshop) -> None:
@@ -273,6 +307,43 @@ def test_a_task_of_nobodys_step_fails_and_the_next_is_done(shop: Workshop) -> No
     assert stray.state == TaskState.FAILED
     assert "not found" in str(stray.error)
     assert shop.outputs() == {"receipt": "r-17"}
+
+
+def saved_task(store: MemoryStore, task_id: str) -> StepDefinition:
+    """A task that somebody has saved, of a step that somebody has saved: no workflow of the engine has them."""
+    step = StepDefinition.create(WorkflowId("nobodys"), ObjectType.VARIABLE_ASSIGNMENT, "shop.Pay")
+    step.state = StepState.EVENT_TRANSMIT
+    store.save_step(step)
+    store.save_task(TaskDefinition(task_id, "shop.Pay", "", "nobodys", "", step.id, data={"order": "17"}))
+    return step
+
+
+def test_a_saved_step_is_answered_through_its_task() -> None:
+    store = MemoryStore()
+    paid, refused = saved_task(store, "t1"), saved_task(store, "t2")
+    answers: list[dict[str, str]] = [{"receipt": "r1"}]
+    poller = AgentPoller(store, Evaluator(store))
+    poller.register("Pay", lambda payload: answers.pop())
+
+    assert poller.poll_once() == 2
+    step = store.get_step(paid.id)
+    assert step is not None
+    assert step.attributes.get_return("receipt") == "r1"
+    step = store.get_step(refused.id)
+    assert step is not None
+    assert (step.state, str(step.transition.error)) == (StepState.STATEMENT_ERROR, "pop from empty list")
+    tasks = [store.get_task(task_id) for task_id in ("t1", "t2")]
+    assert [task.state for task in tasks if task is not None] == [TaskState.COMPLETED, TaskState.FAILED]
+
+
+def test_an_evaluator_of_any_make_is_told_the_answer_to_a_saved_task() -> None:
+    store, evaluator = MemoryStore(), MagicMock()
+    step = saved_task(store, "t1")
+    poller = AgentPoller(store, evaluator)
+    poller.register("shop.Pay", lambda payload: {"receipt": payload})
+
+    assert poller.poll_once() == 1
+    evaluator.continue_step.assert_called_once_with(step.id, {"receipt": {"order": "17"}})
 
 
 def test_a_retry_policy_calls_the_handler_again(shop: Workshop) -> None:

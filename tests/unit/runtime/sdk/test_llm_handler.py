@@ -39,6 +39,46 @@ def test_the_payload_is_asked_about_and_the_tool_that_nobody_runs_answers() -> N
     assert request["tools"][0]["input_schema"] == COLOUR.input_schema
 
 
+PAINT: dict[str, Any] = {"name": "paint", "description": "Paints it.", "input_schema": COLOUR.input_schema}
+
+
+def test_tools_may_be_plain_mappings_as_the_messages_api_takes_them() -> None:
+    registry = ToolRegistry()
+    registry.register("look", lambda payload: {"at": payload["thing"]})
+    look = {"name": "look", "input_schema": {"type": "object", "properties": {"thing": {"type": "string"}}}}
+    with messages_api(says(use("look", "u1", thing="door")), says(use("paint", "u2", colour="red"))) as api:
+        handler = LLMHandler(api.client(), tool_definitions=[look, {**PAINT, "strict": True}], tool_registry=registry)
+        assert handler.handle({"thing": "door"}) == {"colour": "red"}
+
+    assert api.requests[0]["tools"] == [{**look, "description": ""}, PAINT]
+    assert api.last_message(1)[0]["content"] == '{"at": "door"}'
+
+
+def test_a_mapping_is_the_same_as_a_definition_and_what_a_model_gives_is_checked_by_either() -> None:
+    fields = {"param_names": ["thing"], "prompt_block": {"template": "Paint {thing}"}, "facet_name": "art.Paint"}
+    wrong, right = says(use("paint", "u1", colour=7)), says(use("paint", "u2", colour="red"))
+    with messages_api(wrong, right) as api:
+        handler = LLMHandler(api.client(), tool_definitions=[{**PAINT, **fields}])
+        assert handler.handle({"_facet_name": "art.Paint", "thing": "door"}) == {"colour": "red"}
+
+    assert api.requests[0]["messages"][0]["content"] == "Paint door"
+    assert "colour: string wanted, found 7" in str(api.last_message(1))
+
+
+@pytest.mark.parametrize(
+    ("tool", "problem"),
+    [
+        ({"description": "nameless"}, "a mapping with a name, found"),
+        ("paint", "a mapping with a name, found 'paint'"),
+        ({"name": "paint", "schema": {}}, "the tool paint has no input_schema, .* it has name, schema"),
+        ({"name": "paint", "input_schema": "text"}, "the tool paint has no input_schema"),
+    ],
+)
+def test_a_tool_that_is_none_is_refused_at_once(tool: Any, problem: str) -> None:
+    with messages_api() as api, pytest.raises(ValueError, match=problem):
+        LLMHandler(api.client(), tool_definitions=[tool])
+
+
 def test_a_config_says_which_model_how_long_and_by_which_prompt() -> None:
     config = LLMHandlerConfig(model="mine", system_prompt="Paint {thing}", max_tokens=7)
     with messages_api(says(use("paint", colour="red"))) as api:

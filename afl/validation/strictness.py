@@ -1,0 +1,41 @@
+"""How strictly a program is judged: what a library may leave open, a program that is to be run may not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Final
+
+from afl.ast import Program
+from afl.core.strictness import Strictness
+from afl.diagnostics import Diagnostic, Severity
+from afl.validation.rules import RULES
+
+#: The codes of warnings about what a library may leave open.
+LEFT_OPEN: Final = frozenset(rule.code for rule in RULES.values() if rule.is_left_open)
+
+_WAY_OUT: Final = "a library may leave this open; --lenient lets a program do so too"
+
+
+def is_program(tree: Program, libraries: Collection[str] = ()) -> bool:
+    """Tell whether a text outside of these libraries declares a workflow. What declares none is a library itself."""
+    workflows = [*tree.workflows, *(workflow for namespace in tree.namespaces for workflow in namespace.workflows)]
+    return any(item.location is None or item.location.source_id not in libraries for item in workflows)
+
+
+def judged(
+    findings: Iterable[Diagnostic], tree: Program, strictness: Strictness, libraries: Collection[str] = ()
+) -> list[Diagnostic]:
+    """Return the findings with the severity that they have here. Those of library sources keep theirs."""
+    found = list(findings)
+    if strictness is Strictness.LENIENT or (strictness is Strictness.PROGRAM and not is_program(tree, libraries)):
+        return found
+
+    def weighed(item: Diagnostic) -> Diagnostic:
+        counts = strictness is Strictness.STRICT or item.code in LEFT_OPEN
+        if item.is_error or not counts or item.source_id in libraries:
+            return item
+        hint = item.hint or (_WAY_OUT if item.code in LEFT_OPEN and strictness is Strictness.PROGRAM else None)
+        return replace(item, severity=Severity.ERROR, hint=hint)
+
+    return [weighed(item) for item in found]
