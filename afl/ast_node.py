@@ -70,6 +70,12 @@ def _initializer(cls: type) -> Callable[..., None]:
     return made
 
 
+class _Written(str):
+    """A piece of text that is written already, unlike a text that is a value."""
+
+    __slots__ = ()
+
+
 @node
 class ASTNode:
     """What every node has besides its own fields."""
@@ -80,14 +86,49 @@ class ASTNode:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(getattr(self, item.name) == getattr(other, item.name) for item in fields(self) if item.compare)
+        # A stack of its own, as in __repr__: a chain of operators is as deep as it is long.
+        pending: list[tuple[object, object]] = [(self, other)]
+        while pending:
+            one, another = pending.pop()
+            if isinstance(one, ASTNode):
+                if type(one) is not type(another):
+                    return False
+                pending += [(getattr(one, name), getattr(another, name)) for name in reversed(one._compared())]
+            elif isinstance(one, list) and isinstance(another, list):
+                if len(one) != len(another):
+                    return False
+                pending += reversed(list(zip(one, another, strict=True)))
+            elif one != another:
+                return False
+        return True
 
     #: Nodes hold lists, so like those they have no hash.
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{item.name}={getattr(self, item.name)!r}" for item in fields(self) if item.compare)
-        return f"{type(self).__name__}({parts})"
+        pieces: list[str] = []
+        pending: list[object] = [self]
+        while pending:
+            item = pending.pop()
+            if isinstance(item, _Written):
+                pieces.append(item)
+            elif isinstance(item, ASTNode):
+                parts: list[object] = [_Written(f"{type(item).__name__}(")]
+                for number, name in enumerate(item._compared()):
+                    parts += [_Written(f"{', ' if number else ''}{name}="), getattr(item, name)]
+                pending += reversed([*parts, _Written(")")])
+            elif isinstance(item, list):
+                parts = [_Written("[")]
+                for number, member in enumerate(item):
+                    parts += [_Written(", "), member] if number else [member]
+                pending += reversed([*parts, _Written("]")])
+            else:
+                pieces.append(repr(item))
+        return "".join(pieces)
+
+    @classmethod
+    def _compared(cls) -> list[str]:
+        return [item.name for item in fields(cls) if item.compare]
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")

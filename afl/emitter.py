@@ -8,13 +8,15 @@ holds for one opening only; the second opening's own id is numbered, the declara
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha1
 from typing import Any, cast
 
 from afl import ast
 from afl.ast_node import given_id
+from afl.compiled_chains import MAX_CHAIN_DEPTH
 from afl.json_text import to_text
+from afl.operator_chains import links_of, operator_of, right_of
 from afl.source import FileOrigin, MavenOrigin, MongoDBOrigin, SourceOrigin, SourceRegistry
 
 __all__ = ["NODE_ID_NAMESPACE", "JSONEmitter", "derive_id", "emit_dict", "emit_json", "to_text"]
@@ -101,15 +103,17 @@ class _Emission:
         self._location = location
         self._names_sources = names_sources
         self._taken: dict[str, int] = {}
+        #: How many nodes of an expression the node is in that is written.
+        self._depth = 0
         self._expressions: dict[type, Callable[[Any], Json]] = {
             ast.Literal: _literal,
             ast.Reference: _reference,
             ast.ConcatExpr: self._concat,
-            ast.BinaryExpr: self._binary,
+            ast.BinaryExpr: self._chain,
             ast.UnaryExpr: self._unary,
             ast.ArrayLiteral: self._array,
             ast.MapLiteral: self._map,
-            ast.IndexExpr: self._index,
+            ast.IndexExpr: self._chain,
         }
         self._nodes: dict[type, Callable[[Any], Json]] = {
             **self._expressions,
@@ -335,30 +339,46 @@ class _Emission:
         return self._expressions[type(node)](node)
 
     def _concat(self, node: ast.ConcatExpr) -> Json:
-        return {"type": "ConcatExpr", "operands": [self._expression(item) for item in node.operands]}
-
-    def _binary(self, node: ast.BinaryExpr) -> Json:
-        left, right = self._expression(node.left), self._expression(node.right)
-        return {"type": "BinaryExpr", "operator": node.operator, "left": left, "right": right}
+        return {"type": "ConcatExpr", "operands": self._inside(node.operands)}
 
     def _unary(self, node: ast.UnaryExpr) -> Json:
-        return {"type": "UnaryExpr", "operator": node.operator, "operand": self._expression(node.operand)}
+        return {"type": "UnaryExpr", "operator": node.operator, "operand": self._inside([node.operand])[0]}
 
     def _array(self, node: ast.ArrayLiteral) -> Json:
-        return {"type": "ArrayLiteral", "elements": [self._expression(item) for item in node.elements]}
+        return {"type": "ArrayLiteral", "elements": self._inside(node.elements)}
 
     def _map(self, node: ast.MapLiteral) -> Json:
-        return {"type": "MapLiteral", "entries": [self._entry(item) for item in node.entries]}
+        self._depth += 1
+        entries = [self._entry(item) for item in node.entries]
+        self._depth -= 1
+        return {"type": "MapLiteral", "entries": entries}
 
     def _entry(self, node: ast.MapEntry) -> Json:
         return {"key": node.key, "value": self._expression(node.value)}
 
-    def _index(self, node: ast.IndexExpr) -> Json:
-        return {
-            "type": "IndexExpr",
-            "target": self._expression(node.target),
-            "index": self._expression(node.index),
-        }
+    def _inside(self, nodes: Iterable[ast.Expression]) -> list[Json]:
+        """Return the parts of a node."""
+        self._depth += 1
+        written = [self._expression(node) for node in nodes]
+        self._depth -= 1
+        return written
+
+    def _chain(self, node: ast.BinaryExpr | ast.IndexExpr) -> Json:
+        """Return operators one inside the other, or flat where that would be too deep for readers."""
+        first, links = links_of(node)
+        if self._depth + len(links) > MAX_CHAIN_DEPTH:
+            operands = self._inside([first, *map(right_of, links)])
+            return {"type": "ChainExpr", "operators": [operator_of(link) for link in links], "operands": operands}
+        self._depth += len(links)
+        written = self._expression(first)
+        for link in links:
+            right = self._expression(right_of(link))
+            self._depth -= 1
+            if isinstance(link, ast.BinaryExpr):
+                written = {"type": "BinaryExpr", "operator": link.operator, "left": written, "right": right}
+            else:
+                written = {"type": "IndexExpr", "target": written, "index": right}
+        return written
 
     # -- identity -----------------------------------------------------------------------------------------------------
 

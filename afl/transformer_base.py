@@ -68,10 +68,15 @@ class NodeBuilder:
             column += len(text)
         return _new_tuple(SourceLocation, (first[2], first[3], line, column, self._source_id))
 
-    def _deepen(self, node: object, children: list[Any], limit: int, what: str, at: Token) -> None:
-        """Note the depth of a node, and refuse the program where it gets too deep."""
+    def _deepen(
+        self, node: object, children: list[Any], limit: int, what: str, at: Token, beside: object = None
+    ) -> None:
+        """Note the depth of a node, and refuse the program where it gets too deep. What it only goes on with stands
+        `beside` it, no deeper."""
         depths = self._depths
         depth = 1 + max([depths.get(id(child), 0) for child in children], default=0)
+        if beside is not None:
+            depth = max(depth, depths.get(id(beside), 0))
         if depth > limit:
             self._refuse(
                 f"syntax: {what} are nested too deeply here",

@@ -26,6 +26,7 @@ _ESCAPES = {
     "v": "\v",
     "0": "\0",
 }
+_LINKS = (ast.BinaryExpr, ast.IndexExpr)
 _HEX_LENGTH = {"x": 2, "u": 4, "U": 8}
 _ESCAPE = re.compile(r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.S)
 
@@ -52,12 +53,12 @@ class ExpressionBuilder(NodeBuilder):
 
     def binary(self, values: Values, first: Token, last: Token) -> ast.BinaryExpr:
         node = ast.BinaryExpr(values[1].text, values[0], values[2], location=self._span(first, last))
-        self._deepen_expression(node, [values[0], values[2]], values[1])
+        self._deepen_link(node, values[0], values[2], values[1])
         return node
 
     def binary_not_in(self, values: Values, first: Token, last: Token) -> ast.BinaryExpr:
         node = ast.BinaryExpr("not in", values[0], values[3], location=self._span(first, last))
-        self._deepen_expression(node, [values[0], values[3]], values[1])
+        self._deepen_link(node, values[0], values[3], values[1])
         return node
 
     def plus(self, values: Values, first: Token, last: Token) -> object:
@@ -71,7 +72,7 @@ class ExpressionBuilder(NodeBuilder):
 
     def index(self, values: Values, first: Token, last: Token) -> ast.IndexExpr:
         node = ast.IndexExpr(values[0], values[2], location=self._span(first, last))
-        self._deepen_expression(node, [values[0], values[2]], values[1])
+        self._deepen_link(node, values[0], values[2], values[1])
         return node
 
     def group(self, values: Values, first: Token, last: Token) -> object:
@@ -150,6 +151,14 @@ class ExpressionBuilder(NodeBuilder):
 
     def _deepen_expression(self, node: object, children: list[Any], at: Token) -> None:
         self._deepen(node, children, MAX_EXPRESSION_DEPTH, "expressions", at)
+
+    def _deepen_link(self, node: object, left: object, right: object, at: Token) -> None:
+        """Note the depth of an operator between two. Where its left is a chain of them it is one more link: only
+        brackets make it deeper, and those were counted where they closed."""
+        if type(left) in _LINKS:
+            self._deepen(node, [right], MAX_EXPRESSION_DEPTH, "expressions", at, beside=left)
+        else:
+            self._deepen(node, [left, right], MAX_EXPRESSION_DEPTH, "expressions", at)
 
     def _text(self, token: Token) -> str:
         """Return what a string literal means."""

@@ -175,10 +175,18 @@ def _scripts(program: CompiledProgram, opened: ExitStack) -> ScriptRunner | None
     return opened.enter_context(ScriptPool(accept_missing=accept_missing))
 
 
-def _has_script(node: Any) -> bool:
-    if isinstance(node, dict):
-        return node.get("type") == "ScriptBlock" or any(_has_script(value) for value in node.values())
-    return isinstance(node, list) and any(_has_script(item) for item in node)
+def _has_script(program: Any) -> bool:
+    # A stack of its own: what is nested as deep as it may be is deeper than Python's.
+    pending = [program]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            if node.get("type") == "ScriptBlock":
+                return True
+            pending.extend(node.values())
+        elif isinstance(node, list):
+            pending.extend(node)
+    return False
 
 
 def _inputs(pairs: tuple[str, ...], document: str | None, workflow: Declaration) -> dict[str, Any]:

@@ -6,12 +6,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from afl.compiled_chains import hung
+
 #: Longest piece of an expression that a title shows, in characters.
 LONGEST = 36
 
 #: How tightly an operator binds, as in the grammar; what binds less gets parentheses.
 _TIGHTNESS = {"||": 1, "&&": 2, "++": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
 _RELATION, _UNARY, _ATOM = 3, 7, 8
+#: Operators between two.
+_LINKS = ("BinaryExpr", "IndexExpr", "ChainExpr")
 
 
 def short(text: str) -> str:
@@ -31,22 +35,43 @@ def _write(node: Mapping[str, Any]) -> tuple[str, int]:
         return "$." + ".".join(node["path"]), _ATOM
     if kind == "StepRef":
         return ".".join(node["path"]), _ATOM
-    if kind == "BinaryExpr":
-        operator = node["operator"]
-        tightness = _TIGHTNESS.get(operator, _RELATION)
-        return f"{_inside(node['left'], tightness)} {operator} {_inside(node['right'], tightness + 1)}", tightness
+    if kind in _LINKS:
+        return _chain(node)
     if kind == "ConcatExpr":
         return " ++ ".join(_inside(operand, 5) for operand in node["operands"]), 4
     if kind == "UnaryExpr":
         return node["operator"] + _inside(node["operand"], _UNARY), _UNARY
-    if kind == "IndexExpr":
-        return f"{_inside(node['target'], _ATOM)}[{expression(node['index'])}]", _ATOM
     if kind == "ArrayLiteral":
         return f"[{', '.join(expression(item) for item in node['elements'])}]", _ATOM
     if kind == "MapLiteral":
         pairs = (f"{_quoted(item['key'])}: {expression(item['value'])}" for item in node["entries"])
         return f"#{{{', '.join(pairs)}}}", _ATOM
     return _quoted(node.get("value")), _ATOM
+
+
+def _chain(node: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the text of operators that hang to their left, in a loop: there may be any number of them."""
+    links: list[Mapping[str, Any]] = []
+    while (kind := node["type"]) in _LINKS:
+        if kind == "ChainExpr":
+            node = hung(node["operators"], node["operands"])
+        else:
+            links.append(node)
+            node = node["left" if kind == "BinaryExpr" else "target"]
+    text, own = _write(node)
+    opening, pieces = 0, [text]
+    for link in reversed(links):
+        is_binary = link["type"] == "BinaryExpr"
+        tightness = _TIGHTNESS.get(link["operator"], _RELATION) if is_binary else _ATOM
+        if own < tightness:
+            opening += 1
+            pieces.append(")")
+        if is_binary:
+            pieces.append(f" {link['operator']} {_inside(link['right'], tightness + 1)}")
+        else:
+            pieces.append(f"[{expression(link['index'])}]")
+        own = tightness
+    return "(" * opening + "".join(pieces), own
 
 
 def _inside(node: Mapping[str, Any], tightness: int) -> str:

@@ -7,15 +7,19 @@ from afl.runtime.records import StepRecord
 
 
 def is_kept(yielded: StepRecord) -> bool:
-    """Whether every block between a yield and the step that takes its values has completed: what failed and was
-    caught further out gives nothing."""
+    """
+    Whether every block between a yield and the step that takes its values has completed.
+
+    What failed and was caught further out gives nothing. An iteration of a foreach is a block of its own (language
+    reference, 4.3 and 4.7), and so is a case of a `when` (4.4): one that completed keeps its yields where another
+    failed, though the foreach or `when` as a whole has failed with that.
+    """
     assert yielded.statement is not None
     assert yielded.block is not None
     frame = yielded.block.frame
     for _ in range((yielded.statement.yield_depth or 0) + 1):
         assert frame is not None
-        block = frame.step
-        if block.error is not None or (block.block is not None and block.block.error is not None):
+        if frame.step.error is not None:
             return False
         frame = frame.parent
     return True

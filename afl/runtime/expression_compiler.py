@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar, cast
 
 from afl.runtime.errors import EvaluationError, ValueTooDeep, ValueTooLarge
-from afl.runtime.expression_nodes import Node, entries_of, expression_text, kind_of, part, parts, path_of
+from afl.runtime.expression_nodes import Node, entries_of, expression_text, kind_of, links_of, part, parts, path_of
 from afl.runtime.limits import MAX_EXPRESSION_DEPTH, MAX_VALUE_DEPTH
 from afl.runtime.operators import (
     BARE_ARITHMETIC,
@@ -109,7 +109,8 @@ class _Compiler(Generic[F]):
 
     def __init__(self, references: References[F]) -> None:
         self._references = references
-        self._depth = 0
+        #: How deep the node is that is compiled, and how many calls deep its evaluation: each link of a chain is one.
+        self._depth = self._calls = 0
 
     def compile(self, node: object) -> _Code[F]:
         """Compile a node, a literal value or a bare list."""
@@ -123,8 +124,10 @@ class _Compiler(Generic[F]):
         if self._depth >= MAX_EXPRESSION_DEPTH:
             raise EvaluationError(kind, f"expression nested deeper than {MAX_EXPRESSION_DEPTH} levels")
         self._depth += 1
+        self._calls += 1
         code = _COMPILERS[kind](self, node)
         self._depth -= 1
+        self._calls -= 1
         return code
 
     def literal(self, node: Node) -> _Code[F]:
@@ -192,18 +195,6 @@ class _Compiler(Generic[F]):
 
         return _Code(run)
 
-    def index(self, node: Node) -> _Code[F]:
-        target, position = self.compile(part(node, "target")).run, self.compile(part(node, "index")).run
-        slow = _checked(node, indexed)
-
-        def run(frame: F) -> Value:
-            container, key = target(frame), position(frame)
-            if type(container) is dict and type(key) is str and key in container:
-                return container[key]
-            return slow(container, key)
-
-        return _Code(run)
-
     def unary(self, node: Node) -> _Code[F]:
         operation = UNARY_OPERATORS.get(str(node.get("operator")))
         if operation is None:
@@ -220,13 +211,41 @@ class _Compiler(Generic[F]):
 
         return self._folded(run, operand)
 
-    def binary(self, node: Node) -> _Code[F]:
-        symbol = str(node.get("operator"))
-        left, right = self.compile(part(node, "left")), self.compile(part(node, "right"))
+    def chain(self, node: Node) -> _Code[F]:
+        """Compile operators that hang to their left: as calls inside one another, and as a loop where those would be
+        too many."""
+        first, links = links_of(node)
+        outside, count = self._calls, len(links)
+        is_short = outside + count <= MAX_EXPRESSION_DEPTH
+        self._calls = outside + (count if is_short else 1)
+        code = self.compile(first)
+        steps: list[Callable[[Value, F], Value]] = []
+        for number, link in enumerate(links):
+            self._calls = outside + (count - number if is_short else 1)
+            right = self.compile(part(link, "index" if link["type"] == "IndexExpr" else "right"))
+            if is_short or (code.constant and not steps):
+                code = self._linked(link, code, right)
+            else:
+                steps.append(_step(link, right.run))
+        self._calls = outside
+        if not steps:
+            return code
+        begin = code.run
+
+        def run(frame: F) -> Value:
+            value = begin(frame)
+            for step in steps:
+                value = step(value, frame)
+            return value
+
+        return _Code(run)
+
+    def _linked(self, node: Node, left: _Code[F], right: _Code[F]) -> _Code[F]:
+        if node["type"] == "IndexExpr":
+            return _Code(_index(node, left.run, right.run))
+        symbol = _symbol_of(node)
         if symbol in ("&&", "||"):
             return self._folded(_logic(node, symbol, left.run, right.run), left, right)
-        if symbol not in BINARY_OPERATORS:
-            raise EvaluationError(expression_text(node), f"unknown operator: {symbol}")
         slow = _checked(node, BINARY_OPERATORS[symbol])
         if symbol in ("+", "-", "*"):
             run = _integer_first(BARE_ARITHMETIC[symbol], slow, left, right)
@@ -249,6 +268,43 @@ class _Compiler(Generic[F]):
         except EvaluationError:
             return _Code(run)
         return _constant(value) if type(value) in _SCALARS else _Code(run)
+
+
+def _symbol_of(node: Node) -> str:
+    symbol = str(node.get("operator"))
+    if symbol not in BINARY_OPERATORS and symbol not in ("&&", "||"):
+        raise EvaluationError(expression_text(node), f"unknown operator: {symbol}")
+    return symbol
+
+
+def _step(node: Node, right: Callable[[F], Value]) -> Callable[[Value, F], Value]:
+    """Return what one link of a long chain makes of the value on its left."""
+    symbol = "" if node["type"] == "IndexExpr" else _symbol_of(node)
+    if symbol in ("&&", "||"):
+        deciding = symbol == "||"
+
+        def decide(left: Value, frame: F) -> Value:
+            try:
+                first = condition(symbol, left)
+                return first if first is deciding else condition(symbol, right(frame))
+            except OperationError as error:
+                _fail(node, error)
+
+        return decide
+    operation = _checked(node, BINARY_OPERATORS[symbol] if symbol else indexed)
+    return lambda left, frame: operation(left, right(frame))
+
+
+def _index(node: Node, target: Callable[[F], Value], position: Callable[[F], Value]) -> Callable[[F], Value]:
+    slow = _checked(node, indexed)
+
+    def run(frame: F) -> Value:
+        container, key = target(frame), position(frame)
+        if type(container) is dict and type(key) is str and key in container:
+            return container[key]
+        return slow(container, key)
+
+    return run
 
 
 def _integer_first(fast: Operation, slow: Operation, left: _Code[F], right: _Code[F]) -> Callable[[F], Value]:
@@ -323,12 +379,13 @@ _COMPILERS: Final[Mapping[str, Callable[[_Compiler[Any], Node], _Code[Any]]]] = 
     "Null": _Compiler.literal,
     "InputRef": _Compiler.input_reference,
     "StepRef": _Compiler.step_reference,
-    "BinaryExpr": _Compiler.binary,
+    "BinaryExpr": _Compiler.chain,
     "UnaryExpr": _Compiler.unary,
     "ConcatExpr": _Compiler.concatenation,
     "ArrayLiteral": _Compiler.array,
     "MapLiteral": _Compiler.map,
-    "IndexExpr": _Compiler.index,
+    "IndexExpr": _Compiler.chain,
+    "ChainExpr": _Compiler.chain,
 }
 
 #: Expressions that give a number, a Boolean or null, whatever they are made of.

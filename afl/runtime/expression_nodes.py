@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
+from afl.compiled_chains import hung
 from afl.runtime.errors import EvaluationError
 
 #: A node of the compiled JSON.
@@ -99,7 +100,32 @@ CHILDREN: Final[Mapping[str, Callable[[Node], Sequence[object]]]] = {
     "ArrayLiteral": lambda node: parts(node, "elements"),
     "MapLiteral": lambda node: [value for _, value in entries_of(node)],
     "IndexExpr": lambda node: (part(node, "target"), part(node, "index")),
+    "ChainExpr": lambda node: parts(node, "operands"),
 }
+
+#: The operators between two, which hang to their left in chains of any length.
+LINKS: Final = frozenset({"BinaryExpr", "IndexExpr", "ChainExpr"})
+
+
+def links_of(node: object) -> tuple[object, list[Node]]:
+    """Return what an expression begins with, and the links behind that from left to right; none for what is no
+    operator between two. A flat chain gives the nodes that it stands for."""
+    links: list[Node] = []
+    while isinstance(node, Mapping) and (kind := node.get("type")) in LINKS:
+        if kind == "ChainExpr":
+            node = _hung(node)
+        else:
+            links.append(node)
+            node = part(node, "left" if kind == "BinaryExpr" else "target")
+    links.reverse()
+    return node, links
+
+
+def _hung(node: Node) -> object:
+    try:
+        return hung([str(operator) for operator in parts(node, "operators")], parts(node, "operands"))
+    except ValueError as error:
+        raise EvaluationError("ChainExpr", str(error)) from None
 
 
 def references_in(node: object) -> Iterator[Reference]:
@@ -150,8 +176,8 @@ def _source(node: object) -> tuple[str, int]:
             return ".".join(("$", *path_of(node))), _ATOM
         case "StepRef":
             return ".".join(path_of(node)), _ATOM
-        case "BinaryExpr":
-            return _binary(node)
+        case "BinaryExpr" | "IndexExpr" | "ChainExpr":
+            return _chain(node)
         case "UnaryExpr":
             return f"{node.get('operator')}{_within(part(node, 'operand'), _UNARY)}", _UNARY
         case "ConcatExpr":
@@ -161,18 +187,27 @@ def _source(node: object) -> tuple[str, int]:
         case "MapLiteral":
             entries = (f"{json.dumps(key, ensure_ascii=False)}: {_source(value)[0]}" for key, value in entries_of(node))
             return f"#{{{', '.join(entries)}}}", _ATOM
-        case "IndexExpr":
-            return f"{_within(part(node, 'target'), _INDEX)}[{_source(part(node, 'index'))[0]}]", _INDEX
         case _:
             return _literal(node.get("value"))
 
 
-def _binary(node: Node) -> tuple[str, int]:
-    symbol = str(node.get("operator"))
-    strength = _PRECEDENCE.get(symbol, _COMPARISON)
-    # Comparisons do not chain, so that a comparison on their left needs parentheses, too.
-    left = strength + 1 if strength == _COMPARISON else strength
-    return f"{_within(part(node, 'left'), left)} {symbol} {_within(part(node, 'right'), strength + 1)}", strength
+def _chain(node: Node) -> tuple[str, int]:
+    first, links = links_of(node)
+    text, own = _source(first)
+    opening, pieces = 0, [text]
+    for link in links:
+        symbol = None if link["type"] == "IndexExpr" else str(link.get("operator"))
+        strength = _INDEX if symbol is None else _PRECEDENCE.get(symbol, _COMPARISON)
+        # Comparisons do not chain, so that a comparison on their left needs parentheses, too.
+        if own < (strength + 1 if strength == _COMPARISON else strength):
+            opening += 1
+            pieces.append(")")
+        if symbol is None:
+            pieces.append(f"[{_source(part(link, 'index'))[0]}]")
+        else:
+            pieces.append(f" {symbol} {_within(part(link, 'right'), strength + 1)}")
+        own = strength
+    return "(" * opening + "".join(pieces), own
 
 
 def _within(node: object, strength: int) -> str:

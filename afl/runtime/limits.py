@@ -37,7 +37,8 @@ MAX_NESTING_DEPTH: Final = 250
 MAX_INTEGER_BITS: Final = 4_096
 
 #: Operators nested in one another in one expression. Closures call one another, one Python frame a level (two while
-#: compiling), and the interpreter's own limit of 1,000 frames must stay out of reach.
+#: compiling), and the interpreter's own limit of 1,000 frames must stay out of reach. A chain of operators counts as
+#: one level; where its calls would be more than this it is a loop.
 MAX_EXPRESSION_DEPTH: Final = 200
 
 #: A foreach of no more elements than this creates its children at once, in one iteration.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from afl import ast
+from afl.operator_chains import links_of, right_of
 from afl.validation.bare_steps import BareSteps
 from afl.validation.findings import Findings, listed
 from afl.validation.other_languages import is_self, value_hint
@@ -39,11 +40,11 @@ class ExpressionChecker:
             ast.Literal: self._literal,
             ast.Reference: self._reference,
             ast.ConcatExpr: self._concat,
-            ast.BinaryExpr: self._binary,
+            ast.BinaryExpr: self._chain,
             ast.UnaryExpr: self._unary,
             ast.ArrayLiteral: self._array,
             ast.MapLiteral: self._map,
-            ast.IndexExpr: self._index,
+            ast.IndexExpr: self._chain,
         }
 
     def check(self, expression: ast.Expression, scope: Scope) -> ValueType | None:
@@ -85,8 +86,15 @@ class ExpressionChecker:
             self._value(operand, scope)
         return STRING
 
-    def _binary(self, node: ast.BinaryExpr, scope: Scope) -> ValueType | None:
-        left, right = self._value(node.left, scope), self._value(node.right, scope)
+    def _chain(self, node: ast.BinaryExpr | ast.IndexExpr, scope: Scope) -> ValueType | None:
+        first, links = links_of(node)
+        found = self._value(first, scope)
+        for link in links:
+            right = self._value(right_of(link), scope)
+            found = self._binary(link, found, right) if isinstance(link, ast.BinaryExpr) else _type_of_entry(found)
+        return found
+
+    def _binary(self, node: ast.BinaryExpr, left: ValueType | None, right: ValueType | None) -> ValueType | None:
         if node.operator in ARITHMETIC:
             self._check_arithmetic(node, left, right)
             return arithmetic_result(node.operator, left, right)
@@ -161,13 +169,6 @@ class ExpressionChecker:
         for entry in node.entries:
             self._value(entry.value, scope)
         return MAP
-
-    def _index(self, node: ast.IndexExpr, scope: Scope) -> ValueType | None:
-        target = self._value(node.target, scope)
-        self._value(node.index, scope)
-        if target is None:
-            return None
-        return target.element if target.name == "Array" else STRING if target.name == "String" else None
 
     def _value(self, node: ast.Expression, scope: Scope) -> ValueType | None:
         return self._checks[type(node)](node, scope)
@@ -265,6 +266,12 @@ class ExpressionChecker:
                 return None
             found = slot.type
         return found
+
+
+def _type_of_entry(container: ValueType | None) -> ValueType | None:
+    if container is None:
+        return None
+    return container.element if container.name == "Array" else STRING if container.name == "String" else None
 
 
 def _bare_step(node: ast.Reference, scope: Scope) -> Step | None:

@@ -46,6 +46,7 @@ from tests.contract.store_rows import (
 )
 from tests.eventually import eventually
 from tests.integration.mongodb import server_of_the_run
+from tests.unit.runtime.engine.restarts import ForgetfulEngine
 
 ROOT = Path(__file__).parents[2]
 STORES_PAGE = ROOT / "docs" / "stores.md"
@@ -81,6 +82,29 @@ def store(database: MongoDBConfig) -> Iterator[MongoStore]:
     store = MongoStore.from_config(database)
     yield store
     store.close()
+
+
+def test_iterations_that_completed_keep_their_yields_when_the_failed_one_is_caught_after_a_restart(
+    store: MongoStore,
+) -> None:
+    engine = ForgetfulEngine(
+        """
+        event facet E(x: Json) => (r: Json)
+        workflow W(a: [Json] = [0, 1, 2]) => (out: [Json]) andThen foreach x in $.a {
+            e = E(x = $.x)
+            yield W(out = [e.r])
+        } catch {
+            c = E(x = $.error)
+            yield W(out = [c.r])
+        }""",
+        store=store,
+    )
+    engine.start()
+    engine.answer("[2].e", {"r": 2})
+    engine.fail("[1].e")
+    engine.answer("[0].e", {"r": 0})
+
+    assert engine.answer("catch.c", {"r": "caught"}).outputs == {"out": [0, 2, "caught"]}
 
 
 def test_a_closed_store_says_so(store: MongoStore) -> None:

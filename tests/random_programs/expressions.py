@@ -164,6 +164,13 @@ def evaluate(node: Node, names: Names) -> Value:
         case {"type": "IndexExpr", "target": target, "index": index}:
             container, key = all_of([lambda: evaluate(target, names), lambda: evaluate(index, names)])
             return element(container, key)
+        case {"type": "ChainExpr", "operators": [*before, last], "operands": [*operands, right]}:
+            left = {"type": "ChainExpr", "operators": before, "operands": operands}
+            if last == "[]":
+                return evaluate({"type": "IndexExpr", "target": left, "index": right}, names)
+            return evaluate({"type": "BinaryExpr", "operator": last, "left": left, "right": right}, names)
+        case {"type": "ChainExpr", "operators": [], "operands": [only]}:
+            return evaluate(only, names)
     raise NotImplementedError(f"the interpreter knows no {node.get('type')} {node.get('operator', '')}")
 
 

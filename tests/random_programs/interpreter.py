@@ -169,14 +169,20 @@ class Interpreter:
         run_each([partial(self._run_block, block, inner.inside()) for block in as_list(statement["body"])])
 
     def _run_block(self, block: Node, place: Place) -> None:
-        """Run a block of any form. What is yielded to the outside from within a block that fails is not settled."""
+        """Run a block of any form. A foreach and a `when` fail with one of their parts, and yet each iteration and each
+        case is a block of its own (language reference, 4.3, 4.4): what the others yielded counts (4.7)."""
+        if "foreach" in block:
+            self._run_foreach(block, place)
+        elif "when" in block:
+            self._run_when(block["when"], place)
+        else:
+            self._run_one_block(block, place)
+
+    def _run_one_block(self, block: Node, place: Place) -> None:
+        """Run a script or statements. What is yielded to the outside from within a block that fails is not settled."""
         before = [len(step.captured) for step in place.enclosing]
         try:
-            if "foreach" in block:
-                self._run_foreach(block, place)
-            elif "when" in block:
-                self._run_when(block["when"], place)
-            elif "script" in block:
+            if "script" in block:
                 container = place.enclosing[0]
                 values = run_script(block["script"]["code"], container.attributes())
                 container.receive(container.declaration.name, values)
@@ -191,7 +197,7 @@ class Interpreter:
         clause = block["foreach"]
         elements = elements_of(evaluate(clause["iterable"], place.names))
         variables: list[dict[str, Value]] = [{clause["variable"]: element} for element in elements]
-        run_each([partial(self._run_statements, block, place.inside((variable,))) for variable in variables])
+        run_each([partial(self._run_one_block, block, place.inside((variable,))) for variable in variables])
 
     def _run_when(self, when: Node, place: Place) -> None:
         """Run every case whose condition is true; the default if none is."""
@@ -199,7 +205,7 @@ class Interpreter:
         chosen = [case for case in when["cases"] if "condition" in case and is_true(case["condition"], place.names)]
         if not chosen:
             chosen = [case for case in when["cases"] if "condition" not in case]
-        run_each([partial(self._run_block, case, place.inside()) for case in chosen])
+        run_each([partial(self._run_one_block, case, place.inside()) for case in chosen])
 
     # Statements
 

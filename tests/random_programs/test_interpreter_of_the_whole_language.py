@@ -185,6 +185,22 @@ def test_a_foreach_goes_through_keys_and_does_nothing_for_null(source: str, keys
     assert outputs == {"keys": keys}
 
 
+def test_iterations_and_cases_that_completed_count_where_others_failed_and_were_caught() -> None:
+    outputs = _run(
+        """facet V(v: Int)
+        workflow W(xs: [Int] = [1, 2, 3]) => (list: [Int]) andThen {
+            a = V(v = 0) andThen foreach x in $.xs { sys.assert($.x != 2) yield W(list = [$.x]) } catch { }
+            b = V(v = 0) andThen when {
+                case a.v == 0 => { yield W(list = [10]) }
+                case a.v != 1 => { sys.assert(false) }
+                case _ => { }
+            } catch { yield W(list = [11]) }
+        }"""
+    )
+
+    assert outputs == {"list": [1, 3, 10, 11]}
+
+
 def test_what_a_failed_block_has_given_to_somebody_further_out_is_left_to_the_engine() -> None:
     with pytest.raises(Undecided):
         _run(

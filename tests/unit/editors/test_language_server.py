@@ -45,6 +45,20 @@ def test_a_mistake_in_the_syntax_is_shown_and_goes_when_it_is_mended(editor: Edi
     assert editor.findings(cursor) == []
 
 
+def test_names_in_a_chain_of_operators_are_known_however_long_it_is(editor: Editor) -> None:
+    chain = " && ".join(["$.ok"] * 500)
+    step = f"        v = V(x = {chain} && $.‸ok && $.okay)\n"
+    cursor = editor.open(
+        "chain.afl",
+        "namespace chain {\n    facet V(x: Boolean)\n    facet F(ok: Boolean) andThen {\n" + step + "    }\n}\n",
+    )
+
+    (unknown,) = editor.findings(cursor)
+    assert (unknown.code, unknown.range.start) == ("REF_INVALID_INPUT", lsp.Position(3, step.index("$.okay") - 1))
+    assert "Boolean" in (cursor.hover() or "")
+    assert len(cursor.references()) == 502
+
+
 def test_a_character_that_turns_the_order_of_a_text_is_warned_of(editor: Editor) -> None:
     cursor = editor.open("turned.afl", "namespace turned {\n    facet Ping() // \u202e } {\n}‸\n")
 

@@ -37,6 +37,7 @@ OPERANDS: list[tuple[Mapping[str, object], list[str]]] = [
         ["a", "b"],
     ),
     ({"type": "IndexExpr", "target": step("a", "x"), "index": step("b", "x")}, ["a", "b"]),
+    ({"type": "ChainExpr", "operators": ["+"], "operands": [step("a", "x"), step("b", "x")]}, ["a", "b"]),
 ]
 LEAVES: list[Mapping[str, object]] = [literal(value) for value in ("a", 1, 1.5, True, None)]
 
@@ -92,7 +93,7 @@ def test_nesting_is_bounded() -> None:
     def nested(levels: int) -> object:
         node: object = given("x")
         for _ in range(levels - 1):
-            node = binary(node, "+", literal(1))
+            node = binary(literal(1), "+", node)
         return node
 
     assert evaluate(nested(MAX_EXPRESSION_DEPTH), {"$": {"x": 1}}) == MAX_EXPRESSION_DEPTH
