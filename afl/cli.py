@@ -19,6 +19,7 @@ from afl.commands.texts import ast_command, doc_command, fmt_command
 from afl.core.click_errors import broken_pipes_raised, show_usage_error
 from afl.core.exit_codes import ExitCode, table
 from afl.core.signals import Told, signals_handled
+from afl.core.standard_streams import flush_output, give_up_output, standard_streams
 from afl.errors import AFLError
 
 
@@ -99,7 +100,7 @@ def afl() -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; see afl.core.exit_codes."""
-    with signals_handled(lambda number: ExitCode.INTERRUPTED):
+    with signals_handled(lambda number: ExitCode.INTERRUPTED), standard_streams():
         return _main(args)
 
 
@@ -107,21 +108,26 @@ def _main(args: Sequence[str] | None) -> int:
     try:
         with broken_pipes_raised():
             result = afl.main(args=None if args is None else list(args), prog_name="afl", standalone_mode=False)
-        sys.stdout.flush()
+        flush_output()
     except click.ClickException as error:
         show_usage_error(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt, Told):
-        click.echo("interrupted", err=True)
+        say("interrupted")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has had enough. Nothing is left to flush, or Python would complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the output has had enough.
+        give_up_output()
         return ExitCode.INTERRUPTED
     except AFLError as error:
         # The commands that look at texts: one that cannot be read is a finding. `afl run` has said it already.
         say(f"Error: {error}")
         return ExitCode.WORK_LEFT
+    except OSError as error:
+        # Every file has been dealt with where it was opened: this is the output.
+        give_up_output()
+        say(f"Error: {error.filename or 'the output cannot be written'}: {error.strerror or error}")
+        return ExitCode.UNAVAILABLE
     except Exception as error:  # noqa: BLE001 - the one place of the main thread
         return _tell_own_mistake(error)
     return result if isinstance(result, int) else ExitCode.OK

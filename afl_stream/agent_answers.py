@@ -11,6 +11,7 @@ from functools import partial
 from threading import Event as Flag
 from typing import Final
 
+from afl.core.declared_returns import RESULT_MISMATCH
 from afl.core.exception_text import exception_class, exception_text, exception_traceback
 from afl.core.handler_values import BadResult, answers_later, plain_result, plain_update
 from afl.core.warning_limits import LimitedLog
@@ -205,6 +206,12 @@ class Answering:
         except BadResult as error:
             self._queue_failure(work, event, BAD_RESULT, exception_text(error))
             return
+        returns = self._shared.records.returns_of(work.record)
+        if returns is not None:
+            mismatch = returns.mismatch(event.event_type, result, work.told or ())
+            if mismatch is not None:
+                self._queue_failure(work, event, RESULT_MISMATCH, mismatch)
+                return
         try:
             answer = self._shared.records.continued(event, result, self._group, work.record.headers)
         except (ValueRefused, EventTooLarge, RuntimeError, MemoryError) as error:
@@ -247,6 +254,7 @@ class Answering:
         told = plain_update(partial)
         update = self._shared.records.updated(event, told, self._group, work.record.headers)
         self._shared.producer.produce(update.topic, update.value, key=update.key, headers=update.headers)
+        work.told = {*(work.told or ()), *told}
         self._shared.counters.add("updates")
 
     def _on_delivery(self, work: Work, error: Exception | None, _where: TopicPartition, _offset: int) -> None:

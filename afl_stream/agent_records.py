@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from afl.core.clock import epoch_ms
+from afl.core.declared_returns import DeclaredReturns
 from afl.core.stopping import PROCESS_STOP
 from afl_stream.agent_work import Outgoing
 from afl_stream.codec import Codec
@@ -82,6 +83,10 @@ class AgentRecords:
         if not isinstance(message, Event):
             raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} is no event")
         return message
+
+    def returns_of(self, record: Record) -> DeclaredReturns | None:
+        """What an event that was opened tells of its facet's returns; None: nothing, so that any result will do."""
+        return self._codec.returns_of(record.value)
 
     def continued(self, event: Event, result: Mapping[str, object], group: str, caused_by: Headers = ()) -> Outgoing:
         """StepContinue for this event. Raises ValueRefused, EventTooLarge, SchemaUnavailable."""

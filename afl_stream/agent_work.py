@@ -63,6 +63,8 @@ class Work:
     not_before_s: float = 0.0
     is_running: bool = False
     outgoing: deque[Outgoing] = field(default_factory=deque)
+    #: The keys that its handler has told by updates.
+    told: set[str] | None = None
 
     @property
     def step_id(self) -> str | None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
-from afl.core.printable import MAX_SHOWN_CHARS, bounded, printable_json
+from afl.core.printable import MAX_SHOWN_CHARS, ascii_json, bounded, printable_json
 from afl.core.private_files import make_private_file, protect
 from afl_stream.messages import (
     CancelWorkflow,
@@ -207,13 +207,18 @@ class AuditSink(Protocol):
 
 
 class AuditStream:
-    """Lines into a binary stream that someone else opened, stdout for one. It does not remember."""
+    """Lines into a binary stream that someone else opened, stdout for one. It does not remember.
 
-    def __init__(self, stream: BinaryIO) -> None:
+    With `in_ascii` other characters are JSON's escapes: for a terminal, or a reader, that takes no UTF-8.
+    """
+
+    def __init__(self, stream: BinaryIO, *, in_ascii: bool = False) -> None:
         self._stream = stream
+        self._in_ascii = in_ascii
 
     def write(self, lines: Iterable[bytes]) -> None:
-        self._stream.write(b"".join(lines))
+        text = b"".join(lines)
+        self._stream.write(ascii_json(text.decode()).encode() if self._in_ascii else text)
 
     def sync(self) -> None:
         self._stream.flush()

@@ -11,10 +11,12 @@ import click
 
 from afl.core.click_errors import broken_pipes_raised, show_usage_error
 from afl.core.signals import signals_handled
+from afl.core.standard_streams import flush_output, standard_streams
 from afl_stream.commands.arguments import (
+    PROCESS,
     allow_scripts_option,
     common,
-    end_without_reader,
+    end_without_output,
     facets_option,
     files_argument,
     find_modules_here,
@@ -424,7 +426,7 @@ def config_command(invocation: Invocation) -> ExitCode:
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; see afl_stream.exit_codes."""
     # First of all: what a command loads, opens and connects to may take long.
-    with signals_handled(lambda number: ExitCode.INTERRUPTED):
+    with signals_handled(lambda number: ExitCode.INTERRUPTED), standard_streams():
         return _main(args)
 
 
@@ -432,15 +434,19 @@ def _main(args: Sequence[str] | None) -> int:
     try:
         with broken_pipes_raised():
             result = afl_stream.main(
-                args=None if args is None else list(args), prog_name="afl-stream", standalone_mode=False
+                args=None if args is None else list(args),
+                prog_name="afl-stream",
+                standalone_mode=False,
+                obj=PROCESS if args is None else None,
             )
-        sys.stdout.flush()
+        flush_output()
     except click.ClickException as error:
         show_usage_error(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        sys.stderr.write("interrupted\n")
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        return end_without_reader()
+    except OSError as error:
+        # Commands have told of all others: this is the output.
+        return end_without_output(error)
     return int(result) if isinstance(result, int) else ExitCode.OK

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from afl.core.clock import MonotonicClock, monotonic_s
+from afl.core.declared_returns import DeclaredReturns
 from afl_stream.afl_types import TypeScope
 from afl_stream.avro_schema import WriterSchema, parse_schema_text
 from afl_stream.control_json import decode_json, looks_like_json
@@ -27,7 +28,7 @@ from afl_stream.message_reader import BodyReader, compile_body_reader
 from afl_stream.message_shapes import RECORD_TYPES, shape_of
 from afl_stream.message_writer import BodyWriter, compile_body_writer, compile_event_writer
 from afl_stream.messages import Event, Message
-from afl_stream.payload_schema import event_schema_text
+from afl_stream.payload_schema import event_schema_text, returns_of
 from afl_stream.schema_source import SchemaLog, SchemaSource, SchemasTopicSource
 from afl_stream.transport import UnreadableHeaders
 from afl_stream.versions import CURRENT, HEADERS, check_version
@@ -135,6 +136,9 @@ class Codec:
         self._writers: dict[tuple[str, str], tuple[bytes, BodyWriter]] = {}
         self._event_writers: dict[tuple[str, str], EventWriter] = {}
         self._readers: dict[tuple[int, int], BodyReader] = {}
+        #: What the schemas of events tell of their facets' returns, where they do, by what their records begin with.
+        self._returns: dict[bytes, DeclaredReturns] = {}
+        self._head_sizes = tuple({len(each.framing.frame(0, b"")) for each in self._wires})
         self._clock_s = clock_s
         #: By wire: how many losses its source had when schemas were first found missing, and when that was.
         self._missing_since: dict[int, tuple[int, float]] = {}
@@ -156,18 +160,25 @@ class Codec:
         return bytes(out)
 
     def event_writer(
-        self, facet: str, params: Sequence[Mapping[str, Any]], scope: TypeScope | None = None, topic: str = ""
+        self,
+        facet: str,
+        params: Sequence[Mapping[str, Any]],
+        scope: TypeScope | None = None,
+        topic: str = "",
+        *,
+        returns: DeclaredReturns | None = None,
     ) -> EventWriter:
         """Return the writer of a facet's events; the same signature gives the same writer.
 
-        `params` are [{"name", "type"}] with qualified type names. Raises TypeUnknown and SchemaUnavailable.
+        `params` are [{"name", "type"}] with qualified type names; of `returns` the schema tells. Raises TypeUnknown and
+        SchemaUnavailable.
         """
         scope = scope or TypeScope()
-        key = (topic, json.dumps([facet, [(p["name"], p["type"]) for p in params], _used(params, scope)]))
+        key = (topic, json.dumps([facet, [(p["name"], p["type"]) for p in params], _used(params, scope), returns]))
         writer = self._event_writers.get(key)
         if writer is None:
             body = compile_event_writer(params, scope)
-            schema = parse_schema_text(event_schema_text(facet, params, scope))
+            schema = parse_schema_text(event_schema_text(facet, params, scope, returns))
             header = self._announced_header(schema, topic)
             writer = self._event_writers[key] = EventWriter(facet, schema, header, body, self._max_bytes)
         return writer
@@ -203,6 +214,15 @@ class Codec:
                 return reader(value, start)
         raise Unreadable(Reason.BAD_MAGIC, f"the value begins with {value[:2].hex(' ')}, which is no known framing")
 
+    def returns_of(self, value: bytes | None) -> DeclaredReturns | None:
+        """Return what the schema of an event, which was decoded here, tells of its facet's returns; None: nothing."""
+        if value is not None:
+            for size in self._head_sizes:
+                returns = self._returns.get(value[:size])
+                if returns is not None:
+                    return returns
+        return None
+
     def _announced_header(self, schema: WriterSchema, topic: str) -> bytes:
         return self._wire.framing.frame(self._wire.source.announce(schema, topic), b"")
 
@@ -231,9 +251,16 @@ class Codec:
             raise Unreadable(Reason.BAD_SCHEMA, f"no reader can be made ({type(error).__name__}: {error})") from error
         with self._lock:
             if len(self._readers) >= MAX_CACHED_SCHEMAS:
-                self._readers.pop(next(iter(self._readers)))
+                forgotten = next(iter(self._readers))
+                self._readers.pop(forgotten)
+                self._returns.pop(self._head(*forgotten), None)
             self._readers[(index, schema_id)] = reader
+            if (returns := returns_of(schema.root)) is not None:
+                self._returns[self._head(index, schema_id)] = returns
         return reader
+
+    def _head(self, index: int, schema_id: int) -> bytes:
+        return self._wires[index].framing.frame(schema_id, b"")
 
     def _waits_for_schemas(self, index: int, losses: int) -> bool:
         """Whether a schema that is gone may still be announced again. There is one wait for each loss, and for all that

@@ -60,6 +60,9 @@ MAX_ERROR_HEADER_CHARS: Final = 1_000
 
 #: Writer schemas that one reader keeps in memory. Ids come from the outside, so the cache needs a bound.
 MAX_CACHED_SCHEMAS: Final = 10_000
+#: Returns that an event's schema tells of. Readers count a record's fields without bytes against its bytes, of which
+#: every event has more than this; of a facet with more returns the evaluator alone checks the results.
+MAX_TOLD_RETURNS: Final = 64
 #: How long records wait whose writer schema is gone from the schemas topic: one wait for each loss of that topic.
 #: Whoever holds a schema announces it again within half a minute.
 SCHEMA_WAIT_S: Final = 600

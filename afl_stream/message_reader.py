@@ -21,8 +21,15 @@ from afl_stream.avro_schema import WriterSchema, branches_of, kind_of
 from afl_stream.errors import NewerFormat, Reason, Unreadable
 from afl_stream.limits import RECORD_FORMAT
 from afl_stream.message_shapes import RECORD_TYPES, FieldShape, MessageShape, build_message, check_ids, shape_of
-from afl_stream.messages import FailureReason, Message
-from afl_stream.payload_schema import ABSENT_FIELD, EXTRA_FIELD, PAYLOAD_NAMESPACE, SCHEMA_NAMESPACE, read_name
+from afl_stream.messages import Event, FailureReason, Message
+from afl_stream.payload_schema import (
+    ABSENT_FIELD,
+    EXTRA_FIELD,
+    PAYLOAD_NAMESPACE,
+    SCHEMA_NAMESPACE,
+    read_name,
+    tells_return,
+)
 from afl_stream.record_code import compile_function
 
 #: Reads a body that starts at this position; raises Unreadable or NewerFormat, and nothing else.
@@ -69,8 +76,12 @@ def compile_body_reader(schema: WriterSchema) -> BodyReader:
 
 def _message_reader(shape: MessageShape, schema: WriterSchema, compiler: ReaderCompiler) -> Reader:
     """Return a reader of the record itself where the schema vouches for its fields, else of a dict to be checked."""
-    written = {entry["name"]: index for index, entry in enumerate(schema.root["fields"])}
-    types = [entry["type"] for entry in schema.root["fields"]]
+    root = schema.root
+    if shape.message_class is Event:
+        # What these fields tell is told by the schema; a record has no bytes of them.
+        root = {**root, "fields": [entry for entry in root["fields"] if not tells_return(entry)]}
+    written = {entry["name"]: index for index, entry in enumerate(root["fields"])}
+    types = [entry["type"] for entry in root["fields"]]
     trusted = all(
         _conforms(field, types[written[field.name]], schema.named) if field.name in written else not field.required
         for field in shape.fields
@@ -89,7 +100,7 @@ def _message_reader(shape: MessageShape, schema: WriterSchema, compiler: ReaderC
             lines.append(f"set{number}(message, failure(v{written[field.name]}))")
         else:
             lines.append(f"set{number}(message, v{written[field.name]})")
-    return compile_function(compiler.fields(schema.root), [*lines, "return message, pos"], bound)
+    return compile_function(compiler.fields(root), [*lines, "return message, pos"], bound)
 
 
 def _failure(entries: dict[str, Any] | None) -> FailureReason | None:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from afl.compiled import ProgramError
+from afl.core.declared_returns import DeclaredReturns
 from afl.core.waits import WAITS
 from afl.core.warning_limits import LimitedLog
 from afl.runtime.execution import Execution
@@ -126,7 +127,7 @@ class OutboxDispatch:
                 topic = self._topology.facet(facet.name)
                 params = [{"name": n, "type": t} for n, t in facet.param_types.items()]
                 try:
-                    writer = self._codec.event_writer(facet.name, params, scope, topic)
+                    writer = self._codec.event_writer(facet.name, params, scope, topic, returns=_returns_of(facet))
                 except SchemaTaken as error:
                     raise ProgramError(f"events of {facet.name}: {error}") from error
                 self._writers[facet] = (writer, topic, EventHeaders(facet.name, source=SOURCE))
@@ -195,6 +196,14 @@ class OutboxDispatch:
         value = self._codec.encode(milestone, topic)
         key = milestone.workflow_id.encode()
         effects.outbox.append(OutboxRecord(lane, topic, key, value, headers_for(milestone, source=SOURCE)))
+
+
+def _returns_of(facet: FacetPlan) -> DeclaredReturns | None:
+    """What the agents of a facet are told of its returns; None when it declares none, and takes any result."""
+    if not facet.return_types:
+        return None
+    required = facet.always_required
+    return DeclaredReturns(required, tuple(name for name in facet.return_types if name not in required))
 
 
 class _Sent:

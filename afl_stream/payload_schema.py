@@ -7,8 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from afl.core.declared_returns import DeclaredReturns
 from afl_stream.afl_types import AflType, TypeScope
 from afl_stream.errors import TypeUnknown
+from afl_stream.limits import MAX_TOLD_RETURNS
 from afl_stream.resources import schema_text
 
 PAYLOAD_NAMESPACE: Final = "afl.payload"
@@ -16,6 +18,10 @@ SCHEMA_NAMESPACE: Final = "afl.schema"
 VALUE_NAME: Final = "afl.v1.Value"
 EXTRA_FIELD: Final = "_extra"
 ABSENT_FIELD: Final = "_absent"
+#: What the names of an event's fields begin with that have no bytes and tell an agent which returns its result has to
+#: hold, and which it may hold.
+REQUIRED_RETURN: Final = "_returns_"
+OPTIONAL_RETURN: Final = "_may_return_"
 
 _PRIMITIVES: Final = {"String": "string", "Int": "long", "Long": "long", "Double": "double", "Boolean": "boolean"}
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_]|^[0-9]")
@@ -49,7 +55,9 @@ def free_name(wanted: str, taken: Sequence[str]) -> str:
     return wanted
 
 
-def event_schema_text(facet: str, params: Sequence[Mapping[str, Any]], scope: TypeScope) -> str:
+def event_schema_text(
+    facet: str, params: Sequence[Mapping[str, Any]], scope: TypeScope, returns: DeclaredReturns | None = None
+) -> str:
     """Return the writer schema of a facet's events as JSON text: the same signature gives the same text.
 
     `params` are [{"name", "type"}] with qualified type names, resolved in `scope`. Raises TypeUnknown.
@@ -72,7 +80,36 @@ def event_schema_text(facet: str, params: Sequence[Mapping[str, Any]], scope: Ty
         "doc": f"Parameters of {facet}.",
         "fields": [*fields, extra, {**absent_field, "name": free_name(ABSENT_FIELD, names)}],
     }
+    if returns is not None and len(returns.required) + len(returns.optional) <= MAX_TOLD_RETURNS:
+        envelope["fields"] += _return_fields(returns)
     return json.dumps(envelope, ensure_ascii=False, separators=(",", ":"))
+
+
+def returns_of(event: Mapping[str, Any]) -> DeclaredReturns | None:
+    """Return what an event's record says of the facet's returns by its fields; None when it says nothing."""
+    told = [field["name"] for field in event["fields"] if tells_return(field)]
+    if not told:
+        return None
+    return DeclaredReturns(
+        tuple(read_name(name[len(REQUIRED_RETURN) :]) for name in told if name.startswith(REQUIRED_RETURN)),
+        tuple(read_name(name[len(OPTIONAL_RETURN) :]) for name in told if name.startswith(OPTIONAL_RETURN)),
+    )
+
+
+def tells_return(field: Mapping[str, Any]) -> bool:
+    """Say whether a field of an event's record is there for its name alone, which tells of a return."""
+    return bool(field["type"] == "null" and field["name"].startswith((REQUIRED_RETURN, OPTIONAL_RETURN)))
+
+
+def _return_fields(returns: DeclaredReturns) -> list[dict[str, Any]]:
+    told = [
+        *((REQUIRED_RETURN, name, "A result has to hold") for name in returns.required),
+        *((OPTIONAL_RETURN, name, "A result may hold") for name in returns.optional),
+    ]
+    return [
+        {"name": prefix + avro_name(name), "type": "null", "doc": f"{doc} {name}.", "default": None}
+        for prefix, name, doc in told
+    ]
 
 
 def _parts_of_untyped(untyped: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

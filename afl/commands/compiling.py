@@ -11,6 +11,7 @@ from afl.commands.terminal import (
     json_findings,
     report,
     report_checked,
+    say,
     texts_of,
     write_json,
     write_output,
@@ -52,7 +53,7 @@ def compile_command(
     checked = check_named(named, validate=not no_validate)
     report_checked(ctx, checked, as_json=as_json)
     if check:
-        click.echo(f"OK: {len(checked.sources.all_sources)} source(s) checked", err=True)
+        say(f"OK: {len(checked.sources.all_sources)} source(s) checked")
         return
     from afl.emitter import JSONEmitter, to_text
 
@@ -88,6 +89,6 @@ def check_command(ctx: click.Context, named: Named, as_json: bool, as_sarif: boo
     else:
         report(checked.diagnostics, texts_of(checked))
         if not checked.has_errors:
-            click.echo(f"OK: {len(checked.sources.all_sources)} source(s) checked", err=True)
+            say(f"OK: {len(checked.sources.all_sources)} source(s) checked")
     if checked.has_errors:
         ctx.exit(1)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import click
 
 from afl.commands.inputs import Named, load, settings, source_options
-from afl.commands.terminal import findings_json, report, say, to_json, write_json
+from afl.commands.terminal import findings_json, report, say, write_json
 from afl.core.click_options import strictness_options
 
 
@@ -70,7 +70,7 @@ def publish_command(
 
 def _list(documents: list[Mapping[str, object]], *, as_json: bool) -> None:
     if as_json:
-        click.echo(to_json(documents))
+        write_json(documents)
         return
     for item in documents:
         when = datetime.datetime.fromtimestamp(int(str(item["published_at"])) / 1000, datetime.UTC)

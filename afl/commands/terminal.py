@@ -14,6 +14,7 @@ import click
 from afl.core.exit_codes import ExitCode
 from afl.core.masking import secrets_of_environment
 from afl.core.printable import printable, printable_json
+from afl.core.standard_streams import json_for
 
 if TYPE_CHECKING:
     from afl.compiler import CheckedInput
@@ -28,7 +29,15 @@ json_findings = click.option("--json", "as_json", is_flag=True, help="Write find
 
 def say(text: str, *, err: bool = True) -> None:
     """Write a line for people: printable, and without the secrets that the environment has."""
-    click.echo(printable(secrets_of_environment().masked(text), _LONGEST_LINE), err=err)
+    write_line(printable(secrets_of_environment().masked(text), _LONGEST_LINE), err=err)
+
+
+def write_line(text: str, *, err: bool) -> None:
+    """Write a line that is fit to be shown; what the stream cannot carry is escaped."""
+    # Not by click.echo, which writes UTF-8 to a stream that says it takes ASCII.
+    stream = sys.stderr if err else sys.stdout
+    stream.write(f"{text}\n")
+    stream.flush()
 
 
 def report(diagnostics: Sequence[Diagnostic], texts: Sequence[tuple[str, str]], *, as_json: bool = False) -> None:
@@ -37,13 +46,13 @@ def report(diagnostics: Sequence[Diagnostic], texts: Sequence[tuple[str, str]], 
 
     if as_json:
         if diagnostics:
-            click.echo(to_json(findings_json(diagnostics)), err=True)
+            write_json(findings_json(diagnostics), err=True)
         return
     by_source = {source_id: text for text, source_id in texts}
     colour = wants_colour()
     for diagnostic in diagnostics:
         text = by_source.get(diagnostic.source_id or "")
-        click.echo(render(diagnostic, text, colour=colour), err=True, color=colour)
+        write_line(render(diagnostic, text, colour=colour), err=True)
     count = error_count(diagnostics)
     if count is not None:
         say(count)
@@ -81,13 +90,17 @@ def to_json(document: object) -> str:
     return printable_json(json.dumps(document, ensure_ascii=False, indent=2))
 
 
-def write_json(document: object) -> None:
-    """Write a document to standard output."""
-    write_bytes((to_json(document) + "\n").encode())
+def write_json(document: object, *, err: bool = False) -> None:
+    """Write a document to standard output or error: as UTF-8, or with escapes where the stream takes something else."""
+    text = to_json(document)
+    if err:
+        write_line(json_for(sys.stderr, text), err=True)
+    else:
+        write_bytes((json_for(sys.stdout, text) + "\n").encode())
 
 
 def write_bytes(content: bytes) -> None:
-    """Write to standard output; UTF-8 and line ends stay what they are on every platform."""
+    """Write to standard output; UTF-8 and line ends stay what they are on every platform: it is a file's content."""
     # Whoever calls `main` may have put a stream of text there.
     binary = getattr(sys.stdout, "buffer", None)
     if binary is not None:

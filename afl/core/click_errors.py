@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def show_usage_error(error: ClickException) -> None:
     """Write what is wrong with a call to standard error, as click does; it quotes what was typed."""
     error.message = printable(secrets_of_environment().masked(error.message))  # type: ignore[misc]  # `show` reads it
-    error.show()
+    # To the stream itself: click writes UTF-8 to one that says it takes ASCII.
+    error.show(sys.stderr)
 
 
 @contextmanager

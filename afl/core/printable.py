@@ -40,6 +40,11 @@ def printable_json(document: str) -> str:
     return "".join(char if char.isprintable() or char in "\n\t" else _json_escape(char) for char in document)
 
 
+def ascii_json(document: str) -> str:
+    """Return a JSON document in ASCII: the same document for a program."""
+    return "".join(char if char.isascii() else _json_escape(char) for char in document)
+
+
 def bounded(text: str, max_chars: int) -> str:
     """Return the text as it is kept: encodable, and of at most `max_chars` characters, which tell how many there were.
 

@@ -181,7 +181,10 @@ class ClaudeAgentRunner:
             return False
         self._probe("claude.answered")
         try:
-            self._evaluator.continue_step(event.step_id, plain_result(value), event_id=event.id)
+            result = plain_result(value)
+            # A model that had nothing to say gives an empty result; a handler that gives one may lack returns.
+            is_checked = bool(result) or self._registry.has_handler(facet)
+            self._evaluator.continue_step(event.step_id, result, event_id=event.id, is_checked=is_checked)
         except StoreUnavailable:
             raise
         except BadResult as error:

@@ -185,9 +185,9 @@ class Evaluator:
         """Answer a step's event: the result becomes its returns, and `resume` will run what it sets free.
 
         The first answer wins; a repeat does nothing. With `event_id`, nor does an answer to an older attempt. With
-        `is_checked`, a result that does not fit the declared returns fails the step as ResultMismatch, as in services.
-        A step that was put in with `save_step` and is of no workflow of the engine's is written, no more. Raises
-        ValueError for an unknown step, and for one that has not come to its event.
+        `is_checked`, a result that does not fit the declared returns, in its names or its types, fails the step as
+        ResultMismatch: so is every handler's. A step that was put in with `save_step` and is of no workflow of the
+        engine's is written, no more. Raises ValueError for an unknown step, and for one that has not come to its event.
         """
         given = dict(result or {})
         self._answer(step_id, ResultAnswer(given, self._max_value_bytes, is_checked), event_id)

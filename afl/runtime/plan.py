@@ -35,6 +35,7 @@ class FacetPlan:
 
     __slots__ = (
         "__weakref__",
+        "always_required",
         "blocks",
         "catch",
         "configured",
@@ -49,6 +50,7 @@ class FacetPlan:
         "param_types",
         "pre_script",
         "reads_steps",
+        "required_returns",
         "return_defaults",
         "return_types",
         "short_name",
@@ -80,6 +82,10 @@ class FacetPlan:
         #: Whether the program uses steps as values anywhere.
         self.reads_steps = False
         self.return_defaults: tuple[tuple[str, Default], ...] = ()
+        #: For an event facet: the returns that an agent's result has to hold, by the declaration alone, and at every
+        #: call of the program: the body of a call may yield some of them.
+        self.required_returns: tuple[str, ...] = ()
+        self.always_required: tuple[str, ...] = ()
         #: Runs once a step, after its parameters are bound and before everything else.
         self.pre_script: ScriptPlan | None = None
         self.blocks: tuple[BlockPlan, ...] = ()
@@ -155,6 +161,7 @@ class StatementPlan:
         "object_type",
         "outer_waits",
         "plain",
+        "required_returns",
         "source_text",
         "timeout_ms",
         "waits",
@@ -181,6 +188,8 @@ class StatementPlan:
         self.fills: tuple[tuple[str, Default], ...] = ()
         #: How long an agent has for the event, by the call or else by the callee's signature.
         self.timeout_ms: int | None = None
+        #: The returns that an agent's result has to hold.
+        self.required_returns: tuple[str, ...] = ()
         #: Whether an expression uses the step itself as a value: it is kept at hand, to be read through that.
         self.is_value = False
         #: Indices of statements of the same block that must be complete before this one is created.

@@ -26,6 +26,7 @@ from afl.runtime.fills import Fill, compile_constants, compile_defaults, fills_o
 from afl.runtime.mixin_planner import call_arguments, plan_configured, plan_mixins, time_limit_ms, yield_targets
 from afl.runtime.plan import BlockPlan, Expression, FacetPlan, ScriptPlan, StatementPlan, WorkflowPlan
 from afl.runtime.references import BlockContext, StatementReferences
+from afl.runtime.required_returns import require_returns, required_returns
 from afl.runtime.system_planner import SYSTEM_TYPES, plan_system, system_shell
 from afl.runtime.types import SYSTEM_STATEMENTS, ObjectType
 
@@ -109,6 +110,8 @@ class Planner:
             self._fill(plan, declaration)
         for statement in self._bodies:
             callee = statement.callee
+            if callee is not None and callee.is_event:
+                require_returns(statement, callee)
             if not statement.blocks and callee is not None:
                 statement.blocks = callee.blocks
             if statement.catch is None and callee is not None:
@@ -153,6 +156,9 @@ class Planner:
         self._fill_parameters(plan, declaration, where)
         plan.blocks = self._blocks(declaration, declaration.blocks, None, plan, None, where)
         plan.catch = self._catch(declaration, declaration.node, None, plan, None, where)
+        if plan.is_event:
+            plan.required_returns = required_returns(plan, plan.blocks)
+            plan.always_required = plan.required_returns if plan.pre_script is None else ()
 
     def _fill_parameters(self, plan: FacetPlan, declaration: Declaration, where: str) -> None:
         mixins, steps = declaration.mixins, plan.reads_steps

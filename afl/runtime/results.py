@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from afl.core.declared_returns import RESULT_MISMATCH
 from afl.core.exception_text import exception_class, exception_text
 from afl.runtime.errors import LimitReached, RunLimitReached
 from afl.runtime.execution import Execution
@@ -23,16 +24,20 @@ def take_result(
     """Let a waiting step take a result, or the next part of one, as a copy; one over a limit fails the step by name, or
     ends the run where it is one of the run's.
 
-    So does one that does not fit the returns which the facet declares, when `is_checked`: as ResultMismatch.
+    So does one that does not fit the returns which the facet declares, when `is_checked`: as ResultMismatch. What was
+    told before counts as given.
     """
     what = f"the result of {step.facet_name}"
     try:
         # First: it may hold one value so often that walking through it takes for ever.
         size = execution.bounds.check_given(what, given)
         if is_checked and step.facet is not None:
-            problem = check_result(step.facet, execution.plan.schemas, given)
+            facet, required = step.facet, (step.statement or step.facet).required_returns
+            # What a script has set is the value of a return that nobody else sets.
+            told = step.returns if facet.pre_script is None else {**step.params, **step.returns}
+            problem = check_result(facet, execution.plan.schemas, given, required, told, is_partial)
             if problem is not None:
-                execution.fail_with(step, "ResultMismatch", problem)
+                execution.fail_with(step, RESULT_MISMATCH, problem)
                 return
         # What was told before counts, too: all of it is kept.
         kept = {**step.returns, **given} if step.returns else given

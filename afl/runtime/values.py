@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from afl.core.declared_returns import DeclaredReturns
 from afl.runtime.errors import InputTypeMismatch, MissingInput, UnknownInput
 from afl.runtime.plan import FacetPlan
 from afl.runtime.types import Value
@@ -123,14 +124,37 @@ def check_inputs(workflow: FacetPlan, schemas: Mapping[str, FacetPlan], inputs: 
             )
 
 
-def check_result(facet: FacetPlan, schemas: Mapping[str, FacetPlan], result: Mapping[str, Value]) -> str | None:
+def check_result(
+    facet: FacetPlan,
+    schemas: Mapping[str, FacetPlan],
+    result: Mapping[str, Value],
+    required: tuple[str, ...] = (),
+    told: Collection[str] = (),
+    is_partial: bool = False,
+) -> str | None:
     """What keeps an agent's result from fitting the facet's returns; None when it fits.
 
-    Entries that the facet does not declare are kept as they are; missing ones stay unset.
+    `required` are the returns that it has to hold unless they are in `told`. A partial result may lack any, and hold
+    news of its own. A facet that declares no returns takes what it is given.
     """
+    declared = facet.return_types
+    problem, names_differ = None, False
     for name, value in result.items():
-        declared = facet.return_types.get(name, "Json")
-        problem = misfit(value, declared, schemas, name)
+        if name in declared:
+            problem = misfit(value, declared[name], schemas, name)
+        else:
+            names_differ = True
+            problem = misfit(value, "Json", schemas, name)
         if problem is not None:
-            return f"{facet.name} returned {problem}"
-    return None
+            problem = f"{facet.name} returned {problem}"
+            break
+    if names_differ or len(result) < len(declared):
+        for name in required:
+            if name not in result:
+                names_differ = True
+    # Sentences are made of nothing but what is wrong: nearly every result is right.
+    if is_partial or not declared or not (names_differ or problem):
+        return problem
+    optional = tuple(name for name in declared if name not in required)
+    names = DeclaredReturns(required, optional).mismatch(facet.name, result, told)
+    return "; ".join(each for each in (problem, names) if each is not None) or None

@@ -18,7 +18,6 @@ from afl_stream.commands.asking import ask, what_comes_next
 from afl_stream.commands.inputs import json_object
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
-from afl_stream.commands.terminal import Terminal
 from afl_stream.errors import AlreadyEnded
 from afl_stream.exit_codes import ExitCode
 from afl_stream.messages import Lifecycle, check_workflow_id, workflow_of
@@ -26,7 +25,7 @@ from afl_stream.messages import Lifecycle, check_workflow_id, workflow_of
 
 def continue_step(invocation: Invocation, step_id: str, result_text: str) -> ExitCode:
     """Answer a step with a result."""
-    config, terminal = invocation.settings(), invocation.terminal()
+    config = invocation.settings()
     workflow_of(step_id)
     result = json_object(result_text, "--result")
     attempt = None
@@ -35,7 +34,7 @@ def continue_step(invocation: Invocation, step_id: str, result_text: str) -> Exi
         with store_here(config, transport) as store:
             if store is not None:
                 row, step = _waiting_step(store, step_id)
-                _check_result(store, row, step, result, terminal)
+                _check_result(store, row, step, result)
                 attempt = step.attempt
 
         def give(timeout_s: float | None) -> Lifecycle | None:
@@ -110,10 +109,8 @@ def _waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDo
     return row, step
 
 
-def _check_result(
-    store: EngineStore, row: WorkflowRow, step: StepDocument, result: Mapping[str, Value], terminal: Terminal
-) -> None:
-    """Refuse a result that the evaluator would fail the step for; warn of what it would only overlook."""
+def _check_result(store: EngineStore, row: WorkflowRow, step: StepDocument, result: Mapping[str, Value]) -> None:
+    """Refuse a result that the evaluator would fail the step for. Raises CommandRefused."""
     program = stored_program(store, row.program)
     if program is None:
         return
@@ -121,15 +118,9 @@ def _check_result(
     facet = next((facet for facet in plan.facets if facet.name == step.facet_name), None)
     if facet is None:
         return
-    problem = check_result(facet, plan.schemas, result)
+    problem = check_result(facet, plan.schemas, result, facet.always_required, told=step.returns)
     if problem is not None:
         raise CommandRefused(f"--result does not fit: {problem}; {_returns_text(facet)}")
-    missing = [name for name in facet.return_types if name not in result]
-    unknown = [name for name in result if name not in facet.return_types]
-    if unknown:
-        terminal.warn(f"Note: {facet.name} declares no {', '.join(unknown)}; {_returns_text(facet)}")
-    elif missing:
-        terminal.warn(f"Note: {', '.join(missing)} stays unset; {_returns_text(facet)}")
 
 
 def _returns_text(facet: FacetPlan) -> str:

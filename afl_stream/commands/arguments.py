@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 from afl.core.click_options import strictness_options
 from afl.core.signals import Told
+from afl.core.standard_streams import give_up_output, stdout_apart
 from afl.core.strictness import Strictness
 from afl_stream.commands.invocation import Invocation
 from afl_stream.exit_codes import ExitCode
+
+#: What the commands are called with where this process is theirs alone, and ends with them.
+PROCESS: Final = object()
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,18 +55,26 @@ def common(command: F) -> F:
             strictness=options.pop("strictness", Strictness.PROGRAM),
         )
         invocation.set_up_logging()
-        try:
-            return int(command(invocation, **options))
-        except BrokenPipeError:
-            return end_without_reader()
-        except (click.ClickException, click.Abort):
-            raise
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place of the main thread
-            from afl_stream.commands.failures import report
-
-            return report(error, invocation)
+        if not as_json:
+            return _run(command, invocation, options)
+        # Handlers are anybody's code: what they print is no part of the document.
+        with stdout_apart(for_good=click.get_current_context().obj is PROCESS) as out:
+            return _run(command, dataclasses.replace(invocation, out=out), options)
 
     return wrapped  # type: ignore[return-value]  # click's decorators keep what they are given
+
+
+def _run(command: Callable[..., Any], invocation: Invocation, options: dict[str, Any]) -> int:
+    try:
+        return int(command(invocation, **options))
+    except BrokenPipeError as error:
+        return end_without_output(error)
+    except (click.ClickException, click.Abort):
+        raise
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place of the main thread
+        from afl_stream.commands.failures import report
+
+        return report(error, invocation)
 
 
 def service(command: F) -> F:
@@ -124,10 +137,13 @@ new_store_option = click.option(
 allow_scripts_option = click.option("--allow-scripts", is_flag=True, help="Run the scripts of programs, shut in.")
 
 
-def end_without_reader() -> ExitCode:
-    """Whoever read the output has had enough. Nothing is left to flush, or Python would complain at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return ExitCode.INTERRUPTED
+def end_without_output(error: OSError) -> ExitCode:
+    """Give up what is left to be written: the reader has had enough, or else the reason is told."""
+    give_up_output()
+    if isinstance(error, BrokenPipeError):
+        return ExitCode.INTERRUPTED
+    sys.stderr.write(f"Error: the output cannot be written: {error.strerror or error}\n")
+    return ExitCode.UNAVAILABLE
 
 
 def find_modules_here() -> None:

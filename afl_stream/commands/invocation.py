@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from afl.core.log_lines import LogLineFormatter
 from afl.core.masking import Secrets, secrets_of_environment, shown_url
@@ -55,6 +55,8 @@ class Invocation:
     new_store: bool = False
     #: What of the findings about the files that a command is given refuses it.
     strictness: Strictness = Strictness.PROGRAM
+    #: Standard output, where that is kept for the command's JSON; None: as it is.
+    out: TextIO | None = field(default=None, repr=False, compare=False)
     #: What is masked in all that the command shows; the settings add theirs.
     secrets: Secrets = field(default_factory=secrets_of_environment, repr=False, compare=False)
 
@@ -112,7 +114,7 @@ class Invocation:
         """Where the command's output goes."""
         from afl_stream.commands.terminal import Terminal
 
-        return Terminal(sys.stdout, sys.stderr, as_json=self.as_json, secrets=self.secrets)
+        return Terminal(self.out or sys.stdout, sys.stderr, as_json=self.as_json, secrets=self.secrets)
 
     def set_up_logging(self) -> None:
         """Log to stderr: warnings; with -v what happens, with -vv everything."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from afl.core.private_files import protect
 from afl.core.signals import draining
+from afl.core.standard_streams import takes_utf
 from afl.core.stopping import StopFlag
 from afl.runtime.clock import SystemClock
 from afl.runtime.entities import HandledCount
@@ -202,7 +203,9 @@ def _run_audit(
     with open_transport(config) as transport:
         if file is not None:
             protect(file, config.data_dir)
-        sink: AuditSink = AuditStream(sys.stdout.buffer) if file is None else AuditFile(file)
+        out = invocation.out or sys.stdout
+        in_ascii = not takes_utf(out)
+        sink: AuditSink = AuditStream(out.buffer, in_ascii=in_ascii) if file is None else AuditFile(file)
         audit = Audit(settings, transport, sink)
         waited_out(audit.start, config.kafka.outage_timeout_s)
         with draining(audit.stop, limit_s=_DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE):

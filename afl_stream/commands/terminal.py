@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from afl.core.masking import Secrets
 from afl.core.printable import printable, printable_json
+from afl.core.standard_streams import json_for
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,7 +48,8 @@ class Terminal:
 
     def document(self, document: object) -> None:
         """Write one JSON document."""
-        self._out.write(printable_json(json.dumps(document, ensure_ascii=False, indent=2, default=str)) + "\n")
+        text = printable_json(json.dumps(document, ensure_ascii=False, indent=2, default=str))
+        self._out.write(json_for(self._out, text) + "\n")
         self._out.flush()
 
     def line(self, text: str) -> None:

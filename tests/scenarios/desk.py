@@ -11,7 +11,7 @@ from tests.scenarios.loop_harness import Deployment, Evaluator
 
 DESK = """
 namespace desk {
-  event facet Ask(question: String) => (answer: String, length: Long)
+  event facet Ask(question: String) => (answer: String, length: Json)
   workflow Report(subject: String) => (answers: [String]) andThen {
     a = Ask(question = $.subject)
     b = Ask(question = "second")

@@ -46,7 +46,8 @@ def test_applied_also_to_an_answer_of_which_only_step_and_result_are_known(desk:
     desk.start()
     step_id = desk.step(FIRST).id
 
-    desk.deployment.put(desk.deployment.topology.control(), f'{{"step_id": "{step_id}", "result": {{}}}}'.encode())
+    answer = f'{{"step_id": "{step_id}", "result": {{"answer": "yes"}}}}'
+    desk.deployment.put(desk.deployment.topology.control(), answer.encode())
     desk.deployment.settle()
 
     assert desk.step(FIRST).state == StepState.STATEMENT_COMPLETE

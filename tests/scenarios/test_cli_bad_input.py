@@ -132,13 +132,15 @@ def test_a_step_takes_one_answer_and_an_ended_run_takes_none(command_line: Comma
     _refused(command_line("cancel", "w1"), 2, "COMPLETED")
 
 
-def test_a_result_with_other_names_is_taken_with_a_note(waiting: CommandLine) -> None:
+def test_a_result_with_other_names_is_refused_by_those_that_would_be_right(waiting: CommandLine) -> None:
     (note,) = waiting.steps("w1", "net.Note")
 
     called = waiting("continue", note, "--result", '{"okay": true}')
 
-    assert called.code == 0
-    assert "net.Note declares no okay; it returns (ok: Boolean)" in called.err
+    assert called.code == 2
+    assert "lacks ok and has okay, which net.Note does not declare" in called.err
+    assert "it returns (ok: Boolean)" in called.err
+    assert waiting.steps("w1", "net.Note") == [note]
 
 
 @pytest.mark.parametrize("command", ["dev", "deploy"])

@@ -37,8 +37,9 @@ namespace geo {
     event facet Wait(who: String) => (text: String)
     event facet Sleep(who: String) => (text: String)
     event facet Refuse(who: String) => (text: String)
-    event facet Nothing(who: String) => (text: String)
+    event facet Nothing(who: String)
     event facet Mumble(who: String) => (text: String)
+    event facet Mistype(who: String) => (text: String, tone: String = "calm")
     workflow Both(who: String) => (africa: String, asia: String) andThen {
         a = Africa(who = $.who)
         b = Asia(who = $.who)
@@ -53,6 +54,7 @@ namespace geo {
     workflow Refusing(who: String) andThen { r = Refuse(who = $.who) }
     workflow Doing(who: String) andThen { n = Nothing(who = $.who) }
     workflow Mumbling(who: String) andThen { m = Mumble(who = $.who) }
+    workflow Mistyping(who: String) andThen { m = Mistype(who = $.who) }
 }
 """
 #: A namespace without braces at the head of the file holds for the rest of it.
@@ -157,6 +159,11 @@ def test_a_handler_that_raises_and_one_that_returns_what_is_no_result(model: Mod
     assert kind == "BadResult"
     assert "a list" in message
     assert outputs(model, "geo.Doing", who="me") == {}
+    assert failure(model, "geo.Mistyping") == (
+        "ResultMismatch",
+        "the result of geo.Mistype lacks text and has texte, which geo.Mistype does not declare; "
+        "it has to hold text, and it may hold tone",
+    )
 
 
 def test_the_whole_way_from_a_file_with_a_namespace_to_a_receipt(of: Callable[[str], Model]) -> None:

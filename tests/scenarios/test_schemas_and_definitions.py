@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from afl.core.declared_returns import DeclaredReturns
 from afl.runtime.persistence import COMPLETED
 from afl_stream.audit import Audit, AuditConfig, AuditFile
 from afl_stream.definitions import Definitions, UnknownProgram
@@ -326,7 +327,8 @@ def test_a_forged_schema_of_the_same_fingerprint_swaps_no_fields() -> None:
     deployment.evaluator()
     deployment.client.start(TRANSFER, INPUTS, workflow_id="wf-1")
     deployment.settle()
-    genuine = deployment.codec.event_writer("pay.Move", [{"name": n, "type": "String"} for n in INPUTS]).schema
+    params, returns = [{"name": n, "type": "String"} for n in INPUTS], DeclaredReturns(("told",))
+    genuine = deployment.codec.event_writer("pay.Move", params, returns=returns).schema
     key, value = announcement_of(forged(genuine, swap_payload_fields))
     deployment.put(deployment.topology.schemas(), value, key=key)
 
@@ -339,7 +341,8 @@ def test_a_forged_schema_of_the_same_fingerprint_swaps_no_fields() -> None:
 def test_a_forged_schema_that_came_first_has_its_workflow_refused_and_not_misread() -> None:
     deployment = Deployment(None, PAY)
     elsewhere = Deployment(None, PAY)
-    genuine = elsewhere.codec.event_writer("pay.Move", [{"name": n, "type": "String"} for n in INPUTS]).schema
+    params, returns = [{"name": n, "type": "String"} for n in INPUTS], DeclaredReturns(("told",))
+    genuine = elsewhere.codec.event_writer("pay.Move", params, returns=returns).schema
     key, value = announcement_of(forged(genuine, swap_payload_fields))
     deployment.put(deployment.topology.schemas(), value, key=key)
     deployment.evaluator()

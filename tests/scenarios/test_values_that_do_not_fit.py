@@ -9,7 +9,7 @@ from tests.scenarios.loop_harness import Deployment
 SUMS = """
 namespace sums {
   schema Size { width: Long, name: String }
-  event facet Store(n: Long) => (id: Long, size: Size, tags: [String])
+  event facet Store(n: Long) => (id: Long, size: Size = null, tags: [String] = [])
   event facet Note(text: String) => (id: Long)
   facet Square(n: Long) => (n: Long) andThen { yield Square(n = $.n * $.n) }
   facet Twice(text: String) => (text: String) andThen { yield Twice(text = $.text ++ $.text) }

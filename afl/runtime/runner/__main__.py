@@ -20,6 +20,7 @@ from afl.core.masking import secrets_of_environment
 from afl.core.printable import printable
 from afl.core.private_files import make_private_file, protect
 from afl.core.signals import Told, signals_handled
+from afl.core.standard_streams import standard_streams
 from afl.core.stopping import PROCESS_STOP
 from afl.errors import AFLError
 from afl.runtime.dispatch import TaskDispatch
@@ -53,7 +54,7 @@ def main(args: Sequence[str] | None = None) -> int:
     2: wrong usage.
     """
     # First of all: the store, and the modules of handlers, may take long to open.
-    with signals_handled():
+    with signals_handled(), standard_streams():
         return _main(args)
 
 

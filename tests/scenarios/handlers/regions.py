@@ -19,6 +19,7 @@ def register_handlers(runner: Any) -> None:
         ("geo.Refuse", "refuse", 20_000),
         ("geo.Nothing", "nothing", 20_000),
         ("geo.Mumble", "mumble", 20_000),
+        ("geo.Mistype", "mistype", 20_000),
     ):
         runner.register_handler(
             facet_name=name, module_uri=__name__, entrypoint=entrypoint, version="2.0.0", timeout_ms=timeout_ms
@@ -60,3 +61,7 @@ async def nothing(payload: dict[str, Any]) -> None:
 
 def mumble(payload: dict[str, Any]) -> Any:
     return ["no", "dict"]
+
+
+def mistype(payload: dict[str, Any]) -> dict[str, Any]:
+    return {"texte": "bonjour"}

@@ -90,6 +90,18 @@ def test_a_failure_names_the_step_and_ends_with_1(pay: str, tmp_path: Path, caps
     assert carets.partition("|")[2] == " " * 9 + "^" * len("second")
 
 
+def test_an_answer_with_other_names_fails_its_step(
+    pay: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = answers(tmp_path, {"Charge": [{"receipt": "a"}, {"reciept": "b"}]})
+
+    assert main(["run", pay, "-i", "amount=2", "--answers", given]) == 1
+    assert (
+        "failed: ResultMismatch: the result of pay.Charge lacks receipt and has reciept, which pay.Charge does not "
+        "declare; it has to hold receipt"
+    ) in capsys.readouterr().err
+
+
 def test_an_answer_with_a_key_twice_is_refused(pay: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = tmp_path / "answers.json"
     given.write_text('{"Charge": [{"receipt": "a", "receipt": "b"}]}', encoding="utf-8")

@@ -222,6 +222,9 @@ class MoodyCodec:
     def encode(self, message: object, topic: str = "") -> bytes:
         return self._codec.encode(message, topic)  # type: ignore[arg-type]  # handed through
 
+    def returns_of(self, value: bytes | None) -> object:
+        return self._codec.returns_of(value)
+
     def decode(self, value: bytes | None, headers: object = (), *, json_allowed: bool = False) -> object:
         if self._times:
             self._times -= 1

@@ -105,7 +105,7 @@ class Operated:
         self.answered.append(path)
         x = step.params["x"]
         assert isinstance(x, int | float)
-        self.engine.evaluator.continue_step(step.id, {"r": 10 * x} if result is None else result)
+        self.engine.evaluator.continue_step(step.id, {"r": int(10 * x)} if result is None else result)
         self.result = self.engine.resume()
 
     def fail(self, path: str, message: str = "broken") -> None:

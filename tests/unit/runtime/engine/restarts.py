@@ -18,7 +18,7 @@ class ForgetfulEngine(Engine):
 
     def answer(self, path: str, result: Mapping[str, Value] | None = None) -> ExecutionResult:
         self.restart()
-        self.evaluator.continue_step(self.step(path).id, result)
+        self.evaluator.continue_step(self.step(path).id, result, is_checked=result is not None)
         self.restart()
         return self.resume()
 

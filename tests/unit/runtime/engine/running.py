@@ -67,7 +67,7 @@ class Engine:
         return self.evaluator.execute(workflow, inputs, self.program, workflow_id=self.workflow_id)
 
     def answer(self, path: str, result: Mapping[str, Value] | None = None) -> ExecutionResult:
-        self.evaluator.continue_step(self.step(path).id, result)
+        self.evaluator.continue_step(self.step(path).id, result, is_checked=result is not None)
         return self.resume()
 
     def fail(self, path: str, message: str = "broken", error_type: str = "Broken") -> ExecutionResult:

@@ -33,7 +33,7 @@ MANY = """
 
 
 def test_a_result_goes_to_the_returns_and_leaves_the_params_alone() -> None:
-    engine = Engine(ONE)
+    engine = Engine(ONE.replace("=> (r: Long)", "=> (r: Long, x: Long)", 1))
     engine.start()
 
     engine.answer("e", {"r": 5, "x": 7})

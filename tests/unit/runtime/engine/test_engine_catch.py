@@ -9,7 +9,7 @@ from tests.unit.runtime.engine.running import Engine, failure_of, outputs_of
 __all__ = ["make_engine"]
 
 DECLARATIONS = """
-    event facet E(x: Json) => (r: Json, out: [Json])
+    event facet E(x: Json) => (r: Json, out: Json)
     facet V(v: Json)
     facet S(a: Json) => (out: [Json])
 """

@@ -199,7 +199,7 @@ def test_an_attribute_that_the_step_lacks_fails_the_reader() -> None:
     engine = Engine(text)
     engine.start()
 
-    error = failure_of(engine.answer("s", {}))
+    error = failure_of(engine.answer("s"))
 
     assert error.error_type == ReferenceError.__name__
     assert "area not found, the n.Survey step has plot" in error.message

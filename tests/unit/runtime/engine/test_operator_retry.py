@@ -333,10 +333,10 @@ def test_partial_results_of_the_attempt_that_failed_do_not_count(make_run: MakeR
     run.fail("p")
 
     run.retry("p")
-    run.engine.evaluator.continue_step(run.step("p").id, {"a": 3})
+    run.engine.evaluator.continue_step(run.step("p").id, {"a": 3, "b": 4})
     run.result = run.engine.resume()
 
-    assert run.step("p").returns == {"a": 3}
+    assert run.step("p").returns == {"a": 3, "b": 4}
 
 
 def test_an_answer_to_the_attempt_that_failed_is_superseded(make_run: MakeRun) -> None:

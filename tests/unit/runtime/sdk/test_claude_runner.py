@@ -18,6 +18,7 @@ from anthropic.types import model as anthropic_models
 from afl.core.crashes import Crash
 from afl.runtime import ClaudeAgentRunner, SqliteStore, ToolRegistry
 from afl.runtime.agent import DEFAULT_MODEL, claude_client, default_model
+from afl.runtime.errors import StepFailure
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from tests.unit.runtime.sdk.helpdesk import Helpdesk
 from tests.unit.runtime.sdk.messages_api import HttpError, Message, MessagesApi, messages_api, says, text, use
@@ -154,6 +155,17 @@ def test_a_handler_that_answers_nothing_gives_an_empty_result() -> None:
     registry.register("Ping", lambda payload: None)
 
     assert run(None, "Pinged", registry, inputs={}).status == "COMPLETED"
+
+
+def test_a_handler_that_gives_other_names_fails_its_step() -> None:
+    registry = ToolRegistry()
+    registry.register("Triage", lambda payload: {"line": "fire"})
+
+    result = run(None, "Sort", registry)
+
+    assert isinstance(result.error, StepFailure)
+    assert result.error.error_type == "ResultMismatch"
+    assert "lacks queue and has line" in result.error.message
 
 
 def test_a_handler_that_raises_fails_its_step_by_its_own_error() -> None:

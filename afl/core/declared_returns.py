@@ -1,0 +1,54 @@
+"""Whether a handler's result has the returns that its facet declares. Agents and engine say it in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from afl.core.printable import printable
+
+#: The error of a step whose handler gave a result that the facet's returns do not take. Programs catch it by this name.
+RESULT_MISMATCH: Final = "ResultMismatch"
+
+#: Names told in one message, and characters of each.
+_MOST_NAMES: Final = 20
+_LONGEST_NAME: Final = 100
+
+
+class DeclaredReturns(NamedTuple):
+    """The returns of a facet by name: those that a result has to hold, and those that it may leave out."""
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+
+    def mismatch(self, facet: str, result: Mapping[str, object], told: Collection[str] = ()) -> str | None:
+        """Say which returns a result lacks and which of its keys are not declared; None when there are none.
+
+        `told` are returns that the step has already, by an update.
+        """
+        required = self.required
+        if len(result) == len(required):
+            for name in required:
+                if name not in result:
+                    break
+            else:
+                return None  # As nearly every result is.
+        missing = [name for name in self.required if name not in result and name not in told]
+        unknown = [name for name in result if name not in self.required and name not in self.optional]
+        if not missing and not unknown:
+            return None
+        found = []
+        if missing:
+            found.append(f"lacks {_listed(missing)}")
+        if unknown:
+            found.append(f"has {_listed(unknown)}, which {facet} does not declare")
+        may_lack = f", and it may hold {_listed(self.optional)}" if self.optional else ""
+        wanted = f"it has to hold {_listed(self.required)}{may_lack}" if self.required else may_lack[len(", and ") :]
+        return f"the result of {facet} {' and '.join(found)}; {wanted}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = [printable(name, _LONGEST_NAME) for name in names]
+    if len(every) > _MOST_NAMES:
+        every[_MOST_NAMES:] = [f"{len(every) - _MOST_NAMES} more"]
+    return ", ".join(every)
