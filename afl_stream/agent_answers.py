@@ -11,6 +11,7 @@ from functools import partial
 from threading import Event as Flag
 from typing import Final
 
+from afl.core import values
 from afl.core.exception_text import exception_class, exception_text, exception_traceback
 from afl.core.handler_values import BadResult, answers_later, plain_result, plain_update
 from afl.core.warning_limits import LimitedLog
@@ -202,8 +203,8 @@ class Answering:
     def _queue_result(self, work: Work, event: Event, value: object) -> None:
         try:
             result = plain_result(value)
-        except BadResult as error:
-            self._queue_failure(work, event, BAD_RESULT, exception_text(error))
+        except (BadResult, values.ValueRefused) as error:
+            self._queue_failure(work, event, exception_class(error), exception_text(error))
             return
         try:
             answer = self._shared.records.continued(event, result, self._group, work.record.headers)

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from afl.core.json_objects import DuplicateKey, unique_keys
-from afl_stream.afl_values import Refused, check_json
+from afl.core.values import Refused, check_json, refused_in
+from afl_stream.afl_values import value_refused
 from afl_stream.errors import Reason, Unreadable
 from afl_stream.limits import LONG_MAX, LONG_MIN
 from afl_stream.message_shapes import build_message, shape_of
@@ -81,7 +82,7 @@ def encode_json(message: Message) -> bytes:
         try:
             entries[field.name] = check_json(value)
         except Refused as refused:
-            raise refused.at(f"{type(message).__name__}.{field.name}") from None
+            raise value_refused(refused_in(refused, value), f"{type(message).__name__}.{field.name}") from None
     return json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
 
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from afl_stream.afl_types import AflType, TypeScope
+from afl.core.types import AflType
+from afl_stream.afl_types import TypeScope
 from afl_stream.errors import TypeUnknown
 from afl_stream.resources import schema_text
 

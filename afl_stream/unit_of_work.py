@@ -204,7 +204,7 @@ class UnitOfWork:
         else:
             values: Mapping[str, object] = answer.partial if isinstance(answer, StepUpdate) else answer.result
             is_partial = isinstance(answer, StepUpdate)
-            take_result(execution, step, values, is_partial=is_partial, is_checked=True)  # type: ignore[arg-type]  # decoded values
+            take_result(execution, step, values, is_partial=is_partial, is_checked=True)
         self.evaluate(execution)
 
     # --- commands -----------------------------------------------------------------------------------------------

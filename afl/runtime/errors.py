@@ -232,7 +232,7 @@ class InputTypeMismatch(InputError):
     found: str
 
     def __str__(self) -> str:
-        return f"{self.workflow}: input {self.name} is a {self.found}, expected {self.expected}"
+        return f"{self.workflow}: input {self.name} is {self.found}, expected {self.expected}"
 
 
 @dataclass(eq=False)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from afl.core.exception_text import exception_class, exception_text
+from afl.core.values import Refused, ValueRefused, plain_values, refuse_inexact, segment
 from afl.runtime.errors import LimitReached, RunLimitReached
 from afl.runtime.execution import Execution
 from afl.runtime.records import StepRecord
-from afl.runtime.types import Value, copy_values
+from afl.runtime.types import Value
 from afl.runtime.values import check_result
 
 
 def take_result(
     execution: Execution,
     step: StepRecord,
-    given: Mapping[str, Value],
+    given: Mapping[str, object],
     *,
     is_partial: bool = False,
     is_checked: bool = False,
@@ -23,27 +24,44 @@ def take_result(
     """Let a waiting step take a result, or the next part of one, as a copy; one over a limit fails the step by name, or
     ends the run where it is one of the run's.
 
-    So does one that does not fit the returns which the facet declares, when `is_checked`: as ResultMismatch.
+    So do values that are none (ValueRefused), and a result that does not fit the returns which the facet declares
+    (ResultMismatch), when `is_checked`. Else ValueRefused is raised, and nothing was changed.
     """
-    what = f"the result of {step.facet_name}"
+    what, path = f"the result of {step.facet_name}", "partial" if is_partial else "result"
     try:
         # First: it may hold one value so often that walking through it takes for ever.
-        size = execution.bounds.check_given(what, given)
-        if is_checked and step.facet is not None:
-            problem = check_result(step.facet, execution.plan.schemas, given)
-            if problem is not None:
+        size = execution.bounds.check_given(what, given, path)
+        result: dict[str, Value] = plain_values(given, path)
+        if step.facet is not None:
+            if not is_checked:
+                _refuse_inexact_doubles(step.facet.return_types, result, path)
+            elif (problem := check_result(step.facet, execution.plan.schemas, result)) is not None:
                 execution.fail_with(step, "ResultMismatch", problem)
                 return
         # What was told before counts, too: all of it is kept.
-        kept = {**step.returns, **given} if step.returns else given
+        kept = {**step.returns, **result} if step.returns else result
         if not execution.bounds.is_small(kept, step.size + size):
             execution.bounds.check_values(execution, what, kept)
-        result = copy_values(given)
         if is_partial:
             execution.update_with(step, result, size)
         else:
             execution.continue_with(step, result, size)
+    except ValueRefused as error:
+        if not is_checked:
+            raise
+        execution.fail_with(step, exception_class(error), exception_text(error))
     except RunLimitReached as error:
         execution.exceed(error)
     except LimitReached as error:
         execution.fail_with(step, exception_class(error), exception_text(error))
+
+
+def _refuse_inexact_doubles(declared: Mapping[str, object], result: Mapping[str, Value], path: str) -> None:
+    """Raise ValueRefused for an integer that the Double of its name does not hold: every other step would see another
+    number."""
+    for name, value in result.items():
+        if type(value) is int and declared.get(name) == "Double":
+            try:
+                refuse_inexact(value)
+            except Refused as refused:
+                raise refused.inside(segment(name)).at(path) from None

@@ -94,7 +94,7 @@ def finish_script(execution: Execution, step_id: str, ending: ScriptEnding) -> b
         tell_endings(execution)
         return True
     try:
-        execution.bounds.check_given("the script's result", ending.result)
+        execution.bounds.check_given("the script's result", ending.result, "result")
         if step.plan is not None:
             _end_block(execution, step, ending.result)
         else:
