@@ -124,11 +124,15 @@ def build_message(shape: MessageShape, entries: Mapping[str, object]) -> Message
     Raises Unreadable (MISSING_FIELD, WRONG_TYPE, NUMBER_OUT_OF_RANGE, BAD_UTF8, TOO_DEEP, BAD_ID) and NewerFormat.
     """
     values: dict[str, Any] = {}
+    missing = ""
     for field in shape.fields:
         if field.name in entries:
             values[field.name] = _checked(shape.name, field, entries[field.name])
         elif field.required:
-            raise Unreadable(Reason.MISSING_FIELD, f"{shape.name} without {field.name}")
+            missing = missing or field.name
+    if missing:
+        # Last: a value that nobody could read says more about the writer.
+        raise Unreadable(Reason.MISSING_FIELD, f"{shape.name} without {missing}")
     return check_ids(shape.message_class(**values))
 
 

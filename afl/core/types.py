@@ -172,4 +172,5 @@ def unknown_field(name: str, fields: Mapping[str, object], value: Mapping[Any, A
     if not isinstance(key, str):
         return Refused(name, f"a map key that is {describe_value(key)}; keys are Strings")
     known = ", ".join(fields) or "none"
-    return Refused(name, f"the undeclared field {shorten(repr(key))} (declared: {shorten(known)})")
+    refused = Refused(name, f"the undeclared field {shorten(repr(key))} (declared: {shorten(known)})")
+    return refused.inside(segment(key))

@@ -32,6 +32,8 @@ _TOO_DEEP: Final = f"a value nested deeper than {MAX_VALUE_DEPTH} levels"
 _EXACT_IN_DOUBLE: Final = 2**53
 #: Characters that a message shows of a value, and of a key in a path.
 _MAX_SHOWN_CHARS: Final = 80
+#: Parts of a path that a message shows.
+_MAX_SEGMENTS: Final = 12
 #: Entries taken from a map that is no dict: it may have no end.
 _MAX_FOREIGN_ENTRIES: Final = 1_000_000
 
@@ -88,8 +90,11 @@ class Refused(Exception):  # internal: becomes ValueRefused once the path is kno
         return self
 
     def path_from(self, path: str) -> str:
-        """Return the whole path to the refused value."""
-        return path + "".join(reversed(self.segments))
+        """Return the path to the refused value: the whole of it, or where it begins to lead too deep."""
+        segments = self.segments[::-1]
+        if len(segments) > _MAX_SEGMENTS:
+            segments[_MAX_SEGMENTS:] = ["..."]
+        return path + "".join(segments)
 
     def at(self, path: str) -> ValueRefused:
         """Return the error to raise, with the whole path."""
@@ -388,8 +393,8 @@ def plain_values(values: Mapping[str, object], path: str) -> dict[str, Any]:
     name: Any = None
     value: object = None
     try:
-        for name, value in entries_of(values, "map of values").items():
-            plain[check_key(name, "map of values")] = check_json(value)
+        for name, value in entries_of(values, "map").items():
+            plain[check_key(name, "Json")] = check_json(value)
     except Refused as refused:
         inside = "" if name is None else segment(name)
         raise refused_in(refused, value).inside(inside).at(path) from None

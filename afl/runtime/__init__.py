@@ -176,7 +176,7 @@ _HOMES = {
     "errors": (
         "RuntimeError InvalidStepStateError StepNotFoundError BlockNotFoundError DependencyNotSatisfiedError "
         "EvaluationError ReferenceError InvalidTransitionError ConcurrencyError EventError "
-        "VersionMismatchError WorkflowConflict UnknownWorkflow UnknownFacet ProgramMismatch InputError "
+        "ValueRefused VersionMismatchError WorkflowConflict UnknownWorkflow UnknownFacet ProgramMismatch InputError "
         "MissingInput UnknownInput InputTypeMismatch StoreCorrupt StoreUnavailable StoreMissing ForeignStore "
         "PositionLost "
         "LimitReached IterationLimitReached StepLimitReached PayloadTooLarge ValueTooDeep NestingTooDeep NoProgress "
