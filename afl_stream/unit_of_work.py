@@ -67,7 +67,7 @@ class UnitOfWork:
         self._control = deployment.topology.control()
         self._commands = deployment.topology.commands()
         self.now_ms = deployment.clock.now_ms()
-        self.batch = Batch(now_ms=self.now_ms)
+        self.batch = Batch(now_ms=self.now_ms, values_checked=True)
         self.outcomes: Counter[Outcome] = Counter()
         #: Workflows over their budget: committed as runnable, they go on in a later batch.
         self.over_budget: list[str] = []

@@ -23,6 +23,9 @@ from afl.core.printable import printable
 LONG_MIN: Final = -(2**63)
 LONG_MAX: Final = 2**63 - 1
 
+#: Bits of an integer of a type. Those that an expression makes on the way may have more.
+LONG_BITS: Final = 63
+
 #: Lists and maps nested in one another in one value. Those who copy, encode and read values recurse.
 MAX_VALUE_DEPTH: Final = 100
 
@@ -209,10 +212,10 @@ def check_boolean(value: Any, depth: int = 0) -> bool:
     raise Refused("Boolean", describe_value(value))
 
 
-def check_json(value: Any, depth: int = 0) -> Any:
+def check_json(value: Any, depth: int = 0, bits: int = LONG_BITS) -> Any:
     """Check any AFL value, and return it plain: containers copied, subclasses as what they are of.
 
-    Nothing is asked of the code of a value's own class, but of maps that are no dicts.
+    Nothing is asked of the code of a value's own class, but of maps that are no dicts. `bits`: of an integer.
     """
     kind = type(value)
     if kind is str:
@@ -222,7 +225,7 @@ def check_json(value: Any, depth: int = 0) -> Any:
     if value is None or kind is bool:
         return value
     if kind is int:
-        if not LONG_MIN <= value <= LONG_MAX:
+        if not LONG_MIN <= value <= LONG_MAX and value.bit_length() > bits:
             raise Refused("Json", describe_value(value), Flaw.NUMBER_OUT_OF_RANGE)
         return value
     if kind is float:
@@ -230,41 +233,41 @@ def check_json(value: Any, depth: int = 0) -> Any:
             raise Refused("Json", describe_value(value), Flaw.NUMBER_OUT_OF_RANGE)
         return value
     if kind is list:
-        return _plain_items(value, depth)
+        return _plain_items(value, depth, bits)
     if kind is dict:
-        return check_entries(value, depth)
-    return _check_subclass(value, kind, depth)
+        return check_entries(value, depth, "Json", bits)
+    return _check_subclass(value, kind, depth, bits)
 
 
-def _check_subclass(value: Any, kind: type, depth: int) -> Any:
+def _check_subclass(value: Any, kind: type, depth: int, bits: int) -> Any:
     """Of subclasses only what they hold is taken, by the methods of the class that they are of."""
     if issubclass(kind, str):
-        return check_json(str.__str__(value))
+        return check_json(str.__str__(value), depth)
     if issubclass(kind, int):
-        return check_json(int.__int__(value))
+        return check_json(int.__int__(value), depth, bits)
     if issubclass(kind, float):
-        return check_json(float.__float__(value))
+        return check_json(float.__float__(value), depth)
     if issubclass(kind, list):
-        return _plain_items(list.__iter__(value), depth)
+        return _plain_items(list.__iter__(value), depth, bits)
     if issubclass(kind, tuple):
-        return _plain_items(tuple.__iter__(value), depth)
+        return _plain_items(tuple.__iter__(value), depth, bits)
     if issubclass(kind, Mapping):
-        return check_entries(value, depth)
+        return check_entries(value, depth, "Json", bits)
     raise Refused("Json", describe_value(value))
 
 
-def _plain_items(elements: Any, depth: int) -> list[Any]:
+def _plain_items(elements: Any, depth: int, bits: int) -> list[Any]:
     refuse_depth(depth, "Json")
     items: list[Any] = []
     try:
         for item in elements:
-            items.append(check_json(item, depth + 1))
+            items.append(check_json(item, depth + 1, bits))
     except Refused as refused:
         raise refused.inside(f"[{len(items)}]") from None
     return items
 
 
-def check_entries(value: Any, depth: int = 0, name: str = "Json") -> dict[str, Any]:
+def check_entries(value: Any, depth: int = 0, name: str = "Json", bits: int = LONG_BITS) -> dict[str, Any]:
     """Check a map of any AFL values."""
     refuse_depth(depth, name)
     entries: dict[str, Any] = {}
@@ -272,7 +275,7 @@ def check_entries(value: Any, depth: int = 0, name: str = "Json") -> dict[str, A
     try:
         for key, item in entries_of(value, name).items():
             key = check_key(key, name)
-            entries[key] = check_json(item, depth + 1)
+            entries[key] = check_json(item, depth + 1, bits)
     except Refused as refused:
         raise refused.inside(segment(key)) from None
     return entries
@@ -376,15 +379,15 @@ def place_in_itself(value: object) -> tuple[list[str], object] | None:
 # --- whole values from outside ------------------------------------------------------------------------------------
 
 
-def plain_value(value: object, path: str) -> Any:
+def plain_value(value: object, path: str, bits: int = LONG_BITS) -> Any:
     """Return an AFL value as plain data that shares no list and no map with what was given. Raises ValueRefused."""
     try:
-        return check_json(value)
+        return check_json(value, 0, bits)
     except Refused as refused:
         raise refused_in(refused, value).at(path) from None
 
 
-def plain_values(values: Mapping[str, object], path: str) -> dict[str, Any]:
+def plain_values(values: Mapping[str, object], path: str, bits: int = LONG_BITS) -> dict[str, Any]:
     """Return values by name as plain data that shares no list and no map with what was given. Raises ValueRefused.
 
     Each may be as deep as a value may be: they are not in one map.
@@ -394,7 +397,7 @@ def plain_values(values: Mapping[str, object], path: str) -> dict[str, Any]:
     value: object = None
     try:
         for name, value in entries_of(values, "map").items():
-            plain[check_key(name, "Json")] = check_json(value)
+            plain[check_key(name, "Json")] = check_json(value, 0, bits)
     except Refused as refused:
         inside = "" if name is None else segment(name)
         raise refused_in(refused, value).inside(inside).at(path) from None
