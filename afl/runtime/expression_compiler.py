@@ -58,15 +58,23 @@ def compile_expression(node: object, references: References[F]) -> Callable[[F],
     `EvaluationError` or `ReferenceError`. Compiling raises `EvaluationError` for nodes that expressions don't have
     and for nesting deeper than `MAX_EXPRESSION_DEPTH`.
     """
-    run = _Compiler(references).compile(node).run
+    code = _Compiler(references).compile(node)
+    run = code.run
     if _gives_number(node):
         run.gives_number = True  # type: ignore[attr-defined]  # functions take attributes, and this one is our own
+    if code.constant and type(code.value) is not int:
+        run.gives_exact_double = True  # type: ignore[attr-defined]  # as above
     return run
 
 
 def gives_number(expression: Callable[..., Value]) -> bool:
     """Whether a compiled expression can give nothing but a number, a Boolean or null: nothing whose size could grow."""
     return getattr(expression, "gives_number", False)
+
+
+def gives_exact_double(expression: Callable[..., Value]) -> bool:
+    """Whether a compiled expression is a constant that is no integer, and so nothing that a Double could not hold."""
+    return getattr(expression, "gives_exact_double", False)
 
 
 def compile_default(node: object, references: References[F]) -> Callable[[F], Value]:

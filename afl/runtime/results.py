@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from afl.core.exception_text import exception_class, exception_text
-from afl.core.values import Refused, ValueRefused, plain_values, refuse_inexact, segment
+from afl.core.values import ValueRefused, plain_values
 from afl.runtime.errors import LimitReached, RunLimitReached
+from afl.runtime.exact_doubles import refuse_inexact_doubles
 from afl.runtime.execution import Execution
 from afl.runtime.records import StepRecord
 from afl.runtime.types import Value
@@ -34,7 +35,7 @@ def take_result(
         result: dict[str, Value] = plain_values(given, path)
         if step.facet is not None:
             if not is_checked:
-                _refuse_inexact_doubles(step.facet.return_types, result, path)
+                refuse_inexact_doubles(result, step.facet.return_types, path)
             elif (problem := check_result(step.facet, execution.plan.schemas, result)) is not None:
                 execution.fail_with(step, "ResultMismatch", problem)
                 return
@@ -54,14 +55,3 @@ def take_result(
         execution.exceed(error)
     except LimitReached as error:
         execution.fail_with(step, exception_class(error), exception_text(error))
-
-
-def _refuse_inexact_doubles(declared: Mapping[str, object], result: Mapping[str, Value], path: str) -> None:
-    """Raise ValueRefused for an integer that the Double of its name does not hold: every other step would see another
-    number."""
-    for name, value in result.items():
-        if type(value) is int and declared.get(name) == "Double":
-            try:
-                refuse_inexact(value)
-            except Refused as refused:
-                raise refused.inside(segment(name)).at(path) from None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from afl.core.types import check_typed
-from afl.core.types import type_name as describe_type
+from afl.core.types import check_typed, type_name
 from afl.core.values import Refused, refused_in
 from afl.runtime.errors import InputTypeMismatch, MissingInput, UnknownInput
 from afl.runtime.plan import FacetPlan
@@ -16,20 +15,29 @@ from afl.runtime.types import Value
 INPUTS: Final = "inputs"
 
 
-def misfit(value: object, declared: object, schemas: Mapping[str, FacetPlan]) -> Refused | None:
-    """What keeps `value` from being of the declared type; None when it fits.
-
-    Null fits every type. An integer fits a Double that holds it exactly; nothing else is converted.
-    """
+def fitted(value: object, declared: object, schemas: Mapping[str, FacetPlan]) -> Value:
+    """Return a copy of the value as the declared type takes it: an integer is a Double there. Raises Refused."""
 
     def fields_of(name: str) -> Mapping[str, object] | None:
         schema = schemas.get(name)
         return None if schema is None else schema.param_types
 
     try:
-        check_typed(value, declared, fields_of)
+        plain: Value = check_typed(value, declared, fields_of)
     except Refused as refused:
-        return refused_in(refused, value)
+        raise refused_in(refused, value) from None
+    return plain
+
+
+def misfit(value: object, declared: object, schemas: Mapping[str, FacetPlan]) -> Refused | None:
+    """What keeps `value` from being of the declared type; None when it fits.
+
+    Null fits every type. An integer fits a Double that holds it exactly; nothing else is converted.
+    """
+    try:
+        fitted(value, declared, schemas)
+    except Refused as refused:
+        return refused
     return None
 
 
@@ -38,21 +46,19 @@ def check_inputs(workflow: FacetPlan, schemas: Mapping[str, FacetPlan], inputs: 
     declared = workflow.param_types
     for name in inputs:
         if name not in declared:
-            takes = tuple(f"{n}: {describe_type(t)}" for n, t in declared.items())
+            takes = tuple(f"{n}: {type_name(t)}" for n, t in declared.items())
             raise UnknownInput(workflow=workflow.name, name=name, declared=takes)
     given = {name for name, _ in workflow.fills}
     for name, declared_type in declared.items():
         if name not in inputs:
             if name not in given:
-                raise MissingInput(workflow=workflow.name, name=name, expected=describe_type(declared_type))
+                raise MissingInput(workflow=workflow.name, name=name, expected=type_name(declared_type))
             continue
         refused = misfit(inputs[name], declared_type, schemas)
         if refused is not None:
             # Deep inside a value the path is what helps; at its top the input's name has said it.
             found = f"a value in which {refused.at(name)}" if refused.segments else refused.found
-            raise InputTypeMismatch(
-                workflow=workflow.name, name=name, expected=describe_type(declared_type), found=found
-            )
+            raise InputTypeMismatch(workflow=workflow.name, name=name, expected=type_name(declared_type), found=found)
 
 
 def check_result(facet: FacetPlan, schemas: Mapping[str, FacetPlan], result: Mapping[str, Value]) -> str | None:
