@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from afl.core.errors import AFLError
 from afl.core.exception_text import class_name, exception_line
-from afl.core.values import LONG_MAX, LONG_MIN, ValueRefused, plain_values
+from afl.core.values import ValueRefused, is_flat, plain_values
 
 #: What paths begin with that lead into a result, and into what `update` was given.
 RESULT: Final = "result"
@@ -55,7 +55,7 @@ def plain_result(value: object) -> dict[str, Any]:
     """
     if value is None:
         return {}
-    if type(value) is dict and _is_flat(value):
+    if type(value) is dict and is_flat(value):
         return value
     if not issubclass(type(value), dict):
         _discard(value)
@@ -65,34 +65,11 @@ def plain_result(value: object) -> dict[str, Any]:
 
 def plain_update(value: object) -> dict[str, Any]:
     """Return what a handler tells by `update` as plain data: a dict or another map. Raises as `plain_result`."""
-    if type(value) is dict and _is_flat(value):
+    if type(value) is dict and is_flat(value):
         return value
     if not issubclass(type(value), Mapping):
         raise BadResult(f"update() was given a {class_name(type(value))}; a dict is expected")
     return _read(cast("Mapping[str, object]", value), UPDATE, "the update")
-
-
-def _is_flat(value: dict[Any, Any]) -> bool:
-    """Whether a dict holds plain scalars and nothing else, all of them AFL values."""
-    try:
-        for key, item in value.items():
-            if type(key) is not str or not key.isascii():
-                return False
-            kind = type(item)
-            if kind is str:
-                if not item.isascii():
-                    return False
-            elif kind is int:
-                if not LONG_MIN <= item <= LONG_MAX:
-                    return False
-            elif kind is float:
-                if item - item != 0.0:
-                    return False
-            elif kind is not bool and item is not None:
-                return False
-    except RuntimeError:  # The handler's own thread changes it meanwhile.
-        return False
-    return True
 
 
 def _read(value: Mapping[str, object], path: str, where: str) -> dict[str, Any]:

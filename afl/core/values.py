@@ -387,11 +387,36 @@ def plain_value(value: object, path: str, bits: int = LONG_BITS) -> Any:
         raise refused_in(refused, value).at(path) from None
 
 
+def is_flat(value: dict[Any, Any]) -> bool:
+    """Say whether a dict holds plain scalars and nothing else, all of them AFL values: as most results do."""
+    try:
+        for key, item in value.items():
+            if type(key) is not str or not key.isascii():
+                return False
+            kind = type(item)
+            if kind is str:
+                if not item.isascii():
+                    return False
+            elif kind is int:
+                if not LONG_MIN <= item <= LONG_MAX:
+                    return False
+            elif kind is float:
+                if item - item != 0.0:
+                    return False
+            elif kind is not bool and item is not None:
+                return False
+    except RuntimeError:  # The threads of whoever gave it change it meanwhile.
+        return False
+    return True
+
+
 def plain_values(values: Mapping[str, object], path: str, bits: int = LONG_BITS) -> dict[str, Any]:
     """Return values by name as plain data that shares no list and no map with what was given. Raises ValueRefused.
 
     Each may be as deep as a value may be: they are not in one map.
     """
+    if type(values) is dict and is_flat(values):
+        return dict(values)
     plain: dict[str, Any] = {}
     name: Any = None
     value: object = None

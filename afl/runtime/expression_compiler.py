@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar, cast
 
+from afl.core.values import Refused, check_json
 from afl.runtime.errors import EvaluationError, ValueTooDeep, ValueTooLarge
 from afl.runtime.expression_nodes import Node, entries_of, expression_text, kind_of, links_of, part, parts, path_of
-from afl.runtime.limits import MAX_EXPRESSION_DEPTH, MAX_VALUE_DEPTH
+from afl.runtime.limits import MAX_EXPRESSION_DEPTH, MAX_INTEGER_BITS, MAX_VALUE_DEPTH
 from afl.runtime.operators import (
     BARE_ARITHMETIC,
     BARE_EQUALITY,
@@ -127,7 +128,7 @@ class _Compiler(Generic[F]):
         elif isinstance(node, list | tuple):
             return self._array(node)
         elif not isinstance(node, Mapping):
-            return _constant(cast(Value, node))
+            return _constant(_plain(node, node))
         kind = kind_of(node)
         if self._depth >= MAX_EXPRESSION_DEPTH:
             raise EvaluationError(kind, f"expression nested deeper than {MAX_EXPRESSION_DEPTH} levels")
@@ -421,6 +422,15 @@ def _bounded(value: Value, node: object) -> Value:
     return value
 
 
+def _plain(value: object, written: object) -> Value:
+    """A literal as an AFL value: trees that the compiler did not write may hold anything. Raises EvaluationError."""
+    try:
+        plain: Value = check_json(value, 0, MAX_INTEGER_BITS)
+    except Refused as refused:
+        raise EvaluationError(f"{written!r:.60}", f"a literal is an AFL value, found {refused.found}") from None
+    return plain
+
+
 _LITERAL_KINDS: Final[Mapping[str, Callable[[Any], Value]]] = {"String": str, "Int": int, "Double": float}
 
 
@@ -437,7 +447,7 @@ def _literal_value(node: Node) -> Value:
         pass
     else:
         try:
-            return _LITERAL_KINDS[str(kind)](value)
+            return _plain(_LITERAL_KINDS[str(kind)](value), value)
         except (TypeError, ValueError, OverflowError):
             pass
     raise EvaluationError(repr(value), f"a {type_name(value)} is no {kind} literal")

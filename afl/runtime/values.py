@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from afl.core.types import check_typed, type_name
+from afl.core.types import BUILTIN_CHECKS, check_typed, type_name
 from afl.core.values import Refused, refused_in
 from afl.runtime.errors import InputTypeMismatch, MissingInput, UnknownInput
 from afl.runtime.plan import FacetPlan
@@ -34,8 +34,13 @@ def misfit(value: object, declared: object, schemas: Mapping[str, FacetPlan]) ->
 
     Null fits every type. An integer fits a Double that holds it exactly; nothing else is converted.
     """
+    check = BUILTIN_CHECKS.get(declared) if type(declared) is str else None
     try:
-        fitted(value, declared, schemas)
+        if check is None:
+            fitted(value, declared, schemas)
+        elif value is not None:
+            # Nearly always: the way round through schemas costs as much again.
+            check(value, 0)
     except Refused as refused:
         return refused
     return None
@@ -68,8 +73,9 @@ def check_result(facet: FacetPlan, schemas: Mapping[str, FacetPlan], result: Map
     """
     for name, value in result.items():
         declared = facet.return_types.get(name, "Json")
-        # Every plain value is a Json.
-        refused = None if declared == "Json" else misfit(value, declared, schemas)
+        if declared == "Json":
+            continue  # as every plain value is
+        refused = misfit(value, declared, schemas)
         if refused is not None:
             return f"{facet.name} returned {refused.at(name)}"
     return None
