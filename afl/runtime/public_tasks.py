@@ -16,8 +16,8 @@ from afl.core.clock import CLOCK_TOLERANCE_MS
 from afl.runtime.clock import Clock
 from afl.runtime.entities import LockDefinition, LockMetaData, TaskDefinition, TaskState
 from afl.runtime.errors import ConcurrencyError
+from afl.runtime.kept_values import check_entity
 from afl.runtime.persistence import TaskEnd
-from afl.runtime.store_checks import check_entity
 
 E = TypeVar("E")
 

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple, cast
 from afl.core.exception_text import exception_class, exception_text
 from afl.runtime.documents import decode_value
 from afl.runtime.identity import event_id_of
+from afl.runtime.kept_values import kept_value, kept_values
 from afl.runtime.persistence import ErrorRecord, EventDefinition, StepDocument
 from afl.runtime.states import STEP_TRANSITIONS, EventState, StepState
 from afl.runtime.step import StepDefinition, StepTransition
-from afl.runtime.store_checks import kept_value, kept_values
 from afl.runtime.types import (
     AttributeValue,
     BlockId,
