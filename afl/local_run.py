@@ -132,7 +132,7 @@ def _answer(evaluator: Evaluator, result: ExecutionResult, answers: Answers) -> 
         answered = True
         failure = answer.get(ERROR_ANSWER)
         if failure is None:
-            evaluator.continue_step(event.step_id, answer)
+            evaluator.continue_step(event.step_id, answer, is_checked=True)
         elif isinstance(failure, Mapping):
             evaluator.fail_step(
                 event.step_id, str(failure.get("message", "")), str(failure.get("type", "RuntimeError"))

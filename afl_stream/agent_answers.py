@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 #: `error.type` of the failures that are the agent's own words.
 TIMEOUT: Final = "Timeout"
 BAD_RESULT: Final = "BadResult"
+VALUE_REFUSED: Final = "ValueRefused"
 NO_HANDLER: Final = "NoHandler"
 POISON_EVENT: Final = "PoisonEvent"
 UNREADABLE_EVENT: Final = "UnreadableEvent"
@@ -203,8 +204,11 @@ class Answering:
     def _queue_result(self, work: Work, event: Event, value: object) -> None:
         try:
             result = plain_result(value)
-        except (BadResult, values.ValueRefused) as error:
-            self._queue_failure(work, event, exception_class(error), exception_text(error))
+        except BadResult as error:
+            self._queue_failure(work, event, BAD_RESULT, exception_text(error))
+            return
+        except values.ValueRefused as error:
+            self._queue_failure(work, event, VALUE_REFUSED, exception_text(error))
             return
         try:
             answer = self._shared.records.continued(event, result, self._group, work.record.headers)

@@ -162,7 +162,7 @@ def _check_record(
     except Refused as refused:
         raise refused.inside(segment(field)) from None
     if len(record) < len(entries):
-        raise unknown_field(name, fields, entries)
+        raise unknown_field(name, fields, entries).inside(segment(next(key for key in entries if key not in fields)))
     return record
 
 
@@ -172,5 +172,4 @@ def unknown_field(name: str, fields: Mapping[str, object], value: Mapping[Any, A
     if not isinstance(key, str):
         return Refused(name, f"a map key that is {describe_value(key)}; keys are Strings")
     known = ", ".join(fields) or "none"
-    refused = Refused(name, f"the undeclared field {shorten(repr(key))} (declared: {shorten(known)})")
-    return refused.inside(segment(key))
+    return Refused(name, f"the undeclared field {shorten(repr(key))} (declared: {shorten(known)})")

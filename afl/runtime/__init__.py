@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from afl.runtime.errors import UnknownFacet as UnknownFacet
     from afl.runtime.errors import UnknownInput as UnknownInput
     from afl.runtime.errors import UnknownWorkflow as UnknownWorkflow
+    from afl.runtime.errors import ValueRefused as ValueRefused
     from afl.runtime.errors import ValueTooDeep as ValueTooDeep
     from afl.runtime.errors import VersionMismatchError as VersionMismatchError
     from afl.runtime.errors import WorkflowConflict as WorkflowConflict
