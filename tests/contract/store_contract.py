@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -305,7 +306,7 @@ class StoreContract:
         self, store: WholeStore, bad: BadValue
     ) -> None:
         start(store, "w")
-        params = {"items": [0, bad.make()]}
+        params: dict[str, Any] = {"items": [0, bad.make()]}
         step = public_step()
         step.attributes.set_param("items", [0, bad.make()])
         row = workflow_row("v", inputs=params)

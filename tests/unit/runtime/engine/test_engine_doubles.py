@@ -8,6 +8,7 @@ from afl.core.values import ValueRefused
 from afl.runtime.errors import InputTypeMismatch, StepFailure
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.types import Value
 from afl.scripts.pool import ScriptPool
 from afl_stream.afl_types import TypeScope
 from afl_stream.codec import single_object_codec
@@ -73,7 +74,8 @@ def test_inputs_and_defaults_of_a_workflow_are_held_to_it(number: int) -> None:
         compiled("workflow W(n: Json = 0, d: Double = $.n, s: [Double] = [])"),
     )
 
-    for inputs in ({"d": number}, {"s": [0, number]}):
+    given: list[dict[str, Value]] = [{"d": number}, {"s": [0, number]}]
+    for inputs in given:
         error = evaluator.execute("n.W", inputs, program, workflow_id="w").error
         assert isinstance(error, InputTypeMismatch)
         assert "which no Double holds exactly" in str(error)
