@@ -384,7 +384,3 @@ def _raising(topic: str, partitions: int, bootstrap: str | None) -> str:
     """The command that raises a topic's number of partitions; there is none that lowers it."""
     address = bootstrap or "HOST:PORT"
     return f"kafka-topics.sh --bootstrap-server {address} --alter --topic {topic} --partitions {partitions}"
-
-
-def _article(noun: str) -> str:
-    return "an" if noun[:1] in "AEIOUaeiou" else "a"

@@ -150,8 +150,8 @@ def shorten(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN_CHARS else text[: _MAX_SHOWN_CHARS - 3] + "..."
 
 
-def _article(afl_type: str) -> str:
-    return "an" if afl_type[:1] in ("A", "I", "a", "i", "u") else "a"
+def _article(noun: str) -> str:
+    return "an" if noun[:1] in "AEIOUaeiou" else "a"
 
 
 # --- checks of one kind of value each; `depth` is how many lists and maps the value stands in ----------------------
@@ -343,6 +343,14 @@ def refused_in(refused: Refused, value: object) -> Refused:
     return refused
 
 
+def _parts_of(value: Any) -> list[tuple[Any, object]]:
+    """What a list, tuple or dict holds, by index or key, and by its own class's methods whatever the subclass says."""
+    kind = type(value)
+    if issubclass(kind, dict):
+        return list(dict.items(value))
+    return list(enumerate(list.__iter__(value) if issubclass(kind, list) else tuple.__iter__(value)))
+
+
 def place_in_itself(value: object) -> tuple[list[str], object] | None:
     """Return where a value contains a list or map that it stands in, and that one; None when it does not.
 
@@ -361,8 +369,7 @@ def place_in_itself(value: object) -> tuple[list[str], object] | None:
         if len(around) > 4 * MAX_VALUE_DEPTH:
             return None
         around.append(current)
-        parts = enumerate(list(current)) if issubclass(kind, list | tuple) else list(dict.items(current))  # type: ignore[arg-type,call-overload]  # as said
-        for key, part in parts:
+        for key, part in _parts_of(current):
             segments.append(f"[{key}]" if type(key) is int else segment(key))
             found = search(part)
             if found is not None:
