@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from afl.core.exception_text import exception_class, exception_text
-from afl.core.values import ValueRefused, describe_value, plain_values
+from afl.core.values import ValueRefused, plain_values
 from afl.runtime.errors import LimitReached, RunLimitReached
 from afl.runtime.exact_doubles import refuse_inexact_doubles
 from afl.runtime.execution import Execution
@@ -55,11 +55,3 @@ def take_result(
         execution.exceed(error)
     except LimitReached as error:
         execution.fail_with(step, exception_class(error), exception_text(error))
-
-
-def take_failure(execution: Execution, step: StepRecord, error_type: str, message: str) -> None:
-    """Let a waiting step take a failure. Raises ValueRefused for what is no text, and nothing was changed."""
-    for path, given in (("error_message", message), ("error_type", error_type)):
-        if not isinstance(given, str):
-            raise ValueRefused(path, "String", describe_value(given))
-    execution.fail_with(step, error_type, message)
