@@ -19,6 +19,7 @@ from afl.runtime.states import StepState
 from afl_stream.errors import StreamError
 from afl_stream.messages import StepContinue, StepFailed
 from tests.bad_values import BEYOND_64_BITS, NOT_TAKEN, OF_JSON, BadNumber, BadValue
+from tests.contract.store_rows import public_step
 from tests.scenarios.command_lines import CommandLine
 from tests.scenarios.loop_harness import Deployment
 from tests.unit.runtime.sdk.workshop import Workshop
@@ -102,6 +103,19 @@ def test_an_answer_that_is_checked_fails_its_step_by_that_name(shop: Workshop, b
     error_type, message = shop.failure()
     assert error_type == NAME
     assert_says(message, "result.receipt", bad.found)
+
+
+@every_value
+def test_an_answer_to_a_saved_step_is_refused_and_the_step_stays_as_it_was(shop: Workshop, bad: BadValue) -> None:
+    step = public_step(state=StepState.EVENT_TRANSMIT)
+    shop.store.save_step(step)
+    before = shop.store.get_step(step.id)
+
+    with pytest.raises(ValueRefused) as refused:
+        shop.evaluator.continue_step(step.id, {"receipt": within(bad)})
+
+    assert_says(str(refused.value), "result.receipt", bad.found)
+    assert shop.store.get_step(step.id) == before
 
 
 @pytest.mark.parametrize("message", [{1}, None, b"x", 7])
