@@ -28,8 +28,7 @@ from afl.runtime.value_sizes import TooDeep, bytes_of, counting
 F = TypeVar("F")
 
 #: Integers that cannot be too long; beyond, the operator itself looks.
-_FAST = 1 << 64
-_LEAST_FAST = -_FAST
+_FAST, _LEAST_FAST = 1 << 64, -(1 << 64)
 F_contra = TypeVar("F_contra", contravariant=True)
 
 _SCALARS: Final[frozenset[type]] = frozenset({bool, int, float, str, type(None)})
@@ -59,11 +58,10 @@ def compile_expression(node: object, references: References[F]) -> Callable[[F],
     `EvaluationError` or `ReferenceError`. Compiling raises `EvaluationError` for nodes that expressions don't have
     and for nesting deeper than `MAX_EXPRESSION_DEPTH`.
     """
-    code = _Compiler(references).compile(node)
-    run = code.run
+    run, is_constant, value = _Compiler(references).compile(node)
     if _gives_number(node):
         run.gives_number = True  # type: ignore[attr-defined]  # functions take attributes, and this one is our own
-    if code.constant and type(code.value) is not int:
+    if is_constant and type(value) is not int:
         run.gives_exact_double = True  # type: ignore[attr-defined]  # as above
     return run
 
@@ -425,10 +423,9 @@ def _bounded(value: Value, node: object) -> Value:
 def _plain(value: object, written: object) -> Value:
     """A literal as an AFL value: trees that the compiler did not write may hold anything. Raises EvaluationError."""
     try:
-        plain: Value = check_json(value, 0, MAX_INTEGER_BITS)
+        return cast(Value, check_json(value, 0, MAX_INTEGER_BITS))
     except Refused as refused:
         raise EvaluationError(f"{written!r:.60}", f"a literal is an AFL value, found {refused.found}") from None
-    return plain
 
 
 _LITERAL_KINDS: Final[Mapping[str, Callable[[Any], Value]]] = {"String": str, "Int": int, "Double": float}
