@@ -7,16 +7,14 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from afl.core.errors import AFLError as AFLError
+
 if TYPE_CHECKING:
     from afl.diagnostics import Diagnostic
 
 
 #: How many errors the text of a CompileError lists; `diagnostics` has all.
 MAX_LISTED = 20
-
-
-class AFLError(Exception):
-    """Base of every error that this package raises on purpose."""
 
 
 class ParseError(AFLError):

@@ -11,6 +11,7 @@ from functools import partial
 from threading import Event as Flag
 from typing import Final
 
+from afl.core import values
 from afl.core.declared_returns import RESULT_MISMATCH
 from afl.core.exception_text import exception_class, exception_text, exception_traceback
 from afl.core.handler_values import BadResult, answers_later, plain_result, plain_update
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 #: `error.type` of the failures that are the agent's own words.
 TIMEOUT: Final = "Timeout"
 BAD_RESULT: Final = "BadResult"
+VALUE_REFUSED: Final = "ValueRefused"
 NO_HANDLER: Final = "NoHandler"
 POISON_EVENT: Final = "PoisonEvent"
 UNREADABLE_EVENT: Final = "UnreadableEvent"
@@ -205,6 +207,9 @@ class Answering:
             result = plain_result(value)
         except BadResult as error:
             self._queue_failure(work, event, BAD_RESULT, exception_text(error))
+            return
+        except values.ValueRefused as error:
+            self._queue_failure(work, event, VALUE_REFUSED, exception_text(error))
             return
         returns = self._shared.records.returns_of(work.record)
         if returns is not None:

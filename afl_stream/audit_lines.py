@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
+from afl.core.json_objects import write_json
 from afl.core.printable import MAX_SHOWN_CHARS, ascii_json, bounded, printable_json
 from afl.core.private_files import make_private_file, protect
 from afl_stream.messages import (
@@ -67,11 +67,7 @@ def lost_line(where: TopicPartition, expected: int, found: int) -> dict[str, obj
 def encode_line(line: dict[str, object]) -> bytes:
     """The line as UTF-8 with its newline. Numbers that JSON does not have become their names; what a terminal would
     obey is escaped, so that the line says the same and may be looked at."""
-    try:
-        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    except ValueError:
-        text = json.dumps(_finite(line), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return printable_json(text).encode() + b"\n"
+    return printable_json(write_json(line, indent=None, separators=(",", ":"))).encode() + b"\n"
 
 
 def _place(record: Record) -> dict[str, object]:
@@ -172,16 +168,6 @@ def _answer(message: StepContinue | StepFailed | StepUpdate) -> dict[str, object
             return {"error": {"type": message.error.type, "message": message.error.message}}
         case StepUpdate():
             return {"partial": message.partial}
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(entry) for entry in value]
-    return value
 
 
 class LastWritten(NamedTuple):

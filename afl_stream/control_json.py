@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from afl.core.json_objects import DuplicateKey, unique_keys
-from afl_stream.afl_values import Refused, check_json
+from afl.core.json_objects import DuplicateKey, read_json
+from afl.core.values import Refused, check_json, refused_in
+from afl_stream.afl_values import value_refused
 from afl_stream.errors import Reason, Unreadable
-from afl_stream.limits import LONG_MAX, LONG_MIN
 from afl_stream.message_shapes import build_message, shape_of
 from afl_stream.messages import FailureReason, Message
 from afl_stream.versions import SUPPORTED, check_version
@@ -45,13 +45,7 @@ def looks_like_json(value: bytes) -> bool:
 def decode_json(value: bytes) -> Message:
     """Read an answer, command or external event. Raises Unreadable or NewerFormat, and nothing else."""
     try:
-        entries = json.loads(
-            value.decode(),
-            object_pairs_hook=unique_keys,
-            parse_int=_integer,
-            parse_float=_double,
-            parse_constant=_refuse_constant,
-        )
+        entries = read_json(value.decode())
     except UnicodeDecodeError as error:
         raise Unreadable(Reason.BAD_UTF8, str(error)) from error
     except RecursionError:
@@ -81,7 +75,7 @@ def encode_json(message: Message) -> bytes:
         try:
             entries[field.name] = check_json(value)
         except Refused as refused:
-            raise refused.at(f"{type(message).__name__}.{field.name}") from None
+            raise value_refused(refused_in(refused, value), f"{type(message).__name__}.{field.name}") from None
     return json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -95,23 +89,3 @@ def _type_of(entries: Mapping[str, object]) -> str:
     if not isinstance(named, str) or named not in _JSON_TYPES:
         raise Unreadable(Reason.UNKNOWN_TYPE, f"type {str(named)[:40]!r} is none of {', '.join(_JSON_TYPES)}")
     return named
-
-
-def _integer(digits: str) -> int:
-    # The length is looked at first: turning a million digits into a number takes minutes.
-    if len(digits) <= 20:
-        number = int(digits)
-        if LONG_MIN <= number <= LONG_MAX:
-            return number
-    raise Unreadable(Reason.NUMBER_OUT_OF_RANGE, f"the integer {digits[:40]} is beyond 64 bits")
-
-
-def _double(digits: str) -> float:
-    number = float(digits)
-    if number - number != 0.0:
-        raise Unreadable(Reason.NUMBER_OUT_OF_RANGE, f"the number {digits[:40]} is larger than any Double")
-    return number
-
-
-def _refuse_constant(name: str) -> object:
-    raise Unreadable(Reason.NUMBER_OUT_OF_RANGE, f"{name} is no AFL value")

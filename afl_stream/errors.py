@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
+from afl.core import values
 from afl.core.exception_text import exception_class, exception_text
 from afl.core.masking import masked_text
 from afl.core.near_names import did_you_mean
@@ -59,15 +60,8 @@ class IdRefused(StreamError):
         self.expected = expected
 
 
-class ValueRefused(StreamError):
-    """A value does not fit the AFL type that its place declares."""
-
-    def __init__(self, path: str, afl_type: str, found: str) -> None:
-        shown = f"{printable(path)}: {_article(afl_type)} {printable(afl_type)} was expected, found {printable(found)}"
-        super().__init__(shown)
-        self.path = path
-        self.afl_type = afl_type
-        self.found = found
+class ValueRefused(StreamError, values.ValueRefused):
+    """A value is no AFL value, or does not fit the AFL type that its place declares: `afl.core.values` says it."""
 
 
 class TypeUnknown(StreamError):
@@ -390,7 +384,3 @@ def _raising(topic: str, partitions: int, bootstrap: str | None) -> str:
     """The command that raises a topic's number of partitions; there is none that lowers it."""
     address = bootstrap or "HOST:PORT"
     return f"kafka-topics.sh --bootstrap-server {address} --alter --topic {topic} --partitions {partitions}"
-
-
-def _article(noun: str) -> str:
-    return "an" if noun[:1] in "AEIOUaeiou" else "a"

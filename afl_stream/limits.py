@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+# Of values, and so of both sides: what Int and Long hold, and how deep lists and maps nest.
+from afl.core.values import LONG_MAX as LONG_MAX
+from afl.core.values import LONG_MIN as LONG_MIN
+from afl.core.values import MAX_VALUE_DEPTH as MAX_VALUE_DEPTH
+
 #: What this release calls itself in records.
 RUNTIME_VERSION: Final = "0.1.0"
 
@@ -15,13 +20,6 @@ STEP_SCHEMA_VERSION: Final = "1.0"
 
 #: Major number in the Avro namespace of every record (`afl.v1`). Readers take this one and the one before.
 RECORD_FORMAT: Final = 1
-
-#: Avro's long, AFL's Int and Long.
-LONG_MIN: Final = -(2**63)
-LONG_MAX: Final = 2**63 - 1
-
-#: How deep a value may nest. Decoders and JSON parsers recurse: deeper bytes are refused, never a crash.
-MAX_VALUE_DEPTH: Final = 100
 
 #: Longest workflow id; a step id adds a colon and a digest, and both must fit a record key comfortably.
 MAX_WORKFLOW_ID_CHARS: Final = 128

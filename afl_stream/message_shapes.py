@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from afl_stream.afl_values import Refused, check_entries, check_integer, check_json, check_string, describe_value
+from afl.core.values import Flaw, Refused, check_entries, check_integer, check_json, check_string, describe_value
 from afl_stream.avro_schema import WriterSchema, branches_of, kind_of, parse_schema_text
 from afl_stream.errors import IdRefused, Reason, Unreadable
 from afl_stream.messages import (
@@ -52,6 +52,14 @@ RECORD_TYPES: Final[Mapping[str, tuple[type[Message], str]]] = {
     "ProgramDefinition": (ProgramDefinition, "program_definition"),
     "ProgramPointer": (ProgramPointer, "program_pointer"),
     "StoreClaim": (StoreClaim, "store_claim"),
+}
+
+#: Why a record cannot be read that holds such a value.
+_REASONS: Final[Mapping[Flaw, Reason]] = {
+    Flaw.WRONG_TYPE: Reason.WRONG_TYPE,
+    Flaw.NUMBER_OUT_OF_RANGE: Reason.NUMBER_OUT_OF_RANGE,
+    Flaw.BAD_TEXT: Reason.BAD_UTF8,
+    Flaw.TOO_DEEP: Reason.TOO_DEEP,
 }
 
 # Tuples made once: `A | B` in an isinstance makes a new object for each record.
@@ -116,11 +124,15 @@ def build_message(shape: MessageShape, entries: Mapping[str, object]) -> Message
     Raises Unreadable (MISSING_FIELD, WRONG_TYPE, NUMBER_OUT_OF_RANGE, BAD_UTF8, TOO_DEEP, BAD_ID) and NewerFormat.
     """
     values: dict[str, Any] = {}
+    missing = ""
     for field in shape.fields:
         if field.name in entries:
             values[field.name] = _checked(shape.name, field, entries[field.name])
         elif field.required:
-            raise Unreadable(Reason.MISSING_FIELD, f"{shape.name} without {field.name}")
+            missing = missing or field.name
+    if missing:
+        # Last: a value that nobody could read says more about the writer.
+        raise Unreadable(Reason.MISSING_FIELD, f"{shape.name} without {missing}")
     return check_ids(shape.message_class(**values))
 
 
@@ -152,7 +164,7 @@ def _checked(record: str, field: FieldShape, value: object) -> object:
         return _CHECKS[field.kind](value, 0)
     except Refused as refused:
         error = refused.at(f"{record}.{field.name}")
-        raise Unreadable(refused.reason, str(error)) from error
+        raise Unreadable(_REASONS[refused.flaw], str(error)) from error
 
 
 def _check_bytes(value: Any, depth: int) -> bytes:

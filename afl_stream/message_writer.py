@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from afl.core.values import Refused, check_integer, check_string, describe_value, refuse_depth, refused_in
 from afl_stream.afl_types import Fitting, TypeCompiler, TypeScope, write_fields
-from afl_stream.afl_values import (
-    Refused,
-    Write,
-    check_integer,
-    check_string,
-    describe_value,
-    refuse_depth,
-    write_entries,
-    write_json,
-)
+from afl_stream.afl_values import Write, value_refused, write_entries, write_json
 from afl_stream.avro_primitives import write_bytes, write_long, write_string
 from afl_stream.message_shapes import FieldShape, shape_of
 from afl_stream.messages import FailureReason, Message
@@ -45,7 +37,8 @@ def _body_writer(name: str, write_payload: Write) -> BodyWriter:
 
     def explain(error: Exception, message: Message, index: int) -> Exception:
         field = fields[index].name
-        return _explained(error, getattr(message, field)).at(f"{prefix}{field}")
+        value = getattr(message, field)
+        return value_refused(refused_in(_explained(error, value), value), f"{prefix}{field}")
 
     lines: list[str] = []
     for index, field in enumerate(fields):

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from afl.core.declared_returns import DeclaredReturns
-from afl_stream.afl_types import AflType, TypeScope
+from afl.core.types import AflType
+from afl_stream.afl_types import TypeScope
 from afl_stream.errors import TypeUnknown
 from afl_stream.limits import MAX_TOLD_RETURNS
 from afl_stream.resources import schema_text

@@ -67,7 +67,7 @@ class UnitOfWork:
         self._control = deployment.topology.control()
         self._commands = deployment.topology.commands()
         self.now_ms = deployment.clock.now_ms()
-        self.batch = Batch(now_ms=self.now_ms)
+        self.batch = Batch(now_ms=self.now_ms, values_checked=True)
         self.outcomes: Counter[Outcome] = Counter()
         #: Workflows over their budget: committed as runnable, they go on in a later batch.
         self.over_budget: list[str] = []
@@ -204,7 +204,7 @@ class UnitOfWork:
         else:
             values: Mapping[str, object] = answer.partial if isinstance(answer, StepUpdate) else answer.result
             is_partial = isinstance(answer, StepUpdate)
-            take_result(execution, step, values, is_partial=is_partial, is_checked=True)  # type: ignore[arg-type]  # decoded values
+            take_result(execution, step, values, is_partial=is_partial, is_checked=True)
         self.evaluate(execution)
 
     # --- commands -----------------------------------------------------------------------------------------------

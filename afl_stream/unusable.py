@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from afl.compiled import ProgramError
+from afl.core.values import ValueRefused
 from afl.runtime.errors import EvaluationError, InputError, LimitReached, ScriptsNotAllowed, StoreCorrupt, UnknownFacet
 from afl.runtime.errors import ReferenceError as UnresolvedReference
 from afl.runtime.operation_errors import OperationRefused
@@ -19,4 +20,5 @@ UNUSABLE: Final = (
     StoreCorrupt,
     UnknownFacet,
     UnresolvedReference,
+    ValueRefused,
 )

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,8 @@ from afl.commands.inputs import STDIN, Named, WrongInput, check_named, source_op
 from afl.commands.terminal import json_findings, report_checked, say, texts_of, write_json
 from afl.core.click_options import strictness_options
 from afl.core.exit_codes import ExitCode
-from afl.core.json_objects import DuplicateKey, unique_keys
+from afl.core.json_objects import DuplicateKey, read_json
+from afl.core.values import plain_values
 from afl.errors import AFLError
 
 if TYPE_CHECKING:
@@ -209,19 +210,19 @@ def _inputs(pairs: tuple[str, ...], document: str | None, workflow: Declaration)
             inputs[name] = text if types.get(name) == "String" else _json_or_text(text)
         except DuplicateKey as error:
             raise WrongInput(f"--input {name}: {error}") from error
-    return inputs
+    return plain_values(inputs, "inputs")
 
 
 def _object(text: str, what: str) -> dict[str, Any]:
     try:
-        value = json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
+        value = read_json(text)
     except DuplicateKey as error:
         raise WrongInput(f"{what}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise WrongInput(f"{what}: not JSON: {error}") from error
     if not isinstance(value, dict):
         raise WrongInput(f'{what}: wanted a JSON object such as {{"name": "value"}}')
-    return value
+    return plain_values(value, what)
 
 
 def _file(path: str, what: str) -> str:
@@ -236,12 +237,8 @@ def _file(path: str, what: str) -> str:
 def _json_or_text(text: str) -> Any:
     """Raises DuplicateKey: that is meant as JSON."""
     try:
-        return json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
+        return read_json(text)
     except DuplicateKey:
         raise
     except (ValueError, RecursionError):
         return text
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")

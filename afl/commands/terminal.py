@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from afl.core.exit_codes import ExitCode
+from afl.core.json_objects import write_json as write_document
 from afl.core.masking import secrets_of_environment
 from afl.core.printable import printable, printable_json
 from afl.core.standard_streams import json_for
@@ -87,7 +87,7 @@ def wants_colour() -> bool:
 
 def to_json(document: object) -> str:
     """Return a document as JSON: as it is for programs, and with escapes for what a terminal would obey."""
-    return printable_json(json.dumps(document, ensure_ascii=False, indent=2))
+    return printable_json(write_document(document))
 
 
 def write_json(document: object, *, err: bool = False) -> None:

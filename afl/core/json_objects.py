@@ -1,11 +1,19 @@
-"""JSON objects whose keys are each there once: of two, readers would take different ones."""
+"""JSON at the edges: texts of others read, and documents written that any reader takes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from afl.core.values import describe_value
 
 #: As much of a key as a message quotes.
-_SHOWN_CHARS = 40
+_SHOWN_CHARS: Final = 40
+#: Digits of an integer that are read: far more than any value may have, and few enough to be read at once.
+_MAX_DIGITS: Final = 1_000
+#: Levels of a document that are written. Readers have limits of their own, and the writer recurses.
+_MAX_LEVELS: Final = 150
 
 
 class DuplicateKey(ValueError):
@@ -27,3 +35,48 @@ def unique_keys(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
                 raise DuplicateKey(key)
             seen.add(key)
     return found
+
+
+def read_json(text: str) -> Any:
+    """Return what a JSON text holds. Raises DuplicateKey and json.JSONDecodeError (ValueErrors), and RecursionError.
+
+    Numbers that are no AFL values (`NaN`, `1e999`, `9223372036854775808`) are read: `plain_value` refuses them, with
+    the place that they stand in.
+    """
+    return json.loads(text, object_pairs_hook=unique_keys, parse_int=_integer)
+
+
+def _integer(digits: str) -> int:
+    # Of thousands of digits another one that is beyond all bounds, too: turning a million into a number takes minutes.
+    return int(digits[:_MAX_DIGITS])
+
+
+def write_json(document: object, *, indent: int | None = 2, separators: tuple[str, str] | None = None) -> str:
+    """Return a document as JSON, whatever it holds: rows of earlier releases may hold what is no value now.
+
+    Of that, numbers without an end are told as texts (`"NaN"`, `"Infinity"`), and what is no JSON at all in words.
+    """
+    try:
+        return json.dumps(document, ensure_ascii=False, indent=indent, separators=separators, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps(tellable(document), ensure_ascii=False, indent=indent, separators=separators, allow_nan=False)
+
+
+def tellable(value: object, levels: int = _MAX_LEVELS) -> object:
+    """Return a value as JSON can tell it, with words in the place of what it cannot."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, float):
+        if value - value == 0.0:
+            return value
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, int):
+        # Python refuses to print integers of many thousand digits.
+        return value if value.bit_length() < 4_096 else describe_value(value)
+    if isinstance(value, Mapping | list | tuple) and not levels:
+        return describe_value(value)
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else str(key): tellable(entry, levels - 1) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [tellable(entry, levels - 1) for entry in value]
+    return str(value)

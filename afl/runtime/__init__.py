@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from afl.runtime.errors import UnknownFacet as UnknownFacet
     from afl.runtime.errors import UnknownInput as UnknownInput
     from afl.runtime.errors import UnknownWorkflow as UnknownWorkflow
+    from afl.runtime.errors import ValueRefused as ValueRefused
     from afl.runtime.errors import ValueTooDeep as ValueTooDeep
     from afl.runtime.errors import VersionMismatchError as VersionMismatchError
     from afl.runtime.errors import WorkflowConflict as WorkflowConflict
@@ -176,7 +177,7 @@ _HOMES = {
     "errors": (
         "RuntimeError InvalidStepStateError StepNotFoundError BlockNotFoundError DependencyNotSatisfiedError "
         "EvaluationError ReferenceError InvalidTransitionError ConcurrencyError EventError "
-        "VersionMismatchError WorkflowConflict UnknownWorkflow UnknownFacet ProgramMismatch InputError "
+        "ValueRefused VersionMismatchError WorkflowConflict UnknownWorkflow UnknownFacet ProgramMismatch InputError "
         "MissingInput UnknownInput InputTypeMismatch StoreCorrupt StoreUnavailable StoreMissing ForeignStore "
         "PositionLost "
         "LimitReached IterationLimitReached StepLimitReached PayloadTooLarge ValueTooDeep NestingTooDeep NoProgress "

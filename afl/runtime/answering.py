@@ -41,4 +41,4 @@ def late_answer(execution: Execution, step: StepRecord) -> Batch | None:
     text = f"an answer to attempt {step.attempt} has come after the workflow had ended: it is {execution.status}"
     note(execution, step, f"late-{step.attempt}", NoteType.WARNING, text, place)
     logs, execution.effects.logs = execution.effects.logs, []
-    return Batch(logs=logs, confirms={execution.id: execution.revision}, now_ms=execution.now_ms)
+    return Batch(logs=logs, confirms={execution.id: execution.revision}, now_ms=execution.now_ms, values_checked=True)

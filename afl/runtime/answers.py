@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from afl.core.exception_text import exception_class, exception_text
+from afl.core.values import ValueRefused, describe_value, plain_values
 from afl.runtime.answering import is_superseded, late_answer, takes_answer
 from afl.runtime.errors import LimitReached, WorkflowConflict
 from afl.runtime.execution import Execution
@@ -51,13 +52,14 @@ class ResultAnswer:
         take_result(execution, step, self.values, is_checked=self.is_checked, is_partial=self.is_partial)
 
     def write(self, step: StepDefinition) -> None:
-        """Put it into the returns; one that is too large fails the step."""
+        """Put it into the returns; one that is too large fails the step. Raises ValueRefused for what is no value."""
         try:
-            check_given(f"the result of {step.facet_name or step.id}", self.values, self.max_bytes)
+            path = "partial" if self.is_partial else "result"
+            check_given(f"the result of {step.facet_name or step.id}", self.values, self.max_bytes, path)
         except LimitReached as error:
             step.mark_error(error)
             return
-        for name, value in self.values.items():
+        for name, value in plain_values(self.values, path).items():
             step.set_attribute(name, value, is_return=True)
         if not self.is_partial:
             step.transition = StepTransition(step.state, step.state)
@@ -65,15 +67,18 @@ class ResultAnswer:
 
 
 class FailureAnswer:
-    """Fails the step: with a text and a type, or with an exception, which has both."""
+    """Fails the step: with a text and a type, or with an exception, which has both. Raises ValueRefused for others."""
 
     __slots__ = ("error_type", "message")
 
     def __init__(self, error: str | BaseException, error_type: str) -> None:
         if isinstance(error, BaseException):
             self.error_type, self.message = exception_class(error), exception_text(error)
-        else:
-            self.error_type, self.message = error_type, error
+            return
+        for path, given in (("error_message", error), ("error_type", error_type)):
+            if not isinstance(given, str):
+                raise ValueRefused(path, "String", describe_value(given))
+        self.error_type, self.message = error_type, error
 
     def take(self, execution: Execution, step: StepRecord) -> None:
         execution.fail_with(step, self.error_type, self.message)

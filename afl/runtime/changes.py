@@ -54,7 +54,7 @@ class Commits:
     def __init__(self, execution: Execution) -> None:
         self._execution = execution
         self._row: WorkflowRow | None = None
-        self._plain = ChangesOnly()
+        self._plain = ChangesOnly(values_checked=True)
 
     def next(self) -> Batch:
         """What the next commit writes; the one before must be over. As `take_changes`."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from afl.compiled import CompiledProgram, Node
 from afl.core.crashes import Crash
 from afl.core.exception_text import exception_class, exception_text, exception_traceback
-from afl.core.handler_values import BadResult, answers_later, plain_result, plain_update
+from afl.core.handler_values import answers_later, plain_result, plain_update
 from afl.runtime.call_threads import CallsHere, LoopRunsHere
 from afl.runtime.claude_client import default_model
 from afl.runtime.claude_conversation import (
@@ -30,7 +30,6 @@ from afl.runtime.persistence import EventDefinition, PersistenceAPI
 from afl.runtime.prompt_text import fill_prompt
 from afl.runtime.states import StepState
 from afl.runtime.task_context import TaskContext
-from afl.runtime.task_work import BAD_RESULT
 from afl.runtime.telemetry import TelemetryEvent
 from afl.runtime.tool_definitions import ToolDefinition, tool_definitions
 from afl.runtime.tool_registry import ToolRegistry
@@ -187,8 +186,6 @@ class ClaudeAgentRunner:
             self._evaluator.continue_step(event.step_id, result, event_id=event.id, is_checked=is_checked)
         except StoreUnavailable:
             raise
-        except BadResult as error:
-            self._fail(event, BAD_RESULT, exception_text(error))
         except Exception as error:  # noqa: BLE001 - a result that does not fit fails its step
             self._fail(event, exception_class(error), exception_text(error))
         self._probe("claude.stored")

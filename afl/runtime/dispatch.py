@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from afl.core.values import Flaw, Refused, segment
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.execution import Execution
 from afl.runtime.identity import event_id_of
 from afl.runtime.persistence import Batch, TaskEnd
 from afl.runtime.records import StepRecord
 from afl.runtime.states import EventState
-from afl.runtime.types import Value, copy_values
+from afl.runtime.types import Value, copy_value
+from afl.runtime.values import fitted
 
 
-def payload_of(step: StepRecord) -> dict[str, Value]:
-    """What an agent gets: the step's bound attributes, as a copy of its own."""
-    return copy_values(step.params)
+def payload_of(execution: Execution, step: StepRecord) -> dict[str, Value]:
+    """What an agent gets: the step's bound attributes, as a copy of its own. Numbers are those that an agent on topics
+    gets: a Double is one, and ValueRefused is raised for one that its declared type does not hold."""
+    assert step.facet is not None
+    types, schemas = step.facet.param_types, execution.plan.schemas
+    payload: dict[str, Value] = {}
+    for name, value in step.params.items():
+        try:
+            payload[name] = fitted(value, types.get(name, "Json"), schemas)
+        except Refused as refused:
+            if refused.flaw is Flaw.NUMBER_OUT_OF_RANGE:
+                raise refused.inside(segment(name)).at("payload") from None
+            # Of any other kind than the declared one: handlers in Python have always been given it.
+            payload[name] = cast(Value, copy_value(value))
+    return payload
 
 
 class TaskDispatch:
@@ -41,7 +57,7 @@ class TaskDispatch:
                 created=execution.now_ms,
                 updated=execution.now_ms,
                 task_list_name=self._task_list,
-                data=dict(payload_of(step)),
+                data=dict[str, object](payload_of(execution, step)),
             )
         )
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from afl.core.values import ValueRefused as ValueRefused
 from afl.runtime.error_base import RuntimeError as RuntimeError
 from afl.runtime.error_base import shown_path
 from afl.runtime.limit_errors import IterationLimitReached as IterationLimitReached
@@ -232,7 +233,8 @@ class InputTypeMismatch(InputError):
     found: str
 
     def __str__(self) -> str:
-        return f"{self.workflow}: input {self.name} is a {self.found}, expected {self.expected}"
+        found = self.found if self.found.startswith(("the ", "a ", "an ")) else f"a {self.found}"
+        return f"{self.workflow}: input {self.name} is {found}, expected {self.expected}"
 
 
 @dataclass(eq=False)

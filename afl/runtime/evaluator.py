@@ -45,7 +45,6 @@ from afl.runtime.scripting import ScriptRunner, ScriptRuns, offer_again
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.tracing import TelemetryTrace
 from afl.runtime.types import Value, copy_values, workflow_id_v7
-from afl.runtime.value_bounds import check_given
 from afl.runtime.workflows import Workflows
 
 _log = logging.getLogger(__name__)
@@ -118,10 +117,8 @@ class Evaluator:
                 raise WorkflowPurged(workflow_id=given, name=stone.name, status=stone.status)
             program, name = program_of(workflow_ast, program_ast)
             plan = self._workflows.plan(program, name)
-            # Before they are copied: what holds one value often may be too much to write out.
-            check_given(f"the inputs of {plan.name}", inputs or {}, self._workflows.run_limits.max_value_bytes)
             execution = self._workflows.start(
-                plan, workflow_id, copy_values(inputs or {}), self._clock.now_ms(), runner_id=runner_id
+                plan, workflow_id, inputs or {}, self._clock.now_ms(), runner_id=runner_id
             )
             try:
                 with ScriptRuns(self._scripts) as runs:
@@ -187,10 +184,10 @@ class Evaluator:
         The first answer wins; a repeat does nothing. With `event_id`, nor does an answer to an older attempt. With
         `is_checked`, a result that does not fit the declared returns, in its names or its types, fails the step as
         ResultMismatch: so is every handler's. A step that was put in with `save_step` and is of no workflow of the
-        engine's is written, no more. Raises ValueError for an unknown step, and for one that has not come to its event.
+        engine's is written, no more. Raises ValueError for an unknown step, and for one that has not come to its event;
+        and ValueRefused, before anything is written, for what is no AFL value.
         """
-        given = dict(result or {})
-        self._answer(step_id, ResultAnswer(given, self._max_value_bytes, is_checked), event_id)
+        self._answer(step_id, ResultAnswer(result or {}, self._max_value_bytes, is_checked), event_id)
 
     def fail_step(
         self,

@@ -12,7 +12,7 @@ from bisect import insort
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
 
-from afl.core.exception_text import exception_class, exception_text
+from afl.core.exception_text import MAX_CLASS_CHARS, exception_class, exception_text
 from afl.core.printable import bounded
 from afl.runtime.errors import NoProgress, RunLimitReached, ScriptsNotAllowed, StepFailure
 from afl.runtime.execution_state import ExecutionState
@@ -266,7 +266,7 @@ class Execution(ExecutionState):
         if _log.isEnabledFor(logging.INFO):
             _log.info("workflow %s: %s at %s failed: %s: %s", self.id, path, place_of(step), error_type, message)
         return ErrorRecord(
-            type=error_type,
+            type=bounded(error_type, MAX_CLASS_CHARS),
             message=message,
             step_id=step.id,
             path=path,

@@ -122,7 +122,7 @@ class ExecutionState:
     def effects(self) -> Batch:
         """Outbox records, tasks and log entries that the steps of this unit of work have made."""
         if self._effects is None:
-            self._effects, self.has_effects = Batch(), True
+            self._effects, self.has_effects = Batch(values_checked=True), True
         return self._effects
 
     def take_effects(self) -> Batch | None:

@@ -8,7 +8,13 @@ from typing import cast
 
 from afl.core.exception_text import exception_text
 from afl.runtime.errors import EvaluationError, ReferenceError
-from afl.runtime.expression_compiler import References, compile_default, compile_expression, gives_number
+from afl.runtime.expression_compiler import (
+    References,
+    compile_default,
+    compile_expression,
+    gives_exact_double,
+    gives_number,
+)
 from afl.runtime.expression_nodes import Reference, expression_text, references_in
 from afl.runtime.rendering import type_name
 from afl.runtime.types import Value
@@ -22,6 +28,7 @@ __all__ = [
     "compile_expression",
     "evaluate_args",
     "expression_text",
+    "gives_exact_double",
     "gives_number",
     "references_in",
     "walk_members",

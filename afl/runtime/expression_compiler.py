@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar, cast
 
+from afl.core.values import Refused, check_json
 from afl.runtime.errors import EvaluationError, ValueTooDeep, ValueTooLarge
 from afl.runtime.expression_nodes import Node, entries_of, expression_text, kind_of, links_of, part, parts, path_of
-from afl.runtime.limits import MAX_EXPRESSION_DEPTH, MAX_VALUE_DEPTH
+from afl.runtime.limits import MAX_EXPRESSION_DEPTH, MAX_INTEGER_BITS, MAX_VALUE_DEPTH
 from afl.runtime.operators import (
     BARE_ARITHMETIC,
     BARE_EQUALITY,
@@ -27,8 +28,7 @@ from afl.runtime.value_sizes import TooDeep, bytes_of, counting
 F = TypeVar("F")
 
 #: Integers that cannot be too long; beyond, the operator itself looks.
-_FAST = 1 << 64
-_LEAST_FAST = -_FAST
+_FAST, _LEAST_FAST = 1 << 64, -(1 << 64)
 F_contra = TypeVar("F_contra", contravariant=True)
 
 _SCALARS: Final[frozenset[type]] = frozenset({bool, int, float, str, type(None)})
@@ -58,15 +58,22 @@ def compile_expression(node: object, references: References[F]) -> Callable[[F],
     `EvaluationError` or `ReferenceError`. Compiling raises `EvaluationError` for nodes that expressions don't have
     and for nesting deeper than `MAX_EXPRESSION_DEPTH`.
     """
-    run = _Compiler(references).compile(node).run
+    run, is_constant, value = _Compiler(references).compile(node)
     if _gives_number(node):
         run.gives_number = True  # type: ignore[attr-defined]  # functions take attributes, and this one is our own
+    if is_constant and type(value) is not int:
+        run.gives_exact_double = True  # type: ignore[attr-defined]  # as above
     return run
 
 
 def gives_number(expression: Callable[..., Value]) -> bool:
     """Whether a compiled expression can give nothing but a number, a Boolean or null: nothing whose size could grow."""
     return getattr(expression, "gives_number", False)
+
+
+def gives_exact_double(expression: Callable[..., Value]) -> bool:
+    """Whether a compiled expression is a constant that is no integer, and so nothing that a Double could not hold."""
+    return getattr(expression, "gives_exact_double", False)
 
 
 def compile_default(node: object, references: References[F]) -> Callable[[F], Value]:
@@ -119,7 +126,7 @@ class _Compiler(Generic[F]):
         elif isinstance(node, list | tuple):
             return self._array(node)
         elif not isinstance(node, Mapping):
-            return _constant(cast(Value, node))
+            return _constant(_plain(node, node))
         kind = kind_of(node)
         if self._depth >= MAX_EXPRESSION_DEPTH:
             raise EvaluationError(kind, f"expression nested deeper than {MAX_EXPRESSION_DEPTH} levels")
@@ -413,6 +420,14 @@ def _bounded(value: Value, node: object) -> Value:
     return value
 
 
+def _plain(value: object, written: object) -> Value:
+    """A literal as an AFL value: trees that the compiler did not write may hold anything. Raises EvaluationError."""
+    try:
+        return cast(Value, check_json(value, 0, MAX_INTEGER_BITS))
+    except Refused as refused:
+        raise EvaluationError(f"{written!r:.60}", f"a literal is an AFL value, found {refused.found}") from None
+
+
 _LITERAL_KINDS: Final[Mapping[str, Callable[[Any], Value]]] = {"String": str, "Int": int, "Double": float}
 
 
@@ -429,7 +444,7 @@ def _literal_value(node: Node) -> Value:
         pass
     else:
         try:
-            return _LITERAL_KINDS[str(kind)](value)
+            return _plain(_LITERAL_KINDS[str(kind)](value), value)
         except (TypeError, ValueError, OverflowError):
             pass
     raise EvaluationError(repr(value), f"a {type_name(value)} is no {kind} literal")

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, NoReturn
 
 from afl.compiled import Node, ProgramError
+from afl.runtime.exact_doubles import exact
 from afl.runtime.expression import compile_default
-from afl.runtime.plan import Default
+from afl.runtime.plan import Default, FacetPlan
 from afl.runtime.references import CalleeReferences
 
 #: Parameters and what they are filled with, in the order of evaluation.
@@ -69,6 +70,12 @@ def compile_defaults(slots: Iterable[Node], where: str, *, reads_steps: bool) ->
         for slot in slots
         if "default" in slot
     }
+
+
+def exact_fills(fills: Mapping[str, Fill], facet: FacetPlan) -> dict[str, Fill]:
+    """Return what fills parameters of a facet, that of Doubles with the check that it needs."""
+    types = facet.param_types
+    return {name: Fill(exact(fill.value, name, types.get(name)), fill.reads) for name, fill in fills.items()}
 
 
 def fills_of(given: Collection[str], *sources: Mapping[str, Fill]) -> Fills:

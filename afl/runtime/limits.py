@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+# Of values, and so of both sides: how deep lists and maps nest.
+from afl.core.values import MAX_VALUE_DEPTH as MAX_VALUE_DEPTH
+
 #: Iterations of one call of `execute` or `resume`. A run that can't progress ends as ERROR long before, so this stops
 #: only programs that run away; it is far above what any finite workflow of a few 100,000 steps needs.
 MAX_ITERATIONS: Final = 1_000_000
@@ -22,9 +25,6 @@ MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
 
 #: What the rows of one workflow hold, by the same count. It is in memory while the workflow runs, and in the store.
 MAX_STATE_BYTES: Final = 512 * 1024 * 1024
-
-#: Lists and maps nested in one another in one value. Those who copy, encode and read values recurse.
-MAX_VALUE_DEPTH: Final = 100
 
 #: What a `Timeout` may give, in milliseconds: a hundred years. Moments beyond it have no date.
 MAX_TIMEOUT_MS: Final = 100 * 365 * 24 * 3_600_000

@@ -30,7 +30,7 @@ from afl.runtime.persistence import (
     WorkflowRow,
 )
 from afl.runtime.public_store import ENTITY_TABLES, KeptStep, PublicRows, PublicStore
-from afl.runtime.store_checks import check_changes
+from afl.runtime.store_checks import check_changes, check_values
 from afl.runtime.store_identity import StoreIdentity, new_store_id
 from afl.runtime.types import Value, copy_value
 from afl.runtime.versions import SUPPORTED, check_versions
@@ -80,6 +80,8 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
         """Write all of the batch and return the sequence number of its first outbox record; see `Store`."""
         # Most batches are one iteration's steps and nothing else: this is the engine's hot path.
         changes, has_more = batch.changes, not batch.has_changes_only
+        if not batch.values_checked:
+            check_values(batch)
         # A `with` of this lock costs twice as much.
         self._lock.acquire()
         try:

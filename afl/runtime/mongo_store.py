@@ -60,7 +60,7 @@ from afl.runtime.persistence import (
 )
 from afl.runtime.public_store import ENTITY_TABLES, KeptStep, PublicRows, PublicStore
 from afl.runtime.row_damage import damaged, taken
-from afl.runtime.store_checks import check_changes
+from afl.runtime.store_checks import check_changes, check_values
 from afl.runtime.stored_text import key_of, text_of
 
 E = TypeVar("E")
@@ -149,6 +149,8 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
 
         A crash between 2 and 3, and a batch that is refused, leave numbers that no record has; none comes twice.
         """
+        if not batch.values_checked:
+            check_values(batch)
         check_changes(batch.changes)
         writes = Writes.of_batch(batch)
         with self._mongo.speaking():

@@ -138,6 +138,8 @@ class Batch:
     annotations: dict[str, bytes] = field(default_factory=dict)
     #: The time of the commit, ms since the epoch (outbox rows remember it).
     now_ms: int = 0
+    #: Whether the engine has made it, whose values were looked at where they came in. Stores look at those of others.
+    values_checked: bool = False
 
     @property
     def has_changes_only(self) -> bool:
@@ -171,7 +173,8 @@ class Store(ParkedStore, Protocol):
         """Write all of the batch in one transaction; return the sequence number of its first outbox record (they are
         numbered without gaps; 0 when it has none).
 
-        In this order: revisions and confirms (WorkflowConflict names every workflow that lost), positions
+        ValueRefused, before all else, for what is no AFL value in a batch that is not the engine's own. In this order:
+        revisions and confirms (WorkflowConflict names every workflow that lost), positions
         (PositionLost), then the rows. Nothing is written when one of them is refused. Steps and parked records are
         upserts by id; programs are written once, and the newest annotations of each are kept.
         """

@@ -21,8 +21,9 @@ from afl.compiled import (
 from afl.runtime.binding import binder_of
 from afl.runtime.branch_planner import plan_catch, plan_when, split_yields
 from afl.runtime.errors import EvaluationError, ReferenceError, UnknownFacet
+from afl.runtime.exact_doubles import exact_arguments
 from afl.runtime.expression import compile_expression, expression_text
-from afl.runtime.fills import Fill, compile_constants, compile_defaults, fills_of
+from afl.runtime.fills import Fill, compile_constants, compile_defaults, exact_fills, fills_of
 from afl.runtime.mixin_planner import call_arguments, plan_configured, plan_mixins, time_limit_ms, yield_targets
 from afl.runtime.plan import BlockPlan, Expression, FacetPlan, ScriptPlan, StatementPlan, WorkflowPlan
 from afl.runtime.references import BlockContext, StatementReferences
@@ -72,6 +73,8 @@ class Planner:
         self._facets: dict[str, FacetPlan] = {}
         self._unfinished: list[tuple[FacetPlan, Declaration]] = []
         self._bodies: list[StatementPlan] = []
+        #: Yields, and whose returns they give.
+        self._yields: list[tuple[StatementPlan, str]] = []
         #: For statements whose callee has an implicit: what that gives.
         self._implicits: dict[StatementPlan, Mapping[str, Fill]] = {}
         #: Declarations with a script in them, in the order in which they were reached.
@@ -108,10 +111,16 @@ class Planner:
         while self._unfinished:
             plan, declaration = self._unfinished.pop()
             self._fill(plan, declaration)
+        for yielded, name in self._yields:
+            if name in self._facets:
+                yielded.args = exact_arguments(yielded.args, self._facets[name].return_types)
+        self._yields.clear()
         for statement in self._bodies:
             callee = statement.callee
-            if callee is not None and callee.is_event:
-                require_returns(statement, callee)
+            if callee is not None:
+                statement.args = exact_arguments(statement.args, callee.param_types)
+                if callee.is_event:
+                    require_returns(statement, callee)
             if not statement.blocks and callee is not None:
                 statement.blocks = callee.blocks
             if statement.catch is None and callee is not None:
@@ -126,6 +135,7 @@ class Planner:
         for plan in self._facets.values():
             for mixin in plan.mixins:
                 if mixin.facet is not None:
+                    mixin.args = exact_arguments(mixin.args, mixin.facet.param_types)
                     given = {name for name, _ in mixin.args}
                     mixin.fills = fills_of(given, mixin.facet.configured, mixin.facet.defaults)
 
@@ -138,7 +148,7 @@ class Planner:
             statement.timeout_ms = callee.timeout_ms
         implicit = self._implicits.get(statement)
         if implicit is not None:
-            implicit = {name: fill for name, fill in implicit.items() if name in callee.param_types}
+            implicit = exact_fills({n: fill for n, fill in implicit.items() if n in callee.param_types}, callee)
         elif not callee.fills:
             return
         given = {name for name, _ in statement.args}
@@ -162,13 +172,14 @@ class Planner:
 
     def _fill_parameters(self, plan: FacetPlan, declaration: Declaration, where: str) -> None:
         mixins, steps = declaration.mixins, plan.reads_steps
-        plan.configured = plan_configured(mixins, where, reads_steps=steps)
+        plan.configured = exact_fills(plan_configured(mixins, where, reads_steps=steps), plan)
         plan.mixins = plan_mixins(mixins, where, lambda name: self._mixin(declaration, name), reads_steps=steps)
         plan.timeout_ms = time_limit_ms(mixins, where)
-        plan.defaults = compile_defaults(declaration.params, where, reads_steps=steps)
+        plan.defaults = exact_fills(compile_defaults(declaration.params, where, reads_steps=steps), plan)
         plan.fills = fills_of((), plan.configured, plan.defaults)
         returns = compile_defaults(declaration.returns, where, reads_steps=steps)
-        plan.return_defaults = tuple((name, fill.value) for name, fill in returns.items())
+        return_values = ((name, fill.value) for name, fill in returns.items())
+        plan.return_defaults = exact_arguments(return_values, plan.return_types)
 
     def _mixin(self, declaration: Declaration, name: str) -> FacetPlan | None:
         """The facet that a mixin's name means; None for a short one that only the agents may know."""
@@ -333,6 +344,7 @@ class Planner:
         references = StatementReferences(context, f"{where}.yield")
         plan.args = _arguments(call, references)
         plan.outer_waits = references.outer_waits()
+        self._yields.append((plan, found or target))
         addressed = context.yield_target(target)
         if addressed is not None:
             plan.yield_depth, plan.yield_alias = addressed.depth, addressed.alias

@@ -55,7 +55,7 @@ def work_on(step: StepDefinition, context: ExecutionContext) -> bool:
     if goes_on:
         record.state = machine.next_state(state) or state
     execution.touch(record)
-    batch = Batch()
+    batch = Batch(values_checked=True)
     batch.now_ms = execution.now_ms
     take_changes(execution, batch)
     store.commit_batch(batch)

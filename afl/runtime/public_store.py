@@ -17,6 +17,7 @@ from afl.runtime.entities import (
     TaskState,
 )
 from afl.runtime.identity import event_id_of, generation_of, split_event_id
+from afl.runtime.kept_values import check_entity
 from afl.runtime.persistence import EventDefinition, IterationChanges, StepDocument, TaskEnd, WorkflowRow
 from afl.runtime.public_tasks import PublicTasks, ended_task
 from afl.runtime.public_upkeep import PublicUpkeep
@@ -185,11 +186,13 @@ class PublicStore(PublicUpkeep, PublicTasks):
 
     def save_step(self, step: StepDefinition) -> None:
         """Insert or replace a step. ValueError when it would move to another workflow, and for another version of one
-        that is complete in a workflow of the engine's."""
+        that is complete in a workflow of the engine's; ValueRefused for an attribute that is no AFL value."""
         self.commit(IterationChanges(updated_steps=[step]))
 
     def commit(self, changes: IterationChanges) -> None:
-        """Write everything in `changes`, all or nothing. ValueError as `save_step`."""
+        """Write everything in `changes`, all or nothing. Raises as `save_step`."""
+        for entity in (*changes.created_events, *changes.updated_events, *changes.created_tasks):
+            check_entity(entity)
         with self._exclusive():
             rows = PublicRows(tasks=list(changes.created_tasks))
             numbers: dict[str, int] = {}
@@ -345,6 +348,7 @@ class PublicStore(PublicUpkeep, PublicTasks):
 
     def save_runner(self, runner: RunnerDefinition) -> None:
         """Insert or replace a runner."""
+        check_entity(runner)
         self._put(runner)
 
     def get_runners_by_state(self, state: str) -> list[RunnerDefinition]:
@@ -362,6 +366,7 @@ class PublicStore(PublicUpkeep, PublicTasks):
 
     def save_log(self, log: LogDefinition) -> None:
         """Insert or replace a log entry."""
+        check_entity(log)
         self._put(log)
 
     def get_logs_by_runner(self, runner_id: str) -> list[LogDefinition]:
@@ -374,6 +379,7 @@ class PublicStore(PublicUpkeep, PublicTasks):
 
     def save_server(self, server: ServerDefinition) -> None:
         """Insert or replace a server."""
+        check_entity(server)
         self._put(server)
 
     def update_server_ping(self, server_id: str, ping_ms: int) -> None:
@@ -389,6 +395,7 @@ class PublicStore(PublicUpkeep, PublicTasks):
 
     def save_handler_registration(self, registration: HandlerRegistration) -> None:
         """Insert or replace what answers a facet."""
+        check_entity(registration)
         self._put(registration)
 
     def get_handler_registration(self, facet_name: str) -> HandlerRegistration | None:

@@ -16,6 +16,7 @@ from afl.core.clock import CLOCK_TOLERANCE_MS
 from afl.runtime.clock import Clock
 from afl.runtime.entities import LockDefinition, LockMetaData, TaskDefinition, TaskState
 from afl.runtime.errors import ConcurrencyError
+from afl.runtime.kept_values import check_entity
 from afl.runtime.persistence import TaskEnd
 
 E = TypeVar("E")
@@ -101,7 +102,9 @@ class PublicTasks(ABC):
         return list(dict.fromkeys(task.name for task in self.get_pending_tasks(task_list)))
 
     def save_task(self, task: TaskDefinition) -> None:
-        """Insert or replace a task. ConcurrencyError when it is running and its step has a running one already."""
+        """Insert or replace a task. ConcurrencyError when it is running and its step has a running one already,
+        ValueRefused when its data is no AFL value."""
+        check_entity(task)
         self._put(task)
 
     def claim_task(

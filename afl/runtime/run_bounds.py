@@ -231,10 +231,10 @@ class RunBounds:
         counted."""
         return len(values) <= SMALL_PAYLOAD_VALUES and size + sum(map(len, values)) <= self._small_payload_bytes
 
-    def check_given(self, what: str, values: Mapping[str, object]) -> int:
-        """Return the size of values from outside. Raises ValueTooLarge or ValueTooDeep, before anybody walks through
+    def check_given(self, what: str, values: Mapping[str, object], path: str) -> int:
+        """Return the size of values from outside. Raises ValueTooLarge or ValueRefused, before anybody walks through
         them."""
-        return check_given(what, values, self._limits.max_value_bytes)
+        return check_given(what, values, self._limits.max_value_bytes, path)
 
     def check_values(self, execution: Execution, what: str, values: Mapping[str, object]) -> None:
         """Raise PayloadTooLarge or ValueTooDeep for what goes to an agent or comes from one."""

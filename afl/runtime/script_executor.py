@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final
 
+from afl.core.values import ValueRefused, plain_values
 from afl.scripts.errors import TIMEOUT, ScriptFailed
 from afl.scripts.limits import ScriptLimits
 from afl.scripts.pool import ScriptPool
@@ -90,7 +91,11 @@ class ScriptExecutor:
                 self._pool = ScriptPool(self._limits)
             pool = self._pool
         try:
-            return dict(pool.run(code, params).result)
+            given = plain_values(params, "params")
+        except ValueRefused as refused:
+            raise ScriptError(f"Script params are not serializable: {refused}") from refused
+        try:
+            return dict(pool.run(code, given).result)
         except ScriptFailed as failed:
             raise ScriptError(self._text(failed), failed) from failed
 
@@ -101,9 +106,8 @@ class ScriptExecutor:
         if failed.error_type == TIMEOUT:
             return f"Script timed out after {self.timeout:g} s ({message})"
         # What a script raises itself has a line; what cannot be sent on comes after its last one.
-        if failed.line is None and failed.error_type in ("TypeError", "ValueError") and "JSON" in message:
-            what = "params are" if "params" in message else "result is"
-            return f"Script {what} not serializable: {message}"
+        if failed.line is None and failed.error_type == ValueRefused.__name__:
+            return f"Script result is not serializable: {message}"
         return f"Script error: {message}"
 
 

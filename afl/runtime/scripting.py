@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 from afl.runtime.entities import NoteType
-from afl.runtime.errors import LimitReached, RunLimitReached
+from afl.runtime.errors import LimitReached, RunLimitReached, ValueRefused
+from afl.runtime.exact_doubles import refuse_inexact_doubles
 from afl.runtime.execution import Execution
 from afl.runtime.notices import Cause, tell_endings
 from afl.runtime.persistence import ErrorRecord
@@ -94,17 +95,27 @@ def finish_script(execution: Execution, step_id: str, ending: ScriptEnding) -> b
         tell_endings(execution)
         return True
     try:
-        execution.bounds.check_given("the script's result", ending.result)
+        execution.bounds.check_given("the script's result", ending.result, "result")
+        refuse_inexact_doubles(ending.result, _types_of_result(step), "result")
         if step.plan is not None:
             _end_block(execution, step, ending.result)
         else:
             _end_pre_script(execution, step, ending.result)
     except RunLimitReached as error:
         execution.exceed(error)
-    except LimitReached as error:
+    except (LimitReached, ValueRefused) as error:
         execution.fail(step, error)
         tell_endings(execution)
     return True
+
+
+def _types_of_result(step: StepRecord) -> Mapping[str, object]:
+    """The declared types of what a step's script gives: parameters and returns of its facet, or for a block the returns
+    of what it belongs to."""
+    if step.plan is not None:
+        container = step.container
+        return container.facet.return_types if container is not None and container.facet is not None else {}
+    return {} if step.facet is None else {**step.facet.param_types, **step.facet.return_types}
 
 
 def _within_bounds(execution: Execution, step: StepRecord, ending: ScriptEnding) -> ScriptEnding:

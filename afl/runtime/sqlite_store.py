@@ -65,7 +65,7 @@ from afl.runtime.sqlite_rows import (
 )
 from afl.runtime.sqlite_schema import open_store_file
 from afl.runtime.sqlite_upkeep import SqliteUpkeep
-from afl.runtime.store_checks import check_changes
+from afl.runtime.store_checks import check_changes, check_values
 from afl.runtime.versions import VERSIONS
 from afl.runtime.views import StepNotes
 
@@ -114,6 +114,8 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
 
         A crash before the end of 4 leaves nothing of the batch, one after it everything.
         """
+        if not batch.values_checked:
+            check_values(batch)
         check_changes(batch.changes)
         rows = ChangeRows(batch)
         outbox = [outbox_row(record, batch.now_ms) for record in batch.outbox]

@@ -1,10 +1,11 @@
-"""Mistakes in a batch that no store can make good: refused before anything is looked up."""
+"""Mistakes in what is to be stored that no store can make good: refused before anything is looked up or written."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from afl.runtime.persistence import WorkflowChange
+from afl.runtime.kept_values import check_entity, kept_value, kept_values
+from afl.runtime.persistence import Batch, WorkflowChange
 
 
 def check_changes(changes: Sequence[WorkflowChange]) -> None:
@@ -17,3 +18,18 @@ def check_changes(changes: Sequence[WorkflowChange]) -> None:
             raise ValueError(
                 f"workflow {row.id}: a change of revision {change.expected_revision} can't lead to {row.revision}"
             )
+
+
+def check_values(batch: Batch) -> None:
+    """Raise ValueRefused for the first value of a batch that is no AFL value. The engine's own batches hold none: what
+    comes into it was looked at there."""
+    for change in batch.changes:
+        row = change.workflow
+        kept_values(row.inputs, f"workflow {row.id}, inputs")
+        kept_values(row.outputs or {}, f"workflow {row.id}, outputs")
+        for step in change.steps:
+            kept_values(step.params, f"step {step.id}, params")
+            kept_values(step.returns, f"step {step.id}, returns")
+            kept_value(step.foreach_value, f"step {step.id}, foreach_value")
+    for entity in (*batch.tasks, *batch.logs):
+        check_entity(entity)

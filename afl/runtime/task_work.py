@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from afl.core.crashes import Crash
 from afl.core.exception_text import exception_class, exception_line, exception_text, exception_traceback
 from afl.core.handler_values import BadResult, answers_later, plain_result, plain_update
+from afl.core.values import ValueRefused
 from afl.core.warning_limits import LimitedLog
 from afl.runtime.call_threads import Calls, HandlerTimeout, LoopRunsHere
 from afl.runtime.entities import TaskDefinition, TaskState
@@ -31,7 +32,6 @@ _log = logging.getLogger(__name__)
 BUILT_IN_PREFIX: Final = "afl:"
 #: Failures that no handler raised, as agents on Kafka name them too.
 TIMEOUT: Final = "Timeout"
-BAD_RESULT: Final = "BadResult"
 NO_HANDLER: Final = "NoHandler"
 #: The failure of a task that something else than its handler has kept from being done, again and again.
 TASK_NOT_DONE: Final = "TaskNotDone"
@@ -235,8 +235,8 @@ class TaskWork:
             return
         try:
             result = plain_result(value)
-        except BadResult as error:
-            self._fail(job, BAD_RESULT, exception_text(error))
+        except (BadResult, ValueRefused) as error:
+            self._fail(job, exception_class(error), exception_text(error))
             return
         self._probe("task.handled")
         if not _is_for_step(task):

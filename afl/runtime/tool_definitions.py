@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from afl.compiled import SCHEMAS, AmbiguousName, CompiledProgram, Declaration, Node
 from afl.core.printable import bounded
-from afl.runtime.values import describe_type
+from afl.core.types import type_name
 
 #: Longer names of tools are refused.
 _LONGEST_NAME: Final = 128
@@ -117,8 +117,8 @@ def _tool(program: CompiledProgram, facet: Declaration, name: str) -> ToolDefini
 
 
 def _description(facet: Declaration, doc: Node) -> str:
-    takes = ", ".join(f"{param['name']}: {describe_type(param.get('type'))}" for param in facet.params)
-    gives = ", ".join(f"{given['name']}: {describe_type(given.get('type'))}" for given in facet.returns)
+    takes = ", ".join(f"{param['name']}: {type_name(param.get('type'))}" for param in facet.params)
+    gives = ", ".join(f"{given['name']}: {type_name(given.get('type'))}" for given in facet.returns)
     signature = f"{facet.qualified_name}({takes})" + (f" => ({gives})" if gives else "")
     told = str(doc.get("description") or "").strip()
     return f"{told}\n\n{signature}" if told else f"Event facet {signature}"

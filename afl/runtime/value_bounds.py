@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from afl.core.values import segment, too_deep
 from afl.runtime import limits
 from afl.runtime.errors import PayloadTooLarge, ValueTooDeep, ValueTooLarge
 from afl.runtime.value_sizes import TooDeep, attribute_bytes, bytes_of
@@ -60,14 +61,14 @@ def is_too_deep(value: object) -> bool:
     return False
 
 
-def check_given(what: str, values: Mapping[str, object], limit: int) -> int:
-    """Return the size of values from outside. Raises ValueTooDeep or ValueTooLarge, before anybody walks through them
-    or copies them."""
+def check_given(what: str, values: Mapping[str, object], limit: int, path: str) -> int:
+    """Return the size of values from outside. Raises ValueRefused for one that nests too deep, or contains itself, and
+    ValueTooLarge: before anybody walks through them or copies them."""
     try:
         size = attribute_bytes(values)
     except TooDeep:
-        check_depth(what, values)
-        raise
+        name, value = next((name, value) for name, value in values.items() if is_too_deep(value))
+        raise too_deep(value).inside(segment(name)).at(path) from None
     if size > limit:
         raise ValueTooLarge(what, size, limit)
     return size

@@ -64,7 +64,7 @@ def bytes_of(value: object) -> int:
     kind = type(value)
     if kind is str:
         return text_bytes(value)  # type: ignore[arg-type]  # a str
-    if kind is list or kind is dict:
+    if kind is list or kind is dict or kind is tuple:
         return _counted(value, limits.MAX_VALUE_DEPTH)[0]
     return _NUMBER_BYTES
 
@@ -83,7 +83,7 @@ def attribute_bytes(values: Mapping[str, object]) -> int:
             continue
         if kind is str:
             total += len(value) if value.isascii() else _WIDE_BYTES * len(value)  # type: ignore[attr-defined,arg-type]
-        elif kind is list or kind is dict:
+        elif kind is list or kind is dict or kind is tuple:
             total += _counted(value, limits.MAX_VALUE_DEPTH)[0]
     return total
 
@@ -113,7 +113,7 @@ def _counted(container: object, room: int) -> tuple[int, int]:
             kind = type(part)
             if kind is str:
                 total += len(part) if part.isascii() else _WIDE_BYTES * len(part)
-            elif kind is list or kind is dict:
+            elif kind is list or kind is dict or kind is tuple:
                 inner, levels = _counted(part, room - 1)
                 total += inner
                 if levels > height:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, cast
 from afl.core.exception_text import exception_class, exception_text
 from afl.runtime.documents import decode_value
 from afl.runtime.identity import event_id_of
+from afl.runtime.kept_values import kept_value, kept_values
 from afl.runtime.persistence import ErrorRecord, EventDefinition, StepDocument
 from afl.runtime.states import STEP_TRANSITIONS, EventState, StepState
 from afl.runtime.step import StepDefinition, StepTransition
@@ -102,10 +103,10 @@ def document_of(
     Return a public step as it is stored, sharing nothing changeable with it.
 
     `before` is what the store held so far: it keeps what a public step does not show (its number, its event).
-    TypeError names the attribute whose value is no AFL value and no copy can be made of.
+    ValueRefused names the attribute whose value is no AFL value.
     """
-    params, param_hints = _plain_attributes(step.attributes.params)
-    returns, return_hints = _plain_attributes(step.attributes.returns)
+    params, param_hints = _plain_attributes(step.attributes.params, f"step {step.id}, params")
+    returns, return_hints = _plain_attributes(step.attributes.returns, f"step {step.id}, returns")
     document = StepDocument(
         id=step.id,
         workflow_id=step.workflow_id,
@@ -126,7 +127,7 @@ def document_of(
         error=_record_error(step, before),
         foreach_index=None if before is None else before.foreach_index,
         foreach_var=step.foreach_var,
-        foreach_value=cast(Value, copy_value(step.foreach_value)),
+        foreach_value=kept_value(step.foreach_value, f"step {step.id}, foreach_value"),
         created_at_ms=step.timestamp or 0,
         deadline_ms=None if before is None else before.deadline_ms,
     )
@@ -159,9 +160,9 @@ def _view_attributes(values: Mapping[str, Value], hints: Mapping[str, str]) -> d
     }
 
 
-def _plain_attributes(attributes: Mapping[str, object]) -> tuple[dict[str, Value], dict[str, str]]:
+def _plain_attributes(attributes: Mapping[str, object], path: str) -> tuple[dict[str, Value], dict[str, str]]:
     """Part attributes into their values and the type names that the values do not tell."""
-    values: dict[str, Value] = {}
+    values: dict[str, object] = {}
     hints: dict[str, str] = {}
     for name, attribute in attributes.items():
         value, hint = attribute, ""
@@ -170,10 +171,10 @@ def _plain_attributes(attributes: Mapping[str, object]) -> tuple[dict[str, Value
         elif isinstance(attribute, Mapping) and "value" in attribute and "type_hint" in attribute:
             # The form in which attributes stand in documents; callers have always been free to hand it in.
             value, hint = attribute["value"], str(attribute["type_hint"])
-        values[name] = cast(Value, copy_value(value))
+        values[name] = value
         if hint and hint != infer_type_hint(value):
             hints[name] = hint
-    return values, hints
+    return kept_values(values, path), hints
 
 
 def _record_error(step: StepDefinition, before: StepDocument | None) -> ErrorRecord | None:

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
 from afl.compiled import CompiledProgram, ProgramError, ProgramVersionError
+from afl.core.values import plain_values
 from afl.runtime import limits
 from afl.runtime.binding import bind_inputs
 from afl.runtime.driving import Dispatch, Trace
@@ -28,7 +29,7 @@ from afl.runtime.restoring import restore
 from afl.runtime.run_bounds import RunBounds, RunLimits
 from afl.runtime.types import Value
 from afl.runtime.value_bounds import check_given
-from afl.runtime.values import check_inputs
+from afl.runtime.values import INPUTS, check_inputs
 
 #: Bytes of values that weigh as much as a step without any, in memory.
 _BYTES_A_STEP = 700
@@ -100,11 +101,16 @@ class Workflows:
         runner_id: str = "",
         traceparent: str | None = None,
     ) -> Execution:
-        """A new execution, not in the store yet. Raises ValueTooLarge or ValueTooDeep for inputs that no run may have,
-        InputError, ScriptsNotAllowed when it can come to a script and none is run here, and what its defaults raise."""
+        """A new execution, not in the store yet, which keeps a copy of the inputs.
+
+        Raises ValueTooLarge and ValueRefused for inputs that no run may have, InputError, ScriptsNotAllowed when it can
+        come to a script and none is run here, and what its defaults raise.
+        """
         if plan.scripted and not self.runs_scripts:
             raise ScriptsNotAllowed(declaration=plan.scripted[0])
-        check_given(f"the inputs of {plan.name}", inputs, self.run_limits.max_value_bytes)
+        # First: what holds one value often may be too much to walk through.
+        check_given(f"the inputs of {plan.name}", inputs, self.run_limits.max_value_bytes, INPUTS)
+        inputs = plain_values(inputs, INPUTS)
         check_inputs(plan.facet, plan.schemas, inputs)
         execution = Execution(plan, workflow_id, self._dispatch, self._trace())
         execution.runner_id = runner_id

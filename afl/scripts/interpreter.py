@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from types import CodeType, ModuleType
 from typing import Any, Final
 
+from afl.core.values import plain_values
 from afl.scripts.check import SCRIPT_FILE, check_script
 from afl.scripts.errors import MEMORY_ERROR, SCRIPT_ERROR
 from afl.scripts.frames import FramesEnded, encode_frame, read_frame, write_all
@@ -128,9 +129,7 @@ class ScriptInterpreter:
         result = names.get("result")
         if not isinstance(result, dict):
             raise _refused("TypeError", f"result must be a dict, not {type(result).__name__}")
-        if not all(type(name) is str for name in result):
-            raise _refused("TypeError", "the keys of result must be strings")
-        encoded = as_json(result)
+        encoded = as_json(plain_values(result, "result"))
         if len(encoded) > self._limits.output_bytes:
             raise _refused(
                 SCRIPT_ERROR,

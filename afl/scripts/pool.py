@@ -12,6 +12,8 @@ from threading import Condition
 from types import TracebackType
 from typing import Any
 
+from afl.core.exception_text import exception_class
+from afl.core.values import ValueRefused, plain_values
 from afl.scripts.errors import (
     MEMORY_ERROR,
     SCRIPT_ERROR,
@@ -246,5 +248,10 @@ def _encode_code(code: str, limits: ScriptLimits) -> bytes:
 def _encode_params(params: Mapping[str, object]) -> bytes:
     try:
         return json.dumps(dict(params), ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ScriptFailed(type(error).__name__, f"the script's params cannot be written as JSON: {error}") from error
+    except (TypeError, ValueError, RecursionError):
+        # Only then: what the engine hands on was looked at when it came in.
+        pass
+    try:
+        return json.dumps(plain_values(params, "params"), ensure_ascii=False).encode()
+    except ValueRefused as error:
+        raise ScriptFailed(exception_class(error), f"the script's {error}") from None

@@ -22,6 +22,7 @@ from afl.validation.value_types import (
     STRING,
     ValueType,
     arithmetic_result,
+    inexact_integer,
     mismatch,
 )
 
@@ -75,6 +76,10 @@ class ExpressionChecker:
         if wrong is not None:
             at, found, wanted = wrong
             self._report("TYPE_ARG_MISMATCH", at.location, name=name, wanted=wanted, found=found)
+            return
+        inexact = inexact_integer(slot.type, expression) if slot is not None else None
+        if inexact is not None:
+            self._report("INT_INEXACT", inexact.location, name=name)
 
     def _literal(self, node: ast.Literal, scope: Scope) -> ValueType:
         if node.kind == "integer" and isinstance(node.value, int) and node.value > MAX_LONG:

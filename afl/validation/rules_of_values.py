@@ -116,6 +116,13 @@ VALUE_RULES: dict[str, Rule] = {
         "namespace a { facet F(n: Int) andThen foreach v in «$.n» { } }",
         "namespace a { facet F(n: Json) andThen foreach v in $.n { } }",
     ),
+    "INT_INEXACT": error(
+        "INT_INEXACT",
+        "An integer that is given to a Double is one that a Double holds exactly.",
+        "No Double holds this integer exactly, and '{name}' wants one",
+        "namespace a { facet F(d: Double = «9007199254740993») }",
+        "namespace a { facet F(d: Double = 9007199254740992, e: [Double] = [-3, 18014398509481984]) }",
+    ),
     "INT_BEYOND_LONG": warning(
         "INT_BEYOND_LONG",
         "An integer should fit into 64 bits: other languages' agents cannot read it otherwise.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from afl import ast
+from afl.core.values import Refused, check_double
 
 ARITHMETIC = frozenset({"+", "-", "*", "/", "%"})
 NUMBERS = frozenset({"Int", "Long", "Double"})
@@ -74,6 +75,23 @@ def mismatch(declared: ValueType | None, value: ast.Expression) -> tuple[ast.Exp
     if found.name == declared.name or (found is INT and declared.name in NUMBERS):
         return None
     return value, found, declared
+
+
+def inexact_integer(declared: ValueType | None, value: ast.Expression) -> ast.Expression | None:
+    """Return the constant integer that is given to a Double and that no Double holds exactly; None if there is none."""
+    if declared is None:
+        return None
+    if declared.name == "Array" and isinstance(value, ast.ArrayLiteral):
+        return next((wrong for item in value.elements if (wrong := inexact_integer(declared.element, item))), None)
+    if declared.name != "Double":
+        return None
+    literal = value.operand if isinstance(value, ast.UnaryExpr) and value.operator == "-" else value
+    if isinstance(literal, ast.Literal) and literal.kind == "integer":
+        try:
+            check_double(literal.value)
+        except Refused:
+            return value
+    return None
 
 
 def _constant_type(value: ast.Expression) -> ValueType | None:

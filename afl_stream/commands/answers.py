@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 
+from afl.core.types import type_name
 from afl.runtime.persistence import CANCELLED, ENDED_STATUSES, EngineStore, StepDocument, WorkflowRow
 from afl.runtime.plan import FacetPlan
 from afl.runtime.planner import plan_workflow
 from afl.runtime.programs import stored_program
 from afl.runtime.states import EventState, StepState
 from afl.runtime.types import Value
-from afl.runtime.values import check_result, describe_type
+from afl.runtime.values import check_result
 from afl_stream.client import Client
 from afl_stream.command_answers import KEPT
 from afl_stream.commands.asking import ask, what_comes_next
@@ -124,7 +125,7 @@ def _check_result(store: EngineStore, row: WorkflowRow, step: StepDocument, resu
 
 
 def _returns_text(facet: FacetPlan) -> str:
-    returns = ", ".join(f"{name}: {describe_type(kind)}" for name, kind in facet.return_types.items())
+    returns = ", ".join(f"{name}: {type_name(kind)}" for name, kind in facet.return_types.items())
     return f"it returns ({returns})" if returns else "it returns nothing"
 
 

@@ -6,9 +6,10 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import cast
 
-from afl.core.json_objects import DuplicateKey, unique_keys
+from afl.core.json_objects import DuplicateKey, read_json
+from afl.core.values import plain_values
 from afl.runtime.types import Value
 from afl_stream.commands.refusals import CommandRefused
 
@@ -17,7 +18,7 @@ def given_inputs(pairs: Sequence[str], document: str | None, types: Mapping[str,
     """The inputs of `--inputs DOCUMENT` and, over them, of each `--input NAME=VALUE`.
 
     A value for a String is taken as it stands; another is JSON where it is any, else text (which then does not fit,
-    and the check says so). Raises CommandRefused.
+    and the check says so). Raises CommandRefused and ValueRefused.
     """
     inputs = {} if document is None else json_object(document, "--inputs")
     seen: set[str] = set()
@@ -32,11 +33,14 @@ def given_inputs(pairs: Sequence[str], document: str | None, types: Mapping[str,
             inputs[name] = text if types.get(name) == "String" else _json_or_text(text)
         except DuplicateKey as error:
             raise CommandRefused(f"--input {name}: {error}") from None
-    return inputs
+    return plain_values(inputs, "inputs")
 
 
 def json_object(text: str, what: str) -> dict[str, Value]:
-    """A JSON object given as text, as `@file`, or as `-` for standard input. Raises CommandRefused."""
+    """A JSON object of AFL values given as text, as `@file`, or as `-` for standard input.
+
+    Raises CommandRefused, and ValueRefused for a number or text that is no value.
+    """
     where = what
     if text == "-":
         text, where = sys.stdin.read(), f"{what} (standard input)"
@@ -48,7 +52,7 @@ def json_object(text: str, what: str) -> dict[str, Value]:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise CommandRefused(f"{where}: {reason}") from error
     try:
-        value = json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
+        value = read_json(text)
     except RecursionError:
         raise CommandRefused(f"{where}: nested too deep") from None
     except DuplicateKey as error:
@@ -63,18 +67,14 @@ def json_object(text: str, what: str) -> dict[str, Value]:
     if not isinstance(value, dict):
         kind = {list: "an array", str: "a string", bool: "a Boolean", type(None): "null"}.get(type(value), "a number")
         raise CommandRefused(f'{where}: expected a JSON object such as {{"name": "value"}}, found {kind}')
-    return cast(dict[str, Value], value)
+    return plain_values(value, what)
 
 
 def _json_or_text(text: str) -> Value:
     """Raises DuplicateKey: that is meant as JSON, and would be another text for each reader."""
     try:
-        return cast(Value, json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant))
+        return cast(Value, read_json(text))
     except DuplicateKey:
         raise
     except (ValueError, RecursionError):
         return text
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")

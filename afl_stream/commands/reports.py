@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from afl.compiled import CompiledProgram
 from afl.core.printable import printable
+from afl.core.types import type_name
 from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, ErrorRecord, WorkflowRow
 from afl.runtime.plan import FacetPlan, WorkflowPlan
 from afl.runtime.unanswered import WaitingStep
-from afl.runtime.values import describe_type
 from afl.source_places import SourcePlace, find_place, lines_at, source_text
 from afl_stream.commands.invocation import Invocation
 from afl_stream.commands.terminal import Terminal, duration_text, time_text, value_text
@@ -174,6 +174,4 @@ def place_of(error: ErrorRecord | None, program: CompiledProgram | None) -> Sour
 
 def result_form(facet: FacetPlan) -> str:
     """What an answer looks like: each return's name, with its type where the value goes."""
-    return (
-        f"{{{', '.join(f'{json.dumps(name)}: <{describe_type(kind)}>' for name, kind in facet.return_types.items())}}}"
-    )
+    return f"{{{', '.join(f'{json.dumps(name)}: <{type_name(kind)}>' for name, kind in facet.return_types.items())}}}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
+from afl.core.json_objects import write_json
 from afl.core.masking import Secrets
 from afl.core.printable import printable, printable_json
 from afl.core.standard_streams import json_for
@@ -48,8 +48,7 @@ class Terminal:
 
     def document(self, document: object) -> None:
         """Write one JSON document."""
-        text = printable_json(json.dumps(document, ensure_ascii=False, indent=2, default=str))
-        self._out.write(json_for(self._out, text) + "\n")
+        self._out.write(json_for(self._out, printable_json(write_json(document))) + "\n")
         self._out.flush()
 
     def line(self, text: str) -> None:
@@ -129,7 +128,7 @@ def one_line(text: str) -> str:
 
 def value_text(value: object, longest: int = _LONGEST_VALUE) -> str:
     """A value as JSON, cut where nobody would read on."""
-    document = json.dumps(value, ensure_ascii=False, default=str)
+    document = write_json(value, indent=None)
     text = printable(document, max_chars=len(document))
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters; --json has all)"
 

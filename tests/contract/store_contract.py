@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from afl.core.values import ValueRefused
 from afl.runtime.clock import ManualClock
 from afl.runtime.entities import LogDefinition, TaskState
 from afl.runtime.errors import ConcurrencyError, PositionLost, WorkflowConflict
@@ -26,6 +28,7 @@ from afl.runtime.persistence import (
 )
 from afl.runtime.states import EventState
 from afl.runtime.types import AttributeValue, Value
+from tests.bad_values import NOT_KEPT, BadValue
 from tests.contract.store_rows import (
     CONTROL_0,
     WholeStore,
@@ -288,9 +291,7 @@ class StoreContract:
             "small": -(2**63),
             "float": 1.0,
             "tiny": 5e-324,
-            "infinite": float("inf"),
             "text": "日本語 \x00 \u2028 😀",
-            "lone": "a\ud800b",
             "nested": [{"k": [None, True, ""]}],
         }
         start(store, "w", step_document("w:a", params=values))
@@ -299,6 +300,38 @@ class StoreContract:
 
         assert stored == values
         assert type(stored["float"]) is float
+
+    @pytest.mark.parametrize("bad", NOT_KEPT, ids=lambda bad: bad.name)
+    def test_what_is_no_value_is_refused_with_its_place_and_nothing_is_written(
+        self, store: WholeStore, bad: BadValue
+    ) -> None:
+        start(store, "w")
+        params: dict[str, Any] = {"items": [0, bad.make()]}
+        step = public_step()
+        step.attributes.set_param("items", [0, bad.make()])
+        row = workflow_row("v", inputs=params)
+        writes: list[tuple[str, Callable[[], object]]] = [
+            ("step w:a, params", lambda: start(store, "v", step_document("w:a", params=params))),
+            ("step w:a, returns", lambda: start(store, "v", step_document("w:a")._replace(returns=params))),
+            ("workflow v, inputs", lambda: store.commit_batch(Batch(changes=[change(row)]))),
+            (f"step {step.id}, params", lambda: store.save_step(step)),
+            ("TaskDefinition.data", lambda: store.save_task(replace(task("t"), data=params))),
+            ("TaskDefinition.data", lambda: store.commit_batch(Batch(tasks=[replace(task("t"), data=params)]))),
+            (
+                "EventDefinition.payload",
+                lambda: store.save_event(EventDefinition("e", "s", "v", EventState.CREATED, "shop.Pay", params)),
+            ),
+        ]
+
+        for path, write in writes:
+            with pytest.raises(ValueRefused) as refused:
+                write()
+            assert refused.value.path.startswith(f"{path}.items[1]"), refused.value.path
+            assert bad.found in str(refused.value)
+        assert store.load_workflow("v") is None
+        assert store.get_step(step.id) is None
+        assert store.get_task("t") is None
+        assert store.get_event("e") is None
 
     def test_odd_identifiers_are_looked_for_without_a_crash(self, store: WholeStore) -> None:
         odd = "\ud800\x00'\""

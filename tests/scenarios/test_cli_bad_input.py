@@ -61,11 +61,15 @@ def _refused(called: Called, code: int, *words: str) -> None:
 START_REFUSALS: list[tuple[Sequence[str], int, Sequence[str]]] = [
     (["Wach", "--input", "hosts=[]"], 3, ["Wach", "did you mean net.Watch?"]),
     (["Watch"], 2, ["needs input hosts: [String]"]),
-    (["Watch", "--input", "hosts=7"], 2, ["hosts", "Int 7", "expected [String]"]),
+    (["Watch", "--input", "hosts=7"], 2, ["hosts", "the integer 7", "expected [String]"]),
     (["Watch", "--input", "hosts=a"], 2, ["hosts", "String 'a'", "expected [String]"]),
-    (["Watch", "--input", "hosts=[1]"], 2, ["hosts[0]", "String wanted, found Int 1"]),
+    (["Watch", "--input", "hosts=[1]"], 2, ["hosts[0]", "a String was expected, found the integer 1"]),
     (["Watch", "--input", "hosts=[]", "--input", "factor=fast"], 2, ["factor", "String 'fast'", "expected Double"]),
-    (["Watch", "--input", "hosts=[]", "--input", "factor=NaN"], 2, ["factor", "expected Double"]),
+    (
+        ["Watch", "--input", "hosts=[]", "--input", "factor=NaN"],
+        2,
+        ["inputs.factor", "found the Double nan"],
+    ),
     (["Watch", "--input", "hosts=[]", "--input", "host=a"], 2, ["no input host", "hosts: [String]"]),
     (["Watch", "--input", "hosts"], 2, ["--input hosts", "NAME=VALUE"]),
     (["Watch", "--input", "hosts=[]", "--input", "hosts=[]"], 2, ["hosts is given twice"]),
@@ -93,7 +97,11 @@ def test_an_id_that_is_taken_by_other_inputs_is_refused(waiting: CommandLine) ->
 
 
 ANSWER_REFUSALS: list[tuple[Callable[[str], Sequence[str]], int, Sequence[str]]] = [
-    (lambda step: ["continue", step, "--result", '{"ok": 1}'], 2, ["ok: Boolean wanted, found Int 1", "(ok: Boolean)"]),
+    (
+        lambda step: ["continue", step, "--result", '{"ok": 1}'],
+        2,
+        ["ok: a Boolean was expected", "(ok: Boolean)"],
+    ),
     (lambda step: ["continue", step, "--result", "{ok: true}"], 2, ["--result", "not JSON"]),
     (lambda step: ["continue", step, "--result", '{"ok": true, "ok": false}'], 2, ["--result", "'ok' stands twice"]),
     (lambda step: ["continue", step, "--result", "true"], 2, ["--result", "expected a JSON object", "a Boolean"]),

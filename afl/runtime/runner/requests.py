@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from afl.compiled import CompiledProgram
+from afl.core.values import plain_values
 from afl.runtime.changes import keep_program
 from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.entities import RunnerDefinition, TaskDefinition
@@ -42,13 +43,15 @@ def request_workflow(
 
     The workflow will have the task's id, `workflow_id` or one that is drawn: the same request twice starts it once.
     `run` is saved too; its record will say how the workflow goes. Raises UnknownName and AmbiguousName for the
-    workflow, and WorkflowIdTaken when something else was asked for under its id.
+    workflow, ValueRefused for an input that is no AFL value, and WorkflowIdTaken when something else was asked for
+    under its id.
     """
     name = program.workflow(workflow_name).qualified_name
     now_ms = (clock or SystemClock()).now_ms()
     task_id = workflow_id or workflow_id_v7(now_ms)
     run_id = "" if run is None else run.uuid
-    asked = {"flow_id": program.fingerprint, "workflow_name": name, "inputs": dict(inputs or {})}
+    given = plain_values(inputs or {}, "inputs")
+    asked = {"flow_id": program.fingerprint, "workflow_name": name, "inputs": given}
     known = store.get_task(task_id)
     if known is not None:
         given = {key: (known.data or {}).get(key) for key in asked}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 import contextlib
 import io
-import json
 import logging
 import socket
 import threading
@@ -21,6 +20,7 @@ from socketserver import TCPServer
 from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
+from afl.core.json_objects import write_json
 from afl.runtime.errors import RuntimeError as EngineError
 
 _log = logging.getLogger(__name__)
@@ -241,7 +241,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(
         self, status: HTTPStatus, document: Mapping[str, object], *, with_body: bool = True, allow: str = ""
     ) -> None:
-        body = json.dumps(document, default=str).encode()
+        body = write_json(document, indent=None).encode()
         self.connection.settimeout(_left_s(self._deadline_s))
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

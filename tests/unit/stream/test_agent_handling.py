@@ -112,9 +112,7 @@ def test_no_return_value_is_an_empty_result() -> None:
     assert deployment.results() == {"wf-1:1": {}}
 
 
-@pytest.mark.parametrize(
-    ("value", "said"), [([1], "returned a list"), ("text", "returned a str"), ({1: 2}, "keys that are no text")]
-)
+@pytest.mark.parametrize(("value", "said"), [([1], "returned a list"), ("text", "returned a str")])
 def test_a_return_value_that_is_no_dict_fails_the_step_and_says_so(value: object, said: str) -> None:
     deployment = Deployment()
     deployment.publish(event())
@@ -133,8 +131,8 @@ def test_a_result_that_cannot_travel_fails_the_step_and_names_the_place() -> Non
     handled(deployment, lambda payload: {"when": object()})
 
     error_type, message = failure(deployment)
-    assert error_type == "BadResult"
-    assert "when" in message
+    assert error_type == "ValueRefused"
+    assert message == "result.when: a Json was expected, found a value of Python type object"
 
 
 def test_a_result_that_is_too_large_fails_the_step() -> None:

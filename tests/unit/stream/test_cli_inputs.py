@@ -1,12 +1,14 @@
 """Values on the command line: what the declared types make of them."""
 
 import io
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from afl.core.values import ValueRefused
 from afl.runtime.types import Value
 from afl_stream.commands.inputs import given_inputs, json_object
 from afl_stream.commands.refusals import CommandRefused
@@ -24,7 +26,6 @@ ARRAY = {"type": "ArrayType", "elementType": "String"}
         ("Long", "17", 17),
         ("Long", "seventeen", "seventeen"),
         ("Double", "1.5e3", 1500.0),
-        ("Double", "NaN", "NaN"),
         ("Boolean", "true", True),
         ("Boolean", "yes", "yes"),
         (ARRAY, '["a", "b"]', ["a", "b"]),
@@ -67,7 +68,6 @@ def test_an_input_with_a_key_twice_is_refused_unless_it_is_text() -> None:
         ("null", "found null"),
         ("1", "found a number"),
         ('"{}"', "found a string"),
-        ('{"a": NaN}', "NaN is no JSON number"),
         ('{"a": {"b": 1, "c": 2, "b": 1}}', "the key 'b' stands twice in one object"),
         ("[" * 100_000, "nested too deep"),
         ("@nowhere.json", "@nowhere.json: No such file"),
@@ -76,6 +76,26 @@ def test_an_input_with_a_key_twice_is_refused_unless_it_is_text() -> None:
 def test_what_is_no_json_object_is_refused_by_name(text: str, said: str) -> None:
     with pytest.raises(CommandRefused, match=f"--result.*{said}"):
         json_object(text, "--result")
+
+
+@pytest.mark.parametrize(
+    ("number", "found"),
+    [
+        ("NaN", "the Double nan"),
+        ("-Infinity", "the Double -inf"),
+        ("1e999", "the Double inf"),
+        ("9223372036854775808", "the integer 9223372036854775808"),
+        ("9" * 1_000_000, "the integer of 3322 bits"),
+        ('"\\ud800"', "a lone surrogate"),
+    ],
+)
+def test_what_is_no_value_is_refused_with_its_place(number: str, found: str) -> None:
+    with pytest.raises(ValueRefused, match=rf"^--result\.a\[0\]\.b: .* found {re.escape(found)}"):
+        json_object(f'{{"a": [{{"b": {number}}}]}}', "--result")
+    for declared in ("Double", "Json"):
+        with pytest.raises(ValueRefused, match=rf"^inputs\.x: .* found {re.escape(found)}"):
+            given_inputs([f"x={number}"], None, {"x": declared})
+    assert given_inputs([f"x={number}"], None, {"x": "String"}) == {"x": number}
 
 
 def test_a_document_may_come_from_a_file_or_from_standard_input(

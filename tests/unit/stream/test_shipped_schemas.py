@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from afl_stream.afl_types import type_table_markdown
+from afl.core.types import type_table_markdown
 from afl_stream.avro_schema import fingerprint_of, parse_schema_text
 from afl_stream.message_shapes import RECORD_TYPES
 

@@ -144,7 +144,7 @@ while True:
     ],
 )
 def test_deep_recursion_fails(pool: ScriptPool, code: str) -> None:
-    assert _failure(pool, code).error_type in ("RecursionError", "ScriptError", "MemoryError")
+    assert _failure(pool, code).error_type in ("RecursionError", "ScriptError", "MemoryError", "ValueRefused")
 
 
 def test_deeply_nested_code_fails(pool: ScriptPool) -> None:

@@ -102,11 +102,17 @@ def test_an_errors_text_is_cut() -> None:
     [
         (
             "result['n'] = {'all': [2 ** 64]}",
-            "ValueError: result['n']['all'][0] is the integer 18446744073709551616, which takes more than 64 bits",
+            "ValueRefused: result.n.all[0]: a Json was expected, found the integer 18446744073709551616",
         ),
-        ("result['n'] = -2 ** 63 - 1", "ValueError: result['n'] is the integer -9223372036854775809, which takes more"),
-        ("result['m'] = {1: 'a', '1': 'b'}", "ValueError: a map of the result has two keys that are '1' as JSON"),
-        ("result['x'] = float('nan')", "ValueError: Out of range float values are not JSON compliant"),
+        (
+            "result['n'] = -2 ** 63 - 1",
+            "ValueRefused: result.n: a Json was expected, found the integer",
+        ),
+        (
+            "result['m'] = {1: 'a', '1': 'b'}",
+            "ValueRefused: result.m[1]: a Json was expected, found a map key",
+        ),
+        ("result['x'] = float('nan')", "ValueRefused: result.x: a Json was expected, found the Double nan"),
     ],
 )
 def test_a_script_that_gives_what_values_cannot_be_is_told_which(pool: ScriptPool, code: str, message: str) -> None:

@@ -1,0 +1,175 @@
+"""AFL types: which values fit them, what is coerced and what is refused. The one table of them, and the one check.
+
+`TYPE_TABLE` says it for people; `schemas/README.md` prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from afl.core.values import (
+    MAX_VALUE_DEPTH,
+    Refused,
+    check_boolean,
+    check_double,
+    check_entries,
+    check_integer,
+    check_json,
+    check_string,
+    describe_value,
+    entries_of,
+    refuse_depth,
+    segment,
+    shorten,
+)
+
+#: A type as compiled programs spell it: "Long", "ns.Schema", or {"type": "ArrayType", "elementType": ...}.
+AflType: TypeAlias = object
+#: Returns the value, coerced; raises Refused. The number is the depth.
+Check: TypeAlias = Callable[[Any, int], Any]
+#: The types of a schema's fields by name; None for a name that is no schema's.
+FieldsOf: TypeAlias = Callable[[str], Mapping[str, AflType] | None]
+
+_ABSENT: Final = object()
+
+
+class TypeRow(NamedTuple):
+    """One row of the published table."""
+
+    afl: str
+    avro: str
+    coerced: str
+    refused: str
+
+
+TYPE_TABLE: Final[tuple[TypeRow, ...]] = (
+    TypeRow("String", "string", "nothing", "any other type; text with lone surrogates, which UTF-8 cannot carry"),
+    TypeRow(
+        "Int, Long",
+        "long",
+        "nothing",
+        "integers outside signed 64 bits (2^63, 2^70, ...); a Double, even an integral one like 3.0; String; Boolean",
+    ),
+    TypeRow(
+        "Double",
+        "double",
+        "an integer that a Double holds exactly: 3 becomes 3.0",
+        "NaN and the infinities; an integer that a Double does not hold exactly (2^53 + 1); String; Boolean",
+    ),
+    TypeRow("Boolean", "boolean", "nothing", "numbers, 0 and 1 too; String"),
+    TypeRow(
+        "Json",
+        "record afl.v1.Value",
+        "nothing",
+        "NaN and the infinities; integers outside signed 64 bits; map keys that are no String; "
+        f"more than {MAX_VALUE_DEPTH} levels; anything but null, Boolean, number, String, array, map",
+    ),
+    TypeRow("[T]", "array of T or null", "each element by its type", "a String; a map"),
+    TypeRow(
+        "schema ns.S",
+        "record afl.schema.ns.S",
+        "each field by its type",
+        "fields that the schema does not declare; anything but a map",
+    ),
+    TypeRow(
+        "facet (a step reference)",
+        "map of afl.v1.Value",
+        "nothing",
+        "anything but a map with String keys; in its entries what Json refuses",
+    ),
+    TypeRow(
+        "null at any type",
+        "null (every place is a union of null and its type)",
+        "nothing",
+        "nothing: null is a value of every type; absent is not null and is listed in the record's _absent",
+    ),
+)
+
+
+def type_table_markdown() -> str:
+    """Return the table as `schemas/README.md` prints it."""
+    rows = [("AFL type", "Avro", "coerced", "refused"), ("---",) * 4, *TYPE_TABLE]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+#: The checks of the types that are built in.
+BUILTIN_CHECKS: Final[Mapping[str, Check]] = {
+    "String": check_string,
+    "Int": partial(check_integer, name="Int"),
+    "Long": partial(check_integer, name="Long"),
+    "Double": check_double,
+    "Boolean": check_boolean,
+    "Json": check_json,
+}
+
+
+def type_name(afl_type: AflType) -> str:
+    """Return a type as AFL writes it, e.g. `[Long]`."""
+    if isinstance(afl_type, Mapping) and "elementType" in afl_type:
+        return f"[{type_name(afl_type['elementType'])}]"
+    return str(afl_type)
+
+
+def check_typed(value: Any, afl_type: AflType, fields_of: FieldsOf, depth: int = 0) -> Any:
+    """Return the value as the type takes it: containers copied, integers made Doubles where a Double is declared.
+
+    null fits every type; a name that is neither built in nor a schema's is a facet's. Raises Refused.
+    """
+    if value is None:
+        return None
+    if type(afl_type) is not str:
+        if not isinstance(afl_type, Mapping):
+            raise TypeError(f"{afl_type!r} is no AFL type")
+        return _check_array(value, afl_type, fields_of, depth)
+    check = BUILTIN_CHECKS.get(afl_type)
+    if check is not None:
+        return check(value, depth)
+    fields = fields_of(afl_type)
+    if fields is None:
+        return check_entries(value, depth, afl_type)
+    return _check_record(value, afl_type, fields, fields_of, depth)
+
+
+def _check_array(value: Any, afl_type: Mapping[str, Any], fields_of: FieldsOf, depth: int) -> list[Any]:
+    name = type_name(afl_type)
+    if not issubclass(type(value), list | tuple):
+        raise Refused(name, describe_value(value))
+    refuse_depth(depth, name)
+    element = afl_type.get("elementType")
+    items: list[Any] = []
+    try:
+        for item in value:
+            items.append(check_typed(item, element, fields_of, depth + 1))
+    except Refused as refused:
+        raise refused.inside(f"[{len(items)}]") from None
+    return items
+
+
+def _check_record(
+    value: Any, name: str, fields: Mapping[str, AflType], fields_of: FieldsOf, depth: int
+) -> dict[str, Any]:
+    entries = entries_of(value, name)
+    refuse_depth(depth, name)
+    record: dict[str, Any] = {}
+    field = ""
+    try:
+        for field, afl_type in fields.items():
+            item = entries.get(field, _ABSENT)
+            if item is not _ABSENT:
+                record[field] = check_typed(item, afl_type, fields_of, depth + 1)
+    except Refused as refused:
+        raise refused.inside(segment(field)) from None
+    if len(record) < len(entries):
+        raise unknown_field(name, fields, entries).inside(segment(next(key for key in entries if key not in fields)))
+    return record
+
+
+def unknown_field(name: str, fields: Mapping[str, object], value: Mapping[Any, Any]) -> Refused:
+    """Return the refusal of a map with an entry that its schema does not declare."""
+    key = next(key for key in value if not isinstance(key, str) or key not in fields)
+    if not isinstance(key, str):
+        return Refused(name, f"a map key that is {describe_value(key)}; keys are Strings")
+    known = ", ".join(fields) or "none"
+    return Refused(name, f"the undeclared field {shorten(repr(key))} (declared: {shorten(known)})")

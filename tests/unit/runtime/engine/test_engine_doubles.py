@@ -1,0 +1,142 @@
+"""A Double takes the integers that it holds exactly, wherever they come from, and refuses the others by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from afl.core.values import ValueRefused
+from afl.runtime.errors import InputTypeMismatch, StepFailure
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.types import Value
+from afl.scripts.pool import ScriptPool
+from afl_stream.afl_types import TypeScope
+from afl_stream.codec import single_object_codec
+from afl_stream.errors import ValueRefused as RefusedByStream
+from afl_stream.messages import Event
+from afl_stream.schema_source import InMemorySchemaLog
+from tests.unit.runtime.engine.running import compiled, failure_of
+
+#: By arithmetic: up to 2**53 each, then every second one, then every fourth.
+EXACT = (0, -3, 2**53, -(2**53), 2**53 + 2, 2**54 + 4, 2**62)
+INEXACT = (2**53 + 1, -(2**53) - 1, 2**54 + 2, 2**63 - 1)
+SAID = "a Double was expected, found the integer"
+
+#: Where an integer goes into a Double; `$.n` is that integer, and Json tells nobody what it will be.
+PLACES = {
+    "argument": "facet F(d: Double) workflow W(n: Json) => (r: Double) andThen { f = F(d = $.n) yield W(r = f.d) }",
+    "computed": "facet F(d: Double) workflow W(n: Json) => (r: Double) andThen { f = F(d = $.n + 0) yield W(r = f.d) }",
+    "two arguments": "facet F(d: Double, e: Json) workflow W(n: Json) => (r: Double) andThen {"
+    " f = F(d = $.n, e = 1) yield W(r = f.d) }",
+    "yield": "workflow W(n: Json) => (r: Double) andThen { yield W(r = $.n) }",
+    "default": "facet F(n: Json, d: Double = $.n) workflow W(n: Json) => (r: Double) andThen {"
+    " f = F(n = $.n) yield W(r = f.d) }",
+    "return default": "facet F(n: Json) => (d: Double = $.n) workflow W(n: Json) => (r: Double) andThen {"
+    " f = F(n = $.n) yield W(r = f.d) }",
+    "field": "schema S { d: Double } workflow W(n: Json) => (r: Double) andThen { s = S(d = $.n) yield W(r = s.d) }",
+    "mixin": "facet M(d: Double) facet F(n: Json) => (d: Double) with M(d = $.n) as m andThen { yield F(d = $.m.d) }"
+    " workflow W(n: Json) => (r: Double) andThen { f = F(n = $.n) yield W(r = f.d) }",
+}
+
+
+@pytest.mark.parametrize("number", EXACT)
+@pytest.mark.parametrize("place", PLACES)
+def test_an_integer_that_a_double_holds_is_taken(place: str, number: int) -> None:
+    result = Evaluator(MemoryStore()).execute("n.W", {"n": number}, compiled(PLACES[place]))
+
+    assert result.error is None
+    assert result.outputs["r"] == number
+
+
+@pytest.mark.parametrize("number", INEXACT)
+@pytest.mark.parametrize("place", PLACES)
+def test_an_integer_that_no_double_holds_fails_the_step_it_is_given_to(place: str, number: int) -> None:
+    cause = failure_of(Evaluator(MemoryStore()).execute("n.W", {"n": number}, compiled(PLACES[place])))
+
+    assert cause.error_type == "ValueRefused"
+    assert f"{SAID} {number}, which no Double holds exactly" in cause.message
+
+
+def test_an_integer_beyond_all_doubles_is_no_overflow() -> None:
+    power = "$.n" + " * $.n" * 24
+    text = f"facet F(d: Double) workflow W(n: Json) andThen {{ f = F(d = {power}) }}"
+
+    cause = failure_of(Evaluator(MemoryStore()).execute("n.W", {"n": 10**18 + 1}, compiled(text)))
+
+    assert cause.error_type == "ValueRefused"
+    assert f"{SAID} of " in cause.message
+
+
+@pytest.mark.parametrize("number", INEXACT)
+def test_inputs_and_defaults_of_a_workflow_are_held_to_it(number: int) -> None:
+    evaluator, program = (
+        Evaluator(MemoryStore()),
+        compiled("workflow W(n: Json = 0, d: Double = $.n, s: [Double] = [])"),
+    )
+
+    given: list[dict[str, Value]] = [{"d": number}, {"s": [0, number]}]
+    for inputs in given:
+        error = evaluator.execute("n.W", inputs, program, workflow_id="w").error
+        assert isinstance(error, InputTypeMismatch)
+        assert "which no Double holds exactly" in str(error)
+    assert isinstance(evaluator.execute("n.W", {"n": number}, program, workflow_id="w").error, ValueRefused)
+    assert evaluator.persistence.load_workflow("w") is None
+
+
+@pytest.mark.parametrize("number", INEXACT)
+def test_an_answer_is_held_to_it(number: int) -> None:
+    program = compiled(
+        "event facet E() => (d: Double) workflow W() => (r: Double) andThen { e = E() yield W(r = e.d) }"
+    )
+    evaluator = Evaluator(MemoryStore())
+    (event,) = evaluator.execute("n.W", {}, program, workflow_id="w").pending_events
+
+    with pytest.raises(ValueRefused, match=rf"^result\.d: {SAID}"):
+        evaluator.continue_step(event.step_id, {"d": number})
+    with pytest.raises(ValueRefused, match=rf"^partial\.d: {SAID}"):
+        evaluator.update_step(event.step_id, {"d": number})
+    evaluator.continue_step(event.step_id, {"d": number}, is_checked=True)
+
+    cause = failure_of(evaluator.resume("w"))
+    assert cause.error_type == "ResultMismatch"
+    assert f"n.E returned d: {SAID} {number}" in cause.message
+
+
+def test_a_script_is_held_to_it() -> None:
+    number = 2**53 + 1
+    with ScriptPool() as pool:
+        for text in (
+            f"workflow W() => (r: Double) andThen script {{ result['r'] = {number} }}",
+            f"facet F() => (d: Double) script {{ result['d'] = {number} }} workflow W() andThen {{ f = F() }}",
+        ):
+            result = Evaluator(MemoryStore(), scripts=pool).execute("n.W", {}, compiled(text))
+
+            assert isinstance(result.error, StepFailure)
+            assert result.error.error_type == "ValueRefused"
+            assert f"{SAID} {number}" in result.error.message
+
+
+@pytest.mark.parametrize("number", [*EXACT, *INEXACT, 2**70, 10**22, 10**23, 10**400])
+def test_engine_and_stream_take_the_same_integers_as_doubles(number: int) -> None:
+    """A task's payload, and an event on a topic: what one carries, the other does."""
+    codec = single_object_codec(InMemorySchemaLog())
+    writer = codec.event_writer("n.E", [{"name": "d", "type": "Double"}], TypeScope())
+    event = Event(
+        id="w:1#1", workflow_id="w", execution_id="w", step_id="w:1", event_type="n.E", state="event.Created",
+        payload={"d": number}, attempt=1, created_at=0,
+    )  # fmt: skip
+    try:
+        writer.encode(event)
+        is_carried = True
+    except RefusedByStream:
+        is_carried = False
+
+    digits = str(number)
+    program = compiled(f"event facet E(d: Double) workflow W() andThen {{ e = E(d = {digits} + 0) }}")
+    result = Evaluator(MemoryStore()).execute("n.W", {}, program, workflow_id="w")
+
+    assert (result.status == "PAUSED") == is_carried
+    if is_carried:
+        assert type(result.pending_events[0].payload["d"]) in (int, float)
+    else:
+        assert failure_of(result).error_type == "ValueRefused"
