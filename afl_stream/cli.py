@@ -433,12 +433,8 @@ def main(args: Sequence[str] | None = None) -> int:
 def _main(args: Sequence[str] | None) -> int:
     try:
         with broken_pipes_raised():
-            result = afl_stream.main(
-                args=None if args is None else list(args),
-                prog_name="afl-stream",
-                standalone_mode=False,
-                obj=PROCESS if args is None else None,
-            )
+            words, process = (None, PROCESS) if args is None else (list(args), None)
+            result = afl_stream.main(words, prog_name="afl-stream", standalone_mode=False, obj=process)
         flush_output()
     except click.ClickException as error:
         show_usage_error(error)

@@ -31,8 +31,12 @@ def judged(
     if strictness is Strictness.LENIENT or (strictness is Strictness.PROGRAM and not is_program(tree, libraries)):
         return found
 
+    # What a namespace that is not there would have declared is no mistake of its own.
+    lacking = {item.source_id for item in found if item.code == "USE_UNKNOWN_NAMESPACE"}
+
     def weighed(item: Diagnostic) -> Diagnostic:
-        counts = strictness is Strictness.STRICT or item.code in LEFT_OPEN
+        is_open = item.code in LEFT_OPEN and not (item.code == "REF_UNKNOWN_FACET" and item.source_id in lacking)
+        counts = strictness is Strictness.STRICT or is_open
         if item.is_error or not counts or item.source_id in libraries:
             return item
         hint = item.hint or (_WAY_OUT if item.code in LEFT_OPEN and strictness is Strictness.PROGRAM else None)

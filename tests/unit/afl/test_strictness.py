@@ -157,3 +157,11 @@ def test_a_workflow_whose_returns_may_be_set_is_not(workflow: str) -> None:
 def test_a_yield_with_a_mistake_is_told_alone() -> None:
     assert codes(_W % "workflow W() => (total: Int) andThen { yield W(totl = 1) }") == ["YIELD_UNKNOWN_FIELD"]
     assert codes(_W % "workflow W() => (total: Int) andThen { yield V(total = 1) }") == ["YIELD_INVALID_TARGET"]
+
+
+def test_what_a_missing_namespace_would_declare_is_no_error_of_its_own() -> None:
+    text = "namespace a { use shop.prices workflow W() andThen { p = PriceOf() } }"
+
+    found = check_texts([(text, None)], strictness=Strictness.PROGRAM).diagnostics
+
+    assert {finding.code for finding in found if finding.is_error} == {"USE_UNKNOWN_NAMESPACE"}

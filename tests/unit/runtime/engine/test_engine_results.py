@@ -33,8 +33,8 @@ def started(program: str) -> Engine:
         ({}, MISSING),
         ({"note": "x"}, MISSING),
         ({"price": 1.0, "prise": 1.0}, UNKNOWN),
-        ({"price": "dear"}, "n.Price returned price: Double wanted, found String 'dear'"),
-        ({"note": 1}, f"n.Price returned note: String wanted, found Int 1; {MISSING}"),
+        ({"price": "dear"}, "n.Price returned price: a Double was expected, found the String 'dear'"),
+        ({"note": 1}, f"n.Price returned note: a String was expected, found the integer 1; {MISSING}"),
     ],
     ids=str,
 )
