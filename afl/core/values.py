@@ -67,7 +67,7 @@ class ValueRefused(AFLError, ValueError):
     """
 
     def __init__(self, path: str, afl_type: str, found: str) -> None:
-        shown = f"{printable(path)}: {_article(afl_type)} {printable(afl_type)} was expected, found {printable(found)}"
+        shown = f"{printable(path)}: {_wanted(afl_type)} was expected, found {printable(found)}"
         super().__init__(shown)
         self.path = path
         self.afl_type = afl_type
@@ -150,8 +150,11 @@ def shorten(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN_CHARS else text[: _MAX_SHOWN_CHARS - 3] + "..."
 
 
-def _article(noun: str) -> str:
-    return "an" if noun[:1] in "AEIOUaeiou" else "a"
+def _wanted(afl_type: str) -> str:
+    # Json is also the type of whatever no declaration names.
+    if afl_type == "Json":
+        return "a JSON value"
+    return f"{'an' if afl_type[:1] in 'AEIOUaeiou' else 'a'} {printable(afl_type)}"
 
 
 # --- checks of one kind of value each; `depth` is how many lists and maps the value stands in ----------------------

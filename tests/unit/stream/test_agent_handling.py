@@ -132,7 +132,7 @@ def test_a_result_that_cannot_travel_fails_the_step_and_names_the_place() -> Non
 
     error_type, message = failure(deployment)
     assert error_type == "ValueRefused"
-    assert message == "result.when: a Json was expected, found a value of Python type object"
+    assert message == "result.when: a JSON value was expected, found a value of Python type object"
 
 
 def test_a_result_that_is_too_large_fails_the_step() -> None:

@@ -126,5 +126,5 @@ def test_json_is_written_with_its_type_and_without_nulls() -> None:
 
 
 def test_what_is_no_afl_value_is_not_written_as_json() -> None:
-    with pytest.raises(ValueRefused, match=r"StepContinue\.result\.x: a Json was expected, found the Double nan"):
+    with pytest.raises(ValueRefused, match=r"StepContinue\.result\.x: a JSON value was expected, found the Double nan"):
         encode_json(StepContinue(step_id="w:ab", result={"x": math.nan}))

@@ -176,8 +176,8 @@ def test_a_type_that_nobody_declared_is_named_with_its_parameter(codec: Codec) -
         ("Double", False, "payload.p: a Double was expected, found the Boolean false"),
         ("String", 1, "payload.p: a String was expected, found the integer 1"),
         ("Boolean", 0, "payload.p: a Boolean was expected, found the integer 0"),
-        ("Json", {"a": [2**70]}, "payload.p.a[0]: a Json was expected"),
-        ("Json", {1: 2}, "payload.p[1]: a Json was expected, found a map key that is the integer 1"),
+        ("Json", {"a": [2**70]}, "payload.p.a[0]: a JSON value was expected"),
+        ("Json", {1: 2}, "payload.p[1]: a JSON value was expected, found a map key that is the integer 1"),
         (
             array_of("shop.Item"),
             [{}, {}, {"price": "x"}],
@@ -196,7 +196,7 @@ def test_a_payload_that_does_not_fit_is_refused_by_place(codec: Codec, kind: obj
 
 
 def test_an_undeclared_entry_that_is_no_afl_value_is_refused_by_place(codec: Codec) -> None:
-    with pytest.raises(ValueRefused, match=r"payload\.mix\.times: a Json was expected, found the Double inf"):
+    with pytest.raises(ValueRefused, match=r"payload\.mix\.times: a JSON value was expected, found the Double inf"):
         writer_for(codec).encode(an_event({"mix": {"times": math.inf}}))
 
 

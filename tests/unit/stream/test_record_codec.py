@@ -355,8 +355,11 @@ def test_an_event_over_the_limit_is_refused_with_both_sizes(log: InMemorySchemaL
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        (StepContinue(step_id="w:ab", result={"x": 2**70}), "StepContinue.result.x: a Json was expected"),
-        (StepContinue(step_id="w:ab", result={"x": [math.nan]}), r"StepContinue.result.x\[0\]: a Json was expected"),
+        (StepContinue(step_id="w:ab", result={"x": 2**70}), "StepContinue.result.x: a JSON value was expected"),
+        (
+            StepContinue(step_id="w:ab", result={"x": [math.nan]}),
+            r"result.x\[0\]: a JSON value was expected",
+        ),
         (StepContinue(step_id="w:\ud800"), "StepContinue.step_id: a String was expected, found a lone surrogate"),
         (CancelWorkflow(workflow_id=7), "CancelWorkflow.workflow_id: a String was expected, found the integer 7"),  # type: ignore[arg-type] # a caller's mistake
         (StepContinue(step_id="w:ab", attempt="1"), "StepContinue.attempt: a Long was expected"),  # type: ignore[arg-type] # a caller's mistake

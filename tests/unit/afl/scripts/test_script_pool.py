@@ -90,18 +90,19 @@ def test_a_failed_script_tells_what_it_printed_and_the_line(pool: ScriptPool) ->
         (
             "result['x'] = {1}",
             "ValueRefused",
-            "ValueRefused: result.x: a Json was expected, found a value of Python type set; a list would fit",
+            "ValueRefused: result.x: a JSON value was expected, found a value of Python type set; a list would fit",
         ),
         (
             "result['x'] = 1e400",
             "ValueRefused",
-            "ValueRefused: result.x: a Json was expected, found the Double inf, which is not a finite number",
+            "ValueRefused: result.x: a JSON value was expected, found the Double inf, which is not a finite number",
         ),
         ("result = [1]", "TypeError", "TypeError: result must be a dict, not list"),
         (
             "result[1] = 2",
             "ValueRefused",
-            "ValueRefused: result[1]: a Json was expected, found a map key that is the integer 1; keys are Strings",
+            "ValueRefused: result[1]: a JSON value was expected, found a map key that is the integer 1; "
+            "keys are Strings",
         ),
         (
             "result['x'] = '\\ud800'",
@@ -111,7 +112,7 @@ def test_a_failed_script_tells_what_it_printed_and_the_line(pool: ScriptPool) ->
         (
             "x = []\nx.append(x)\nresult['x'] = x",
             "ValueRefused",
-            "ValueRefused: result.x[0]: a Json was expected, found an array that contains itself",
+            "ValueRefused: result.x[0]: a JSON value was expected, found an array that contains itself",
         ),
     ],
 )

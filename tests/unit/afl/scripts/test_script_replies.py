@@ -102,17 +102,17 @@ def test_an_errors_text_is_cut() -> None:
     [
         (
             "result['n'] = {'all': [2 ** 64]}",
-            "ValueRefused: result.n.all[0]: a Json was expected, found the integer 18446744073709551616",
+            "ValueRefused: result.n.all[0]: a JSON value was expected, found the integer 18446744073709551616",
         ),
         (
             "result['n'] = -2 ** 63 - 1",
-            "ValueRefused: result.n: a Json was expected, found the integer",
+            "ValueRefused: result.n: a JSON value was expected, found the integer",
         ),
         (
             "result['m'] = {1: 'a', '1': 'b'}",
-            "ValueRefused: result.m[1]: a Json was expected, found a map key",
+            "ValueRefused: result.m[1]: a JSON value was expected, found a map key",
         ),
-        ("result['x'] = float('nan')", "ValueRefused: result.x: a Json was expected, found the Double nan"),
+        ("result['x'] = float('nan')", "ValueRefused: result.x: a JSON value was expected, found the Double nan"),
     ],
 )
 def test_a_script_that_gives_what_values_cannot_be_is_told_which(pool: ScriptPool, code: str, message: str) -> None:

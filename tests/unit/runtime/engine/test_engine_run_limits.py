@@ -324,7 +324,7 @@ def test_inputs_that_nest_too_deep_are_refused_by_name(levels: int) -> None:
     result = evaluator_of().execute("n.W", {"v": nested(levels)}, compiled(ASK), workflow_id=RUN)
 
     assert isinstance(result.error, ValueRefused)
-    assert str(result.error) == "inputs.v: a Json was expected, found a value nested deeper than 100 levels"
+    assert str(result.error) == "inputs.v: a JSON value was expected, found a value nested deeper than 100 levels"
 
 
 @pytest.mark.parametrize("levels", [limits.MAX_VALUE_DEPTH + 1, 900, 100_000])

@@ -270,7 +270,7 @@ def test_a_result_that_is_deeper_than_values_may_be_fails_its_step(pool: ScriptP
         failure = failure_of(Engine(compiled(text), scripts=pool).start())
 
         assert failure.error_type == "ValueRefused"
-        assert failure.message.endswith("[0]...: a Json was expected, found a value nested deeper than 100 levels")
+        assert failure.message.endswith("...: a JSON value was expected, found a value nested deeper than 100 levels")
 
 
 def test_what_runs_beside_a_failing_script_is_finished(pool: ScriptPool) -> None:

@@ -216,7 +216,7 @@ def test_a_result_that_cannot_be_stored_fails_the_step(tmp_path: Path) -> None:
 
     error_type, message = shop.failure()
     assert error_type == "ValueRefused"
-    assert message == "result.more: a Json was expected, found a value of Python type object"
+    assert message == "result.more: a JSON value was expected, found a value of Python type object"
     shop.store.close()
 
 

@@ -189,8 +189,8 @@ def test_a_handler_that_gives_something_else_fails_its_step() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ({1: "fire"}, "ValueRefused: result[1]: a Json was expected, found a map key that is the integer 1"),
-        ({"queue": {1, 2}}, "ValueRefused: result.queue: a Json was expected, found a value of Python type set"),
+        ({1: "fire"}, "ValueRefused: result[1]: a JSON value was expected, found a map key that is the integer 1"),
+        ({"queue": {1, 2}}, "ValueRefused: result.queue: a JSON value was expected, found a value of Python type set"),
     ],
 )
 def test_a_result_that_cannot_be_stored_fails_its_step(value: object, said: str, tmp_path: Path) -> None:
