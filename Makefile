@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 WORKERS ?= 2
 
-.PHONY: demo demo-kafka test test-all fuzz stress check lint types imports format kafka-up kafka-down clean
+.PHONY: demo demo-kafka test test-long test-all fuzz stress check lint types imports format kafka-up kafka-down clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m examples.licence_audit
@@ -16,6 +16,11 @@ demo-kafka: $(STAMP)
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n $(WORKERS) -q -m "not long" $(ARGS)
 
+# What `test` leaves out: real brokers at length, processes, clusters, other languages.
+test-long: $(STAMP)
+	@$(BIN)/python -m pytest -n $(WORKERS) -q -m long $(ARGS)
+
+# Both, in one run.
 test-all: $(STAMP)
 	@$(BIN)/python -m pytest -n $(WORKERS) -q $(ARGS)
 
