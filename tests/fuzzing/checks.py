@@ -1,6 +1,7 @@
 """What must hold of every text and of every compiled tree, however it came about."""
 
 import json
+import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,8 @@ from afl.tree_json import tree_json
 
 #: Nothing here may take longer; it is far more than anything needs.
 LONGEST_S = 20
+#: A lone CR ends a line, too.
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class Defect(AssertionError):
@@ -129,7 +132,7 @@ def _check_diagnostic(diagnostic: Any, text: str) -> None:
     """A finding has a place in the text, and something to say."""
     if not diagnostic.code or not diagnostic.message:
         raise Defect(f"a finding that says nothing: {diagnostic}")
-    lines = text.count("\n") + 1
+    lines = len(_LINE_END.split(text))
     if diagnostic.line is not None and not 1 <= diagnostic.line <= lines:
         raise Defect(f"a finding outside of the text: {diagnostic}")
 

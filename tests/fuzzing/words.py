@@ -46,12 +46,12 @@ class Words:
 
     def number(self) -> str:
         return self.random.choice(
-            ["0", "1", "7", "007", "9223372036854775807", "9223372036854775808", "1" * 40, "0.5", "1.0",
+            ["0", "1", "7", "007", "9007199254740992", "9223372036854775808", str(2**130), "0.5", "1.0",
              "1.5e10", "2.25E-3", "1.0e300", "00.10", "3.0e+2"]
         )  # fmt: skip
 
     def integer(self) -> str:
-        return str(self.random.choice([0, 1, 2, 59, 1000]))
+        return str(self.random.choice([0, 1, 2, 59, 1000, 9223372036854775807]))
 
     def description(self) -> str:
         """The text of a doc comment."""
