@@ -177,6 +177,8 @@ def register_module(
         _call_register_handlers(module_uri, registrar, loader)
         return
     name = entrypoint or DEFAULT_ENTRYPOINT
+    if entrypoint is None and not facets:
+        _require_handlers(module_uri, module)
     loader.function(module_uri, name)
     with _guarded(module_uri):
         found = tuple(facets) or _facets_of(module_uri, module) or tuple(otherwise)
@@ -189,6 +191,22 @@ def register_module(
         )
     for facet in found:
         registrar.register_handler(facet_name=facet, module_uri=module_uri, entrypoint=name)
+
+
+def _require_handlers(module_uri: str, module: ModuleType) -> None:
+    """Raise FunctionMissing for a module that has neither of the two functions, with the one that it nearly has."""
+    with _guarded(module_uri):
+        if hasattr(module, DEFAULT_ENTRYPOINT):
+            return
+        functions = sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("__"))
+    near = difflib.get_close_matches(REGISTER_FUNCTION, functions, 1, cutoff=0.8)
+    near = near or difflib.get_close_matches(DEFAULT_ENTRYPOINT, functions, 1, cutoff=0.8)
+    there = f"{near[0]!r} looks like one of them" if near else f"it has {', '.join(functions) or 'no functions'}"
+    raise FunctionMissing(
+        module_uri,
+        f"it has neither {REGISTER_FUNCTION!r} nor {DEFAULT_ENTRYPOINT!r}",
+        f"{REGISTER_FUNCTION}(runner), which registers functions by facet, or {DEFAULT_ENTRYPOINT}(payload) ({there})",
+    )
 
 
 def checksum_of(module_uri: str) -> str:

@@ -206,25 +206,32 @@ class Answering:
         try:
             result = plain_result(value)
         except BadResult as error:
-            self._queue_failure(work, event, BAD_RESULT, exception_text(error))
+            self._refuse_result(work, event, BAD_RESULT, exception_text(error))
             return
         except values.ValueRefused as error:
-            self._queue_failure(work, event, VALUE_REFUSED, exception_text(error))
+            self._refuse_result(work, event, VALUE_REFUSED, exception_text(error))
             return
         returns = self._shared.records.returns_of(work.record)
         if returns is not None:
             mismatch = returns.mismatch(event.event_type, result, work.told or ())
             if mismatch is not None:
-                self._queue_failure(work, event, RESULT_MISMATCH, mismatch)
+                self._refuse_result(work, event, RESULT_MISMATCH, mismatch)
                 return
         try:
             answer = self._shared.records.continued(event, result, self._group, work.record.headers)
         except (ValueRefused, EventTooLarge, RuntimeError, MemoryError) as error:
             # A RuntimeError: the handler's own threads still change what it has returned.
-            self._queue_failure(work, event, BAD_RESULT, f"the handler's result cannot be sent: {error}")
+            self._refuse_result(work, event, BAD_RESULT, f"the handler's result cannot be sent: {error}")
         else:
             self._shared.counters.add_answer(event.event_type, handled=True)
             work.outgoing.append(answer)
+
+    def _refuse_result(self, work: Work, event: Event, error_type: str, message: str) -> None:
+        """Fail the step by what is wrong with the result, and log it: the step's catch may hide it from the handler's
+        author."""
+        told, facet = "the result of the handler of %s fails step %s: %s: %s", event.event_type
+        self._warnings.warning(f"refused results of {facet}", told, facet, event.step_id, error_type, message)
+        self._queue_failure(work, event, error_type, message)
 
     def _queue_failure_of(self, work: Work, event: Event, outcome: Raised | TimedOut) -> None:
         if isinstance(outcome, TimedOut):

@@ -309,11 +309,20 @@ class TelemetrySettings:
     )
 
 
+#: Options that are named shorter than the settings they give, and what a variable for one of them means.
+_SETTINGS_OF_OPTIONS: Final = {"bootstrap": "kafka.bootstrap", "data_dir": "embedded.data_dir"}
+
+
 def refuse_misspelt(variable: str, shown: object, keys: Iterable[str]) -> None:
     """Refuse a variable that is nearly that of a setting among `keys`; `shown` is what may be shown of its value.
 
     Others may be for other programs: a cluster sets AFL_EVALUATOR_SERVICE_HOST.
     """
+    option = variable.removeprefix("AFL_").lower()
+    if option in _SETTINGS_OF_OPTIONS:
+        meant = _SETTINGS_OF_OPTIONS[option]
+        wanted = f"no such variable; did you mean AFL_{meant.replace('.', '_').upper()}?"
+        raise ConfigError(f"environment {variable}", option, shown, wanted)
     for key in keys:
         section, _, name = f".{key}".rpartition(".")
         begin = f"AFL{section.replace('.', '_')}_".upper()

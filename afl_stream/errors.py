@@ -224,6 +224,9 @@ class TopicMissing(StreamError):
     def told(self, remedy: str, verb: str = "create it with") -> str:
         """Return the message, with the command that creates the topic: behind the question whether it is a typo."""
         missing = f"topic {self.topic} does not exist and is needed for {self.needed_for}"
+        if not self.near and self.needed_for.startswith("facet "):
+            # A handler's: what it is for may be no event facet at all.
+            return f"{missing}, if that is declared as an event facet (others have none); {verb}: {remedy}"
         if not self.near:
             return f"{missing}; {verb}: {remedy}"
         return f"{missing}; {did_you_mean(self.near)} If the name is right, create the topic with: {remedy}"

@@ -18,6 +18,8 @@ from afl_stream.limits import (
     WORKFLOW_VERSION,
 )
 
+#: What a step id is called where one is refused.
+STEP_ID: Final = "step id"
 _WORKFLOW_ID: Final = re.compile(rf"[A-Za-z0-9._~-]{{1,{MAX_WORKFLOW_ID_CHARS}}}\Z")
 _STEP_ID_TEXT: Final = rf"([A-Za-z0-9._~-]{{1,{MAX_WORKFLOW_ID_CHARS}}}):[0-9a-f]{{1,{MAX_STEP_DIGEST_CHARS}}}"
 _STEP_ID: Final = re.compile(rf"{_STEP_ID_TEXT}\Z")
@@ -41,7 +43,7 @@ def workflow_of(step_id: str) -> str:
     match = _STEP_ID.match(step_id) if isinstance(step_id, str) else None
     if match is None:
         raise IdRefused(
-            "step id",
+            STEP_ID,
             step_id,
             f"a workflow id, a colon and a digest of up to {MAX_STEP_DIGEST_CHARS} lower-case hex digits",
         )

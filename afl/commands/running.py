@@ -16,7 +16,7 @@ from afl.commands.inputs import STDIN, Named, WrongInput, check_named, source_op
 from afl.commands.terminal import json_findings, report_checked, say, texts_of, write_json
 from afl.core.click_options import strictness_options
 from afl.core.exit_codes import ExitCode
-from afl.core.json_objects import DuplicateKey, read_json
+from afl.core.json_objects import DuplicateKey, NotJson, input_value, read_json
 from afl.core.values import plain_values
 from afl.errors import AFLError
 
@@ -207,8 +207,8 @@ def _inputs(pairs: tuple[str, ...], document: str | None, workflow: Declaration)
             raise WrongInput(f"--input {name} is given twice; for a list give one: --input '{name}=[1, 2]'")
         seen.add(name)
         try:
-            inputs[name] = text if types.get(name) == "String" else _json_or_text(text)
-        except DuplicateKey as error:
+            inputs[name] = input_value(text, types.get(name))
+        except (DuplicateKey, NotJson) as error:
             raise WrongInput(f"--input {name}: {error}") from error
     return plain_values(inputs, "inputs")
 
@@ -219,7 +219,8 @@ def _object(text: str, what: str) -> dict[str, Any]:
     except DuplicateKey as error:
         raise WrongInput(f"{what}: {error}") from error
     except (ValueError, RecursionError) as error:
-        raise WrongInput(f"{what}: not JSON: {error}") from error
+        hint = f"; a file is read with @: @{text}" if _is_file(text) else ""
+        raise WrongInput(f"{what}: not JSON: {error}{hint}") from error
     if not isinstance(value, dict):
         raise WrongInput(f'{what}: wanted a JSON object such as {{"name": "value"}}')
     return plain_values(value, what)
@@ -234,11 +235,8 @@ def _file(path: str, what: str) -> str:
         raise WrongInput(f"{what}: {path} is not UTF-8") from error
 
 
-def _json_or_text(text: str) -> Any:
-    """Raises DuplicateKey: that is meant as JSON."""
+def _is_file(text: str) -> bool:
     try:
-        return read_json(text)
-    except DuplicateKey:
-        raise
-    except (ValueError, RecursionError):
-        return text
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from afl.core.masking import secrets_of_environment
-from afl.core.printable import printable
+from afl.core.printable import printable, printable_lines
 
 if TYPE_CHECKING:
     from click import ClickException
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 def show_usage_error(error: ClickException) -> None:
     """Write what is wrong with a call to standard error, as click does; it quotes what was typed."""
-    error.message = printable(secrets_of_environment().masked(error.message))  # type: ignore[misc]  # `show` reads it
+    from click.exceptions import NoArgsIsHelpError
+
+    # Called with no words at all: the message is the help, which is ours and has lines.
+    fit = printable_lines if isinstance(error, NoArgsIsHelpError) else printable
+    error.message = fit(secrets_of_environment().masked(error.message))  # type: ignore[misc]  # `show` reads it
     # To the stream itself: click writes UTF-8 to one that says it takes ASCII.
     error.show(sys.stderr)
 

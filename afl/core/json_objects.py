@@ -25,6 +25,10 @@ class DuplicateKey(ValueError):
         self.key = key
 
 
+class NotJson(ValueError):
+    """A text was meant as JSON, and has a mistake; the message says which."""
+
+
 def unique_keys(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     """Return an object's members; for `json.loads(object_pairs_hook=...)`. Raises DuplicateKey."""
     found = dict(pairs)
@@ -44,6 +48,32 @@ def read_json(text: str) -> Any:
     the place that they stand in.
     """
     return json.loads(text, object_pairs_hook=unique_keys, parse_int=_integer)
+
+
+def input_value(text: str, declared: object) -> Any:
+    """Return the input that a command line gives as text: as it stands for a String, else what it holds as JSON.
+
+    A text that is no JSON stays one: the check of its type says that it does not fit. Raises DuplicateKey, and NotJson
+    for what was surely meant as JSON: a Boolean as other languages write it, a list or a map with a mistake in it.
+    """
+    if declared == "String":
+        return text
+    try:
+        return read_json(text)
+    except DuplicateKey:
+        raise
+    except (ValueError, RecursionError) as error:
+        if declared == "Boolean" and text.strip().lower() in ("true", "false"):
+            raise NotJson(f"found {text}; a Boolean is written {text.strip().lower()}") from None
+        if declared not in (None, "Json") and text.lstrip()[:1] in ("[", "{"):
+            raise NotJson(f"not JSON: {_where(error)}") from None
+        return text
+
+
+def _where(error: Exception) -> str:
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    return f"{error.msg} (line {error.lineno}, column {error.colno})"
 
 
 def _integer(digits: str) -> int:

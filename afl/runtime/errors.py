@@ -227,12 +227,18 @@ class UnknownInput(InputError):
 
 @dataclass(eq=False)
 class InputTypeMismatch(InputError):
-    """An input's value is not of the declared type. Both types by their AFL names."""
+    """An input's value is not of the declared type. Both types by their AFL names.
+
+    `inside` tells of the part of the value that does not fit, by its path, where that is not the whole.
+    """
 
     expected: str
     found: str
+    inside: str = ""
 
     def __str__(self) -> str:
+        if self.inside:
+            return f"{self.workflow}: input {self.name} does not fit {self.expected}: {self.inside}"
         found = self.found if self.found.startswith(("the ", "a ", "an ")) else f"a {self.found}"
         return f"{self.workflow}: input {self.name} is {found}, expected {self.expected}"
 

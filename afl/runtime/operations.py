@@ -70,7 +70,8 @@ def open_again(row: WorkflowRow, documents: Sequence[StepDocument], action: Acti
         made = reset(rows)
     else:
         step_id = _known_step(rows, action.step_id or rows.root.id)
-        made = retry(rows, step_id) if action.kind is Kind.RETRY else rerun(rows, step_id)
+        is_whole_run = action.step_id is None
+        made = retry(rows, step_id, is_whole_run=is_whole_run) if action.kind is Kind.RETRY else rerun(rows, step_id)
     rows.ask_again()
     is_later = action.kind is not Kind.RETRY
     execution = restore(rows.opened(row.execution + is_later), _with_changes(documents, rows.changed))

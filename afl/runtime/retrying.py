@@ -18,8 +18,10 @@ from afl.runtime.types import ObjectType
 _CATCHING = frozenset({StepState.CATCH_BEGIN, StepState.CATCH_CONTINUE})
 
 
-def retry(rows: RunRows, step_id: str) -> list[str]:
+def retry(rows: RunRows, step_id: str, *, is_whole_run: bool = False) -> list[str]:
     """Open a failed step again; of one that failed, or is going to, by what is inside of it, all that has failed there.
+
+    With `is_whole_run` the step is the run's root, and the run is what was named.
 
     Returns the ids of what is done again. Raises StepNotFailed, and StepWasCaught for what a catch has dealt with.
     """
@@ -29,7 +31,8 @@ def retry(rows: RunRows, step_id: str) -> list[str]:
         raise StepWasCaught(step_id=step_id, path=rows.path_of(step), catching_id=by.id, catching_path=rows.path_of(by))
     causes = [] if step.state == StepState.STATEMENT_COMPLETE else _open_below(rows, step)
     if not causes:
-        raise StepNotFailed(step_id=step_id, path=rows.path_of(step), state=step.state)
+        status = rows.row.status if is_whole_run else None
+        raise StepNotFailed(step_id=step_id, path=rows.path_of(step), state=step.state, run_status=status)
     _open_around(rows, step)
     open_those_that_waited(rows, set(causes))
     # Blocks that had waited for one of these have failed by its error.

@@ -63,8 +63,11 @@ def check_inputs(workflow: FacetPlan, schemas: Mapping[str, FacetPlan], inputs: 
         refused = misfit(inputs[name], declared_type, schemas)
         if refused is not None:
             # Deep inside a value the path is what helps; at its top the input's name has said it.
-            found = f"a value in which {refused.at(name)}" if refused.segments else refused.found
-            raise InputTypeMismatch(workflow=workflow.name, name=name, expected=type_name(declared_type), found=found)
+            inside = str(refused.at(name)) if refused.segments else ""
+            expected = type_name(declared_type)
+            raise InputTypeMismatch(
+                workflow=workflow.name, name=name, expected=expected, found=refused.found, inside=inside
+            )
 
 
 def check_result(

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from afl.compiled import CompiledProgram
+from afl.compiled import CompiledProgram, Kind
 from afl.core.signals import draining
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.unanswered import waiting_steps
 from afl_stream.client import NotInTime
 from afl_stream.commands.invocation import Invocation
 from afl_stream.commands.programs import checked_inputs, compile_program
-from afl_stream.commands.refusals import CommandRefused
+from afl_stream.commands.refusals import CommandRefused, refuse_unused_facets
 from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
 from afl_stream.commands.terminal import Terminal
 from afl_stream.commands.unanswered import tell_unanswered
@@ -60,6 +60,7 @@ def run_dev(invocation: Invocation, options: DevOptions) -> ExitCode:
         new_store=invocation.new_store,
     ) as deployment, draining(deployment.stop, deployment.remaining):  # fmt: skip
         tune_collector()
+        _check_handlers(deployment, options, program)
         deployment.deploy(program)
         deployment.run()
         _introduce(terminal, deployment, program)
@@ -112,6 +113,20 @@ def _follow(
     code = exit_code_of_run(ending)
     # Whoever ends a development session with Ctrl-C has not done anything wrong.
     return ExitCode.OK if code is ExitCode.INTERRUPTED else code
+
+
+def _check_handlers(deployment: LocalDeployment, options: DevOptions, program: CompiledProgram) -> None:
+    """Refuse handlers that no event of the program would ever reach."""
+    registered = () if deployment.agent is None else deployment.agent.registered_names()
+    if options.handlers:
+        refuse_unused_facets(options.facets, registered)
+    for name in registered:
+        declared = program.declarations.get(name)
+        if declared is not None and declared.kind is not Kind.EVENT_FACET:
+            raise CommandRefused(
+                f"a handler is registered for {name}, which is a {declared.kind.value} without events: its steps ask no"
+                f" handler; declare it as: event facet {name.rpartition('.')[2]}(...)"
+            )
 
 
 def _chosen(program: CompiledProgram, options: DevOptions) -> str | None:

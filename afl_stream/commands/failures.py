@@ -29,6 +29,7 @@ from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.definitions import UnknownProgram
 from afl_stream.deployment_store import WrongStore
 from afl_stream.errors import (
+    IdRefused,
     PartitionsDiffer,
     SchemaUnavailable,
     SchemaUnknown,
@@ -39,6 +40,7 @@ from afl_stream.errors import (
     TopicTooSmall,
 )
 from afl_stream.exit_codes import ExitCode
+from afl_stream.messages import STEP_ID
 from afl_stream.positions import RecordsLost
 from afl_stream.registry_agent import RegistryUnavailable
 from afl_stream.runs import ServiceEnded
@@ -91,6 +93,10 @@ def message_of(error: BaseException, invocation: Invocation = _NO_OPTIONS) -> st
         if isinstance(error, TopicMissing):
             return error.told(remedy)
         return f"topic {error.topic} does not exist; create it with: {remedy}"
+    if isinstance(error, IdRefused) and error.kind == STEP_ID:
+        # A run's id, nearly always.
+        run = "WORKFLOW_ID" if ":" in str(error.found) else str(error.found)
+        return f"{error}; the ids of a run's steps are shown by: {invocation.command_line('status', run)}"
     if isinstance(error, WrongStore):
         return error.told(invocation.command_line("evaluator", "--new-store"))
     if isinstance(error, OSError) and error.filename is not None and not isinstance(error, AFLError):

@@ -6,9 +6,8 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
 
-from afl.core.json_objects import DuplicateKey, read_json
+from afl.core.json_objects import DuplicateKey, NotJson, input_value, read_json
 from afl.core.values import plain_values
 from afl.runtime.types import Value
 from afl_stream.commands.refusals import CommandRefused
@@ -30,8 +29,8 @@ def given_inputs(pairs: Sequence[str], document: str | None, types: Mapping[str,
             raise CommandRefused(f"--input {name} is given twice; for a list give one: --input '{name}=[1, 2]'")
         seen.add(name)
         try:
-            inputs[name] = text if types.get(name) == "String" else _json_or_text(text)
-        except DuplicateKey as error:
+            inputs[name] = input_value(text, types.get(name))
+        except (DuplicateKey, NotJson) as error:
             raise CommandRefused(f"--input {name}: {error}") from None
     return plain_values(inputs, "inputs")
 
@@ -59,8 +58,10 @@ def json_object(text: str, what: str) -> dict[str, Value]:
         raise CommandRefused(f"{where}: {error}") from None
     except json.JSONDecodeError as error:
         shown = text if len(text) <= 60 else text[:57] + "..."
+        # A file's name without its @, nearly always.
+        hint = f"; a file is read with @: @{text}" if where == what and _is_file(text) else ""
         raise CommandRefused(
-            f"{where}: not JSON: {error.msg} (line {error.lineno}, column {error.colno}): {shown!r}"
+            f"{where}: not JSON: {error.msg} (line {error.lineno}, column {error.colno}): {shown!r}{hint}"
         ) from None
     except ValueError as error:
         raise CommandRefused(f"{where}: not JSON: {error}") from None
@@ -70,11 +71,8 @@ def json_object(text: str, what: str) -> dict[str, Value]:
     return plain_values(value, what)
 
 
-def _json_or_text(text: str) -> Value:
-    """Raises DuplicateKey: that is meant as JSON, and would be another text for each reader."""
+def _is_file(text: str) -> bool:
     try:
-        return cast(Value, read_json(text))
-    except DuplicateKey:
-        raise
-    except (ValueError, RecursionError):
-        return text
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False

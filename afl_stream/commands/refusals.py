@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from afl.core.near_names import near_names
+
 
 class CommandRefused(Exception):
     """A command cannot be carried out as it was given. `is_rendered`: the text has its own headings."""
@@ -11,6 +13,16 @@ class CommandRefused(Exception):
     def __init__(self, text: str, *, is_rendered: bool = False) -> None:
         super().__init__(text)
         self.is_rendered = is_rendered
+
+
+def refuse_unused_facets(facets: Sequence[str], registered: Sequence[str]) -> None:
+    """Refuse a facet of `--facet` that no handler is for: modules that name their facets themselves take none of it."""
+    names = {*registered, *(name.rpartition(".")[2] for name in registered)}
+    for facet in facets:
+        if facet not in names and facet.rpartition(".")[2] not in registered:
+            near = near_names(facet, registered)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"they are for {', '.join(registered) or 'none'}"
+            raise CommandRefused(f"--facet {facet}: the handlers given are not for it; {hint}")
 
 
 class NotFound(Exception):

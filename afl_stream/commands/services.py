@@ -24,6 +24,7 @@ from afl_stream.audit_group import group_of
 from afl_stream.audit_lines import AuditSink
 from afl_stream.commands.idleness import Idleness
 from afl_stream.commands.invocation import Invocation, open_store, open_transport, told_store
+from afl_stream.commands.refusals import refuse_unused_facets
 from afl_stream.commands.reports import waiting_document
 from afl_stream.commands.unanswered import facets_of_steps, unanswered_lines
 from afl_stream.config import StreamConfig
@@ -133,6 +134,8 @@ def run_agent(
             )
         for argument in handlers:
             agent.load_handlers(argument)
+        if handlers:
+            refuse_unused_facets(facets, agent.registered_names())
         tune_collector()
         agent.start()
         stop = StopFlag()
