@@ -19,7 +19,6 @@ SYNTAX_HELP: list[tuple[str, list[str]]] = [
         "a body begins with andThen: andThen foreach name in $.list { ... }",
         ["facet Pay() foreach x in $.a { }", "facet Pay() => (a: Int) foreach x in $.a { }"],
     ),
-    ("a body begins with andThen: andThen when { ... }", ["facet Pay() when { }", "facet Pay() => (a: Int) when { }"]),
     (
         "andThen is followed by {, by foreach name in source {, by when { or by script",
         ["facet F() andThen s", "facet F() andThen (", "facet F() andThen catch { }"],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from afl.runtime.errors import RuntimeError as EngineError
-from afl.runtime.workflow_rows import PAUSED
 
 
 class OperationRefused(EngineError):
@@ -14,7 +13,7 @@ class OperationRefused(EngineError):
 
 @dataclass(eq=False)
 class StepNotFailed(OperationRefused):
-    """A step was to be retried that has not failed; or a run, with `run_status`."""
+    """A step was to be retried that has not failed; or a run, with `run_status` as `status` shows it."""
 
     step_id: str
     path: str
@@ -24,9 +23,8 @@ class StepNotFailed(OperationRefused):
     def __str__(self) -> str:
         if self.run_status is not None:
             run_id = self.step_id.partition(":")[0]
-            status = "WAITING" if self.run_status == PAUSED else self.run_status
             return (
-                f"run {run_id} ({self.path}) has not failed: it is {status}; a retry is for what has failed, a"
+                f"run {run_id} ({self.path}) has not failed: it is {self.run_status}; a retry is for what has failed, a"
                 " reset runs it again from its start, a re-run does one of its steps again"
             )
         return (

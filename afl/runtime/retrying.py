@@ -13,6 +13,7 @@ from afl.runtime.run_rows import RunRows, is_catch, start_of, waits_for
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step_rows import ErrorRecord, StepDocument
 from afl.runtime.types import ObjectType
+from afl.runtime.workflow_rows import PAUSED
 
 #: States of a step whose catch runs: its error is what that is for.
 _CATCHING = frozenset({StepState.CATCH_BEGIN, StepState.CATCH_CONTINUE})
@@ -31,7 +32,8 @@ def retry(rows: RunRows, step_id: str, *, is_whole_run: bool = False) -> list[st
         raise StepWasCaught(step_id=step_id, path=rows.path_of(step), catching_id=by.id, catching_path=rows.path_of(by))
     causes = [] if step.state == StepState.STATEMENT_COMPLETE else _open_below(rows, step)
     if not causes:
-        status = rows.row.status if is_whole_run else None
+        shown = "WAITING" if rows.row.status == PAUSED else rows.row.status
+        status = shown if is_whole_run else None
         raise StepNotFailed(step_id=step_id, path=rows.path_of(step), state=step.state, run_status=status)
     _open_around(rows, step)
     open_those_that_waited(rows, set(causes))

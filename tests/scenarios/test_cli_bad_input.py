@@ -71,6 +71,9 @@ START_REFUSALS: list[tuple[Sequence[str], int, Sequence[str]]] = [
         ["inputs.factor", "found the Double nan"],
     ),
     (["Watch", "--input", "hosts=[]", "--input", "host=a"], 2, ["no input host", "hosts: [String]"]),
+    (["Watch", "--input", "hosts=[1]"], 2, ["input hosts does not fit [String]: hosts[0]: a String was expected"]),
+    (["Watch", "--input", "hosts=[a]"], 2, ["--input hosts: not JSON: Expecting value (line 1, column 2)"]),
+    (["Watch", "--inputs", __file__], 2, [f"a file is read with @: @{__file__}"]),
     (["Watch", "--input", "hosts"], 2, ["--input hosts", "NAME=VALUE"]),
     (["Watch", "--input", "hosts=[]", "--input", "hosts=[]"], 2, ["hosts is given twice"]),
     (["Watch", "--inputs", '{"hosts": ['], 2, ["--inputs", "not JSON", "line 1"]),
@@ -105,7 +108,9 @@ ANSWER_REFUSALS: list[tuple[Callable[[str], Sequence[str]], int, Sequence[str]]]
     (lambda step: ["continue", step, "--result", "{ok: true}"], 2, ["--result", "not JSON"]),
     (lambda step: ["continue", step, "--result", '{"ok": true, "ok": false}'], 2, ["--result", "'ok' stands twice"]),
     (lambda step: ["continue", step, "--result", "true"], 2, ["--result", "expected a JSON object", "a Boolean"]),
-    (lambda step: ["continue", "w1", "--result", "{}"], 2, ["'w1'", "step id"]),
+    (lambda step: ["continue", "w1", "--result", "{}"], 2, ["'w1'", "step id", "afl-stream status w1"]),
+    (lambda step: ["rerun", "w1"], 2, ["'w1'", "step id", "afl-stream status w1"]),
+    (lambda step: ["retry", "w1"], 2, ["run w1 (net.Watch) has not failed: it is WAITING", "a reset"]),
     (lambda step: ["continue", "w1:00", "--result", "{}"], 3, ["no step w1:00", "status w1"]),
     (lambda step: ["continue", "w2:00", "--result", "{}"], 3, ["no run w2"]),
     (lambda step: ["continue", f"{step[:-1]}", "--result", "{}"], 3, ["no step", "did you mean w1:"]),
@@ -168,7 +173,9 @@ DEV_REFUSALS: list[tuple[Sequence[str], int, Sequence[str]]] = [
     (["--start", "Wach"], 3, ["Wach", "did you mean net.Watch?"]),
     ([], 2, ["needs input hosts"]),
     (["--input", "hosts=[]", "--handlers", "nothing.py"], 2, ["nothing.py", "there is no file nothing.py"]),
-    (["--input", "hosts=[]", "--handlers", "json"], 2, ["json", "'handle'"]),
+    (["--input", "hosts=[]", "--handlers", "json"], 2, ["json", "'handle'", "register_handlers(runner)"]),
+    (["--input", "hosts=[]", "--handlers", "json:dump=net.Scan"], 2, ["net.Scan", "event facet Scan(...)"]),
+    (["--input", "hosts=[]", "--handlers", "{handlers}", "--facet", "net.Pong"], 2, ["did you mean net.Ping"]),
     (["--input", "hosts=[]", "--handlers", "json:dump=net.Pong."], 2, ["'net.Pong.' is no facet name"]),
     (["--input", "hosts=[]", "--handlers", "json:dump=Pong"], 2, ["facet Pong", "did you mean Ping?"]),
     (["--input", "hosts=[]", "--audit", "nowhere/audit.jsonl"], 3, ["nowhere/audit.jsonl", "No such file"]),
@@ -180,7 +187,60 @@ DEV_REFUSALS: list[tuple[Sequence[str], int, Sequence[str]]] = [
 def test_dev_refuses_what_cannot_be_run(
     words: Sequence[str], code: int, said: Sequence[str], command_line: CommandLine
 ) -> None:
+    words = [word.format(handlers=command_line.handlers) for word in words]
+
     _refused(command_line("dev", command_line.program, *words), code, *said)
+
+
+def test_an_agent_refuses_a_facet_that_its_handlers_are_not_for(deployed: CommandLine) -> None:
+    called = deployed("agent", "--handlers", deployed.handlers, "--facet", "net.Pnig", "--until-idle")
+
+    _refused(called, 2, "--facet net.Pnig", "did you mean net.Ping")
+
+
+def test_a_handler_for_a_facet_without_a_topic_is_asked_whether_that_has_events(deployed: CommandLine) -> None:
+    handlers = deployed.file(
+        "handlers_of_scan.py", 'def register_handlers(runner):\n    runner.register("net.Scan", dict)\n'
+    )
+
+    called = deployed("agent", "--handlers", handlers, "--until-idle")
+
+    _refused(called, 3, "facet net.Scan, if that is declared as an event facet (others have none)", "topics apply")
+
+
+def test_a_result_with_a_misspelt_name_is_logged_by_the_agent(
+    deployed: CommandLine, caplog: pytest.LogCaptureFixture
+) -> None:
+    handlers = deployed.file(
+        "handlers_of_note.py", 'def handle(payload):\n    return {"okay": True}\n\n\nFACET = "net.Note"\n'
+    )
+    deployed("start", "Watch", "--input", "hosts=[]")
+    deployed("evaluator", "--until-idle")
+
+    deployed("agent", "--handlers", handlers, "--until-idle")
+
+    (told,) = [record.getMessage() for record in caplog.records if record.name == "afl_stream.agent_answers"]
+    assert told.startswith("the result of the handler of net.Note fails step ")
+    assert "ResultMismatch: the result of net.Note lacks ok and has okay" in told
+
+
+def test_a_refused_command_is_told_where_the_evaluator_runs(
+    deployed: CommandLine, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployed("cancel", "w9")
+    deployed("evaluator", "--until-idle")
+
+    told = [record.getMessage() for record in caplog.records if record.name == "afl_stream.control"]
+    assert told == ["CancelWorkflow of run w9 is refused: NothingToCancel: there is no workflow w9 to cancel"]
+
+
+@pytest.mark.parametrize("words", [(), ("topics",), ("store",), ("handlers",)])
+def test_a_command_without_words_shows_its_help_in_lines(words: Sequence[str], command_line: CommandLine) -> None:
+    called = command_line(*words, data_dir=False)
+
+    assert called.code == 2
+    assert called.err.startswith(f"Usage: {' '.join(['afl-stream', *words])} [OPTIONS] COMMAND [ARGS]...\n\n  ")
+    assert "Commands:\n" in called.err
 
 
 def test_inputs_without_a_workflow_to_start_are_refused_with_the_names(command_line: CommandLine) -> None:

@@ -135,6 +135,20 @@ def test_a_result_that_cannot_travel_fails_the_step_and_names_the_place() -> Non
     assert message == "result.when: a JSON value was expected, found a value of Python type object"
 
 
+@pytest.mark.parametrize("value", [[1], {"when": object()}, {"text": "x" * 1_000_000}])
+def test_a_result_that_fails_its_step_is_logged_for_the_author_of_the_handler(
+    value: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = Deployment()
+    deployment.publish(event())
+
+    handled(deployment, lambda payload: value)
+
+    error_type, message = failure(deployment)
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert told == f"the result of the handler of {PAY} fails step wf-1:1: {error_type}: {message}"
+
+
 def test_a_result_that_is_too_large_fails_the_step() -> None:
     deployment = Deployment()
     deployment.publish(event())

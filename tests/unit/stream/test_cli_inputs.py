@@ -51,6 +51,20 @@ def test_a_pair_that_is_none_is_refused(pairs: Sequence[str], said: str) -> None
         given_inputs(pairs, None, {"x": "Int"})
 
 
+@pytest.mark.parametrize(
+    ("declared", "text", "said"),
+    [
+        ("Boolean", "True", "--input x: found True; a Boolean is written true"),
+        ("Boolean", "FALSE", "--input x: found FALSE; a Boolean is written false"),
+        (ARRAY, "[a, b]", r"--input x: not JSON: Expecting value \(line 1, column 2\)"),
+        ("shop.Item", "{sku: 1}", "--input x: not JSON: Expecting property name"),
+    ],
+)
+def test_a_text_that_was_meant_as_json_is_refused_with_its_mistake(declared: object, text: str, said: str) -> None:
+    with pytest.raises(CommandRefused, match=said):
+        given_inputs([f"x={text}"], None, {"x": declared})
+
+
 def test_an_input_with_a_key_twice_is_refused_unless_it_is_text() -> None:
     twice = '{"a": 1, "a": 2}'
 

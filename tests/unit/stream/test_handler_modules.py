@@ -220,6 +220,24 @@ def test_a_missing_function_is_named_with_near_names(package: Path) -> None:
     assert "did you mean hanlde?" in message
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def register_handler(runner): ...\n", "('register_handler' looks like one of them)"),
+        ("def handel(payload): ...\n", "('handel' looks like one of them)"),
+        ("def pay(payload): ...\n", "(it has pay)"),
+        ("", "(it has no functions)"),
+    ],
+)
+def test_a_module_without_handlers_is_told_both_ways_to_have_them(package: Path, text: str, said: str) -> None:
+    (package / "empty_handed.py").write_text(text)
+
+    message = refused("empty_handed")
+
+    assert "it has neither 'register_handlers' nor 'handle'" in message
+    assert message.endswith(said)
+
+
 def test_something_that_cannot_be_called_is_refused(package: Path) -> None:
     (package / "noun.py").write_text("handle = 3\n")
 

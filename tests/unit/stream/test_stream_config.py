@@ -97,6 +97,8 @@ def test_a_setting_that_cannot_be_used_is_named_with_file_and_key(tmp_path: Path
             "found '3', expected no such variable; did you mean AFL_AGENT_MAX_CONCURRENT?",
         ),
         ("AFL_ANSWERS_TOKEN_SECRETS", "hush-hush", f"found '{MASK}', expected no such variable; did you mean"),
+        ("AFL_BOOTSTRAP", "a:1", "expected no such variable; did you mean AFL_KAFKA_BOOTSTRAP?"),
+        ("AFL_DATA_DIR", "a", "expected no such variable; did you mean AFL_EMBEDDED_DATA_DIR?"),
         ("AFL_PREFX", "a.", "prefx: found 'a.', expected no such variable; did you mean AFL_PREFIX?"),
     ],
 )
