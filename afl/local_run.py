@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from afl.compiled import CompiledProgram, Node
+from afl.core.near_names import did_you_mean, names_alike
 from afl.errors import AFLError
 from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
 from afl.runtime.memory_store import MemoryStore
@@ -66,7 +67,9 @@ class Answers:
         for name, answer in document.items():
             facet = program.facet(name)
             if facet is None or facet.qualified_name not in events:
-                raise WrongAnswers(f"the answers name {name!r}, which is no event facet of the program")
+                near = did_you_mean(names_alike(name, sorted(events)))
+                meant = f"; {near}" if near else ""
+                raise WrongAnswers(f"the answers name {name!r}, which is no event facet of the program{meant}")
             if facet.qualified_name in self._same or facet.qualified_name in self._listed:
                 raise WrongAnswers(f"the answers name {facet.qualified_name} twice")
             if isinstance(answer, list):

@@ -219,6 +219,10 @@ class LocalDeployment:
         """The steps of a run that wait for an answer, and that no agent of this process answers."""
         return tuple(step for step in waiting_steps(self.store, workflow_id) if not self.handles(step.facet))
 
+    def at_work(self, workflow_id: str) -> tuple[WaitingStep, ...]:
+        """The steps of a run that wait for an answer of an agent of this process."""
+        return tuple(step for step in waiting_steps(self.store, workflow_id) if self.handles(step.facet))
+
     def _answers_all_of(self, fingerprint: str) -> bool:
         """Whether an agent of this process answers every event of a stored program: nothing waits for others then."""
         if fingerprint not in self._answered:

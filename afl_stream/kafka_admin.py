@@ -23,6 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its documen
 )
 
 from afl.core.stopping import PROCESS_STOP
+from afl.core.waits import WAITS
 from afl_stream.kafka_admin_client import RenewedClient
 from afl_stream.kafka_errors import ClientLog, Connection, error_of, is_silence, settings_error, transport_error
 from afl_stream.kafka_topic_ids import NO_ID
@@ -90,7 +91,9 @@ class KafkaAdmin:
         while True:
             remaining_s = deadline_s - time.monotonic()
             try:
-                found = self._metadata(timeout_s=max(0.1, min(wait_s, remaining_s)))
+                # What lasts is told of below, once.
+                with WAITS.on("a broker to answer", is_quiet=True):
+                    found = self._metadata(timeout_s=max(0.1, min(wait_s, remaining_s)))
                 self._require_recent(found.orig_broker_id)
                 return str(found.cluster_id)
             except BrokerUnavailable as error:

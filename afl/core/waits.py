@@ -18,12 +18,13 @@ _LOOK_INTERVAL_S: Final = 0.5
 
 
 class _Wait:
-    __slots__ = ("began_s", "detail", "is_told", "what")
+    __slots__ = ("began_s", "detail", "is_quiet", "is_told", "what")
 
-    def __init__(self, what: str, detail: Callable[[], str]) -> None:
+    def __init__(self, what: str, detail: Callable[[], str], is_quiet: bool) -> None:
         self.what = what
         self.detail = detail
         self.began_s = time.monotonic()
+        self.is_quiet = is_quiet
         self.is_told = False
 
 
@@ -38,9 +39,9 @@ class Waits:
         self._watcher: threading.Thread | None = None
 
     @contextmanager
-    def on(self, what: str, detail: Callable[[], str] = str) -> Iterator[None]:
+    def on(self, what: str, detail: Callable[[], str] = str, *, is_quiet: bool = False) -> Iterator[None]:
         """Be in the list for as long as this lasts: `what` is waited for. `detail` is asked for more when that is told;
-        it may take its time.
+        it may take its time. A quiet wait is told of by its caller alone.
 
         Inside another wait of the same thread the outer one counts.
         """
@@ -48,15 +49,19 @@ class Waits:
         if number in self._waits:
             yield
             return
-        wait = self._waits[number] = _Wait(what, detail)
+        wait = self._waits[number] = _Wait(what, detail, is_quiet)
         if self._watcher is None:
             self._watch()
+        end = "no longer waiting for {}: that took {:.1f} s"
         try:
             yield
+        except BaseException:
+            end = "waiting for {} was in vain, for {:.1f} s"
+            raise
         finally:
             self._waits.pop(number, None)
             if wait.is_told:
-                self._tell(f"no longer waiting for {wait.what}: that took {_age_s(wait):.1f} s")
+                self._tell(end.format(wait.what, _age_s(wait)))
 
     def now(self) -> list[str]:
         """What is waited for, and for how long. Takes no lock, so that a signal handler may ask."""
@@ -71,7 +76,7 @@ class Waits:
     def _look(self) -> None:
         while True:
             for wait in tuple(self._waits.values()):
-                if not wait.is_told and _age_s(wait) >= self._told_after_s:
+                if not wait.is_told and not wait.is_quiet and _age_s(wait) >= self._told_after_s:
                     wait.is_told = True
                     self._tell(f"waiting for {_said(wait)}, for {_age_s(wait):.0f} s by now")
             time.sleep(_LOOK_INTERVAL_S)

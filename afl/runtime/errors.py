@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from afl.core.near_names import did_you_mean, names_alike
 from afl.core.values import ValueRefused as ValueRefused
 from afl.runtime.error_base import RuntimeError as RuntimeError
 from afl.runtime.error_base import shown_path
@@ -222,7 +223,9 @@ class UnknownInput(InputError):
 
     def __str__(self) -> str:
         takes = f"it takes {', '.join(self.declared)}" if self.declared else "it takes none"
-        return f"{self.workflow} has no input {self.name}: {takes}"
+        near = names_alike(self.name, [declared.partition(":")[0] for declared in self.declared])
+        meant = f"; {did_you_mean(near[:1])}" if near else ""
+        return f"{self.workflow} has no input {self.name}: {takes}{meant}"
 
 
 @dataclass(eq=False)

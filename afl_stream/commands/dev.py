@@ -10,14 +10,13 @@ from pathlib import Path
 from afl.compiled import CompiledProgram, Kind
 from afl.core.signals import draining
 from afl.runtime.plan import WorkflowPlan
-from afl.runtime.unanswered import waiting_steps
 from afl_stream.client import NotInTime
 from afl_stream.commands.invocation import Invocation
 from afl_stream.commands.programs import checked_inputs, compile_program
 from afl_stream.commands.refusals import CommandRefused, refuse_unused_facets
 from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
 from afl_stream.commands.terminal import Terminal
-from afl_stream.commands.unanswered import tell_unanswered
+from afl_stream.commands.unanswered import tell_not_ended, tell_unanswered
 from afl_stream.dev import LocalDeployment, Progress
 from afl_stream.exit_codes import ExitCode
 from afl_stream.messages import check_workflow_id
@@ -101,8 +100,7 @@ def _follow(
         )
     if ending is None:
         assert timeout_s is not None
-        waiting = waiting_steps(deployment.store, workflow_id)
-        tell_unanswered(invocation, f"Note: {workflow_id} has not ended", waiting, plan)
+        tell_not_ended(invocation, deployment, workflow_id, plan)
         raise NotInTime(f"the end of workflow {workflow_id}", timeout_s)
     done = deployment.progress()
     if terminal.as_json:

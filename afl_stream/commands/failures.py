@@ -56,7 +56,7 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     (ServiceEnded, ExitCode.WORK_LEFT),
     (HandlersStuck, ExitCode.WORK_LEFT),
     # Not there, or not to be reached.
-    ((NotFound, NothingThere, UnknownProgram, UnknownName, UnknownWorkflow, StepNotFoundError), ExitCode.UNAVAILABLE),
+    ((NotFound, NothingThere, UnknownProgram, UnknownWorkflow, StepNotFoundError), ExitCode.UNAVAILABLE),
     ((TopicMissing, TopicTooSmall, TooFewBrokers, TooFewPartitions, PartitionsDiffer), ExitCode.UNAVAILABLE),
     ((SchemaUnavailable, SchemaUnknown, TransportError, RegistryUnavailable), ExitCode.UNAVAILABLE),
     ((ScriptsNotIsolated, ScriptWorkerUnavailable), ExitCode.UNAVAILABLE),
@@ -65,7 +65,7 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     (WrongStore, ExitCode.UNAVAILABLE),
     # Wrong as it was given.
     ((CommandRefused, InputError, CompileError, SourceUnreadable), ExitCode.BAD_INPUT),
-    ((AmbiguousName, ProgramError, UnknownFacet, UnresolvedReference), ExitCode.BAD_INPUT),
+    ((UnknownName, AmbiguousName, ProgramError, UnknownFacet, UnresolvedReference), ExitCode.BAD_INPUT),
     # The rest of ours: handler modules, settings, ids and values.
     (HandlerModuleError, ExitCode.BAD_INPUT),
     (StreamError, ExitCode.BAD_INPUT),

@@ -13,7 +13,6 @@ from afl.core.stopping import StopFlag
 from afl.runtime.persistence import ENDED_STATUSES, WorkflowRow
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.types import Value, workflow_id_v7
-from afl.runtime.unanswered import waiting_steps
 from afl_stream.client import Client, NotInTime, drawn_id
 from afl_stream.commands.asking import ask, what_comes_next
 from afl_stream.commands.following import RunFollower
@@ -21,7 +20,7 @@ from afl_stream.commands.invocation import Invocation, open_transport, store_her
 from afl_stream.commands.programs import checked_inputs, deployed_program
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.commands.reports import exit_code_of_run, facets_of, run_document, show_ending
-from afl_stream.commands.unanswered import tell_unanswered, why_it_waits
+from afl_stream.commands.unanswered import tell_not_ended, tell_unanswered, why_it_waits
 from afl_stream.config import StreamConfig
 from afl_stream.exit_codes import ExitCode
 from afl_stream.messages import check_workflow_id
@@ -112,8 +111,7 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
             ),
         )
         if ending is None:
-            waiting = waiting_steps(deployment.store, workflow_id)
-            tell_unanswered(invocation, f"Note: {workflow_id} has not ended", waiting, plan)
+            tell_not_ended(invocation, deployment, workflow_id, plan)
     deployment.check()
     if ending is None:
         assert options.timeout_s is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from afl.runtime.persistence import EngineStore
 from afl.runtime.plan import FacetPlan, WorkflowPlan
@@ -14,6 +14,9 @@ from afl_stream.commands.invocation import Invocation, store_here
 from afl_stream.commands.programs import program_of, stored_plan
 from afl_stream.commands.reports import facets_of, result_form
 from afl_stream.transport import Transport, TransportError
+
+if TYPE_CHECKING:
+    from afl_stream.dev import LocalDeployment
 
 #: Facets that are told of; --json has all.
 _MOST_FACETS: Final = 10
@@ -60,6 +63,15 @@ def agent_command(invocation: Invocation, facet: str) -> str:
 def tell_unanswered(invocation: Invocation, heading: str, steps: Sequence[WaitingStep], plan: WorkflowPlan) -> None:
     """Warn of steps that wait, where there are any."""
     invocation.terminal().warn_of(heading, unanswered_lines(invocation, steps, facets_of(plan)))
+
+
+def tell_not_ended(invocation: Invocation, deployment: LocalDeployment, workflow_id: str, plan: WorkflowPlan) -> None:
+    """Warn of the steps that a run waits for whose time is over: of whose handlers are still at work here, too."""
+    lines = unanswered_lines(invocation, deployment.unhandled(workflow_id), facets_of(plan))
+    grace_s = deployment.config.agent.grace_s
+    for waits in unanswered_facets(deployment.at_work(workflow_id))[:_MOST_FACETS]:
+        lines += [str(waits), f"  its handler is here; one that is at work is waited for, up to {grace_s:g} s"]
+    invocation.terminal().warn_of(f"Note: {workflow_id} has not ended", lines)
 
 
 def why_it_waits(

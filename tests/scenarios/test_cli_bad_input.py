@@ -170,7 +170,7 @@ def test_mistakes_in_a_file_are_shown_where_they_are(command: str, command_line:
 
 
 DEV_REFUSALS: list[tuple[Sequence[str], int, Sequence[str]]] = [
-    (["--start", "Wach"], 3, ["Wach", "did you mean net.Watch?"]),
+    (["--start", "Wach"], 2, ["Wach", "did you mean net.Watch?"]),
     ([], 2, ["needs input hosts"]),
     (["--input", "hosts=[]", "--handlers", "nothing.py"], 2, ["nothing.py", "there is no file nothing.py"]),
     (["--input", "hosts=[]", "--handlers", "json"], 2, ["json", "'handle'", "register_handlers(runner)"]),
@@ -328,3 +328,26 @@ def test_errors_are_a_document_too_for_those_who_ask_for_json(command_line: Comm
     assert called.code == 3
     assert called.document["error"]["exit_code"] == 3
     assert called.document["error"]["message"] in called.err
+
+
+def test_a_run_whose_time_is_over_while_its_handler_is_at_work_says_that_it_is_here(command_line: CommandLine) -> None:
+    handlers = command_line.file(
+        "handlers_at_work.py",
+        "from threading import Event\n\n\n"
+        "def handle(payload, context):\n"
+        "    while not context.is_stopping:\n"
+        "        Event().wait(0.01)\n"
+        '    return {"ok": True}\n\n\n'
+        'FACET = "net.Note"\n',
+    )
+
+    called = command_line(
+        "dev", command_line.program, "--input", 'hosts=["a"]', "--handlers", handlers, "--id", "w1", "--timeout", "1"
+    )
+
+    assert called.code == 4
+    told = [line.strip() for line in called.err.splitlines()]
+    (ping,) = [number for number, line in enumerate(told) if line.startswith("net.Ping: an event waits")]
+    (note,) = [number for number, line in enumerate(told) if line.startswith("net.Note: an event waits")]
+    assert told[ping + 1].startswith("an agent answers: afl-stream agent ")
+    assert told[note + 1] == "its handler is here; one that is at work is waited for, up to 30 s"

@@ -135,6 +135,40 @@ def test_a_wait_that_lasts_is_told_of_once_and_so_is_its_end() -> None:
     assert ends.startswith("no longer waiting for the store x: ")
 
 
+def test_the_end_of_a_wait_that_was_in_vain_says_so() -> None:
+    told: list[str] = []
+    waits = Waits(told_after_s=0.05, tell=told.append)
+
+    def wait_in_vain() -> None:
+        with waits.on("the store x"):
+            eventually(lambda: bool(told), 60)
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        wait_in_vain()
+
+    assert told[1].startswith("waiting for the store x was in vain, for ")
+
+
+def test_a_quiet_wait_is_told_of_by_its_caller_alone() -> None:
+    told: list[str] = []
+    waits = Waits(told_after_s=0.0, tell=told.append)
+    loud_one_is_told = threading.Event()
+
+    def wait_beside_it() -> None:
+        with waits.on("the store"):
+            eventually(lambda: bool(told), 60)
+        loud_one_is_told.set()
+
+    with waits.on("a broker", is_quiet=True), waits.on("its answer"):
+        threading.Thread(target=wait_beside_it).start()
+        assert loud_one_is_told.wait(60)
+        assert "a broker" in waits.now()[0]
+
+    assert len(told) == 2
+    assert all("the store" in line for line in told)
+
+
 def test_a_short_wait_is_no_news() -> None:
     told: list[str] = []
     waits = Waits(told_after_s=600, tell=told.append)

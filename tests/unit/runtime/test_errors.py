@@ -63,7 +63,7 @@ SPOKEN: list[tuple[errors.RuntimeError, str]] = [
     ),
     (
         UnknownInput(workflow="Checkout", name="amuont", declared=("amount", "sku")),
-        "Checkout has no input amuont: it takes amount, sku",
+        "Checkout has no input amuont: it takes amount, sku; did you mean amount?",
     ),
     (UnknownInput(workflow="Ping", name="x"), "Ping has no input x: it takes none"),
     (

@@ -60,7 +60,7 @@ def test_the_numbers_stay_what_scripts_know() -> None:
         (ValueRefused("x", "Int", "text"), 2),
         (TopicNameRefused("t", "why"), 2),
         (NotFound("run", "w1"), 3),
-        (UnknownName("workflow", "W"), 3),
+        (UnknownName("workflow", "W"), 2),
         (UnknownProgram("W"), 3),
         (FileInUse(Path("log"), 7), 3),
         (FileUnusable(Path("log"), "damaged"), 3),
