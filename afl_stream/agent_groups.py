@@ -57,7 +57,8 @@ class Memberships:
         if running:
             listed = ", ".join(f"{facet} {count}" for facet, count in sorted(running.items()))
             grace_s = self._shared.config.stream.agent.grace_s
-            told.append(f"{running.total()} handlers running ({listed}), waited for up to {grace_s} s")
+            count = running.total()
+            told.append(f"{count} handler{'' if count == 1 else 's'} running ({listed}), waited for up to {grace_s} s")
         if outgoing:
             told.append(f"{outgoing} answers to be acknowledged by the broker")
         return "; ".join(told)

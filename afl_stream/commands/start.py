@@ -19,7 +19,7 @@ from afl_stream.commands.following import RunFollower
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.programs import checked_inputs, deployed_program
 from afl_stream.commands.refusals import CommandRefused
-from afl_stream.commands.reports import exit_code_of_run, facets_of, run_document, show_ending
+from afl_stream.commands.reports import exit_code_of_run, facets_of, run_document, show_ending, was_over_text
 from afl_stream.commands.unanswered import tell_not_ended, tell_unanswered, why_it_waits
 from afl_stream.config import StreamConfig
 from afl_stream.exit_codes import ExitCode
@@ -62,7 +62,7 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
         _, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
-        _check_id(config, transport, options.workflow_id, name, program, inputs)
+        known = _check_id(config, transport, options.workflow_id, name, program, inputs)
         workflow_id = options.workflow_id or workflow_id_v7(epoch_ms())
 
         def give(answer_timeout_s: float | None) -> str:
@@ -80,9 +80,22 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
         terminal.document({**document, "answered": is_answered})
     else:
         terminal.line(workflow_id)
+        if known is not None:
+            _tell_known(invocation, known)
+            return ExitCode.OK
         said = "is started" if is_answered else "is asked for"
         terminal.remark(f"{name} {said}; {what_comes_next(invocation, 'starts', is_answered=is_answered)}")
     return ExitCode.OK
+
+
+def _tell_known(invocation: Invocation, known: WorkflowRow) -> None:
+    """Say that a start changes nothing: its run has ended, or is under way."""
+    terminal = invocation.terminal()
+    if known.status in ENDED_STATUSES:
+        terminal.warn(was_over_text(invocation, known))
+    else:
+        shown = invocation.command_line("status", known.id)
+        terminal.remark(f"run {known.id} was started before, and goes on as it did: {shown}")
 
 
 def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:

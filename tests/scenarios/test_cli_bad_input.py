@@ -351,3 +351,18 @@ def test_a_run_whose_time_is_over_while_its_handler_is_at_work_says_that_it_is_h
     (note,) = [number for number, line in enumerate(told) if line.startswith("net.Note: an event waits")]
     assert told[ping + 1].startswith("an agent answers: afl-stream agent ")
     assert told[note + 1] == "its handler is here; one that is at work is waited for, up to 30 s"
+
+
+def test_a_start_of_a_run_that_is_there_says_what_became_of_that_one(waiting: CommandLine) -> None:
+    again = ("start", "Watch", "--input", "hosts=[]", "--id", "w1")
+
+    under_way = waiting(*again)
+    waiting("cancel", "w1")
+    waiting("evaluator", "--until-idle")
+    over = waiting(*again)
+
+    assert (under_way.code, under_way.out) == (0, "w1\n")
+    assert "run w1 was started before, and goes on as it did: afl-stream status w1" in under_way.err
+    assert (over.code, over.out) == (0, "w1\n")
+    assert "run w1 ended before, as CANCELLED" in over.err
+    assert "afl-stream retry w1" in over.err
