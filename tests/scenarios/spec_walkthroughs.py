@@ -4,12 +4,12 @@ A driver is whatever runs workflows: the evaluator, which commits each iteration
 each batch. Both have to show the same iterations, the same steps and the same results.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple, Protocol
 
-from afl.compiled import CompiledProgram
 from afl.compiler import compile_text
 from afl.runtime.persistence import EventDefinition
 from afl.runtime.states import EventState, StepState
@@ -317,8 +317,8 @@ WITH_EVENTS = tuple(w for w in WALKTHROUGHS if len(w.runs) > 1)
 
 @cache
 def program_text(text: str) -> bytes:
-    """The compiled program, as a file or a topic carries it."""
-    return CompiledProgram(compile_text(text, "walkthrough.afl").program_json).text
+    """The compiled program, as a file carries it."""
+    return json.dumps(compile_text(text, "walkthrough.afl").program_json).encode()
 
 
 def step_at(driver: Driver, path: str) -> SeenStep:
