@@ -212,7 +212,8 @@ class Answering:
             self._refuse_result(work, event, VALUE_REFUSED, exception_text(error))
             return
         returns = self._shared.records.returns_of(work.record)
-        if returns is not None:
+        # A return that is missing may have been told by another process, or before a crash: only the evaluator knows.
+        if returns is not None and returns.has_unknown(result):
             mismatch = returns.mismatch(event.event_type, result, work.told or ())
             if mismatch is not None:
                 self._refuse_result(work, event, RESULT_MISMATCH, mismatch)

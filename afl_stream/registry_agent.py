@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
-from typing import Protocol
+from typing import Final, Protocol
 
 from afl.core.near_names import did_you_mean, names_alike
 from afl_handlers.allowed import AllowedHandlers
@@ -23,6 +23,9 @@ from afl_stream.topics import Topology
 from afl_stream.transport import BrokerUnavailable, Transport
 
 log = logging.getLogger(__name__)
+
+#: Pairs of names that are compared when names without a topic are told. Further names are told without a question.
+_MOST_PAIRS: Final = 2_000
 
 
 class RegistryUnavailable(StreamError):
@@ -78,6 +81,8 @@ class RegistryAgent(Agent):
         #: Whether a topic that comes would be subscribed to.
         self._looks_on = True
         self._looked_s = self._refreshed_s = float("-inf")
+        #: What was told of last, and what was said of it.
+        self._told_of: tuple[object, ...] = ()
         self._told = ""
 
     @property
@@ -170,7 +175,7 @@ class RegistryAgent(Agent):
             self._existing = existing
             wanted, waiting = self._facets(routes)
         self._without_topic = tuple(waiting)
-        self._tell(wanted)
+        self._tell(wanted, routes)
         return self._facet_topics.duties(wanted)
 
     def _facets(self, routes: RouteTable) -> tuple[list[str], list[str]]:
@@ -197,19 +202,27 @@ class RegistryAgent(Agent):
     def _matches(self, name: str) -> bool:
         return not self.topics or any(fnmatch(name, pattern) for pattern in self.topics)
 
-    def _shown_without_topic(self) -> Iterator[str]:
+    def _shown_without_topic(self, routes: RouteTable) -> Iterator[str]:
         """The names that have no topic, each with the facets that it may be a typo of."""
-        known = [facet for facet in self._facet_topics.known_facets(self._existing) if facet not in self._routes.routes]
-        for name in self._without_topic:
-            near = did_you_mean(names_alike(name, known))
+        known = [facet for facet in self._facet_topics.known_facets(self._existing) if facet not in routes.routes]
+        known = sorted(known)[:_MOST_PAIRS]
+        asked_about = _MOST_PAIRS // max(1, len(known))
+        for number, name in enumerate(self._without_topic):
+            near = did_you_mean(names_alike(name, known)) if number < asked_about else ""
             yield f"{name} ({near})" if near else name
 
-    def _tell(self, facets: Iterable[str]) -> None:
+    def _tell(self, facets: Sequence[str], routes: RouteTable) -> None:
         """Say what is handled and what is not, whenever that has changed."""
+        refused = [str(error) for error in self._refused.values()]
+        told_of = (tuple(facets), self._without_topic, self._existing, tuple(refused))
+        if told_of == self._told_of:
+            # The names that are alike take long to find.
+            return
+        self._told_of = told_of
         parts = [f"handles {', '.join(facets) or 'nothing'}"]
         if self._without_topic:
-            parts.append(f"without a topic: {', '.join(self._shown_without_topic())}")
-        parts.extend(str(error) for error in self._refused.values())
+            parts.append(f"without a topic: {', '.join(self._shown_without_topic(routes))}")
+        parts.extend(refused)
         told = "; ".join(parts)
         if told != self._told:
             self._told = told

@@ -21,6 +21,11 @@ class DeclaredReturns(NamedTuple):
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
 
+    def has_unknown(self, result: Mapping[str, object]) -> bool:
+        """Tell whether a result has a key that is not declared."""
+        required, optional = self.required, self.optional
+        return any(name not in required and name not in optional for name in result)
+
     def mismatch(self, facet: str, result: Mapping[str, object], told: Collection[str] = ()) -> str | None:
         """Say which returns a result lacks and which of its keys are not declared; None when there are none.
 

@@ -344,7 +344,8 @@ class TaskLoop:
         for name in wanted:
             self._typos.has_task(name)
         if len(wanted) < len(pending):
-            self._typos.look(registered, (name for name in pending if name not in wanted))
+            served = set(wanted)
+            self._typos.look(registered, (name for name in pending if name not in served))
         return wanted
 
     def _sweep(self, run: Callable[[Callable[[], object]], object]) -> None:

@@ -1,4 +1,4 @@
-"""Results whose names are not those that the facet declares: refused by the agent, and of any other writer alike."""
+"""Results whose names are not those that the facet declares: refused by the agent where it can know, and everywhere."""
 
 import json
 from typing import Any
@@ -7,6 +7,7 @@ import pytest
 
 from afl.runtime.persistence import ErrorRecord
 from afl_stream.agent import HandlerContext
+from afl_stream.embedded import Crash
 from afl_stream.messages import Message, StepContinue, StepFailed
 from tests.scenarios.loop_harness import Deployment, program_of
 
@@ -61,7 +62,7 @@ def work(deployment: Deployment, facet: str, handler: Any) -> None:
     deployment.settle()
 
 
-def test_an_agent_refuses_what_it_knows_to_be_wrong_before_it_answers(deployment: Deployment) -> None:
+def test_an_agent_refuses_a_key_that_is_not_declared_before_it_answers(deployment: Deployment) -> None:
     work(deployment, "shop.Price", lambda payload: MISTYPED)
 
     start(deployment)
@@ -70,6 +71,46 @@ def test_an_agent_refuses_what_it_knows_to_be_wrong_before_it_answers(deployment
     assert isinstance(answer, StepFailed)
     assert (answer.error.type, answer.error.message) == ("ResultMismatch", SAID)
     assert (first_cause(deployment).type, first_cause(deployment).message) == ("ResultMismatch", SAID)
+
+
+def test_a_missing_return_is_left_to_the_evaluator_which_says_the_same(deployment: Deployment) -> None:
+    work(deployment, "shop.Price", lambda payload: {"note": "x"})
+
+    start(deployment)
+
+    assert isinstance(answers(deployment)[-1], StepContinue)
+    error = first_cause(deployment)
+    assert error.type == "ResultMismatch"
+    assert error.message == "the result of shop.Price lacks price; it has to hold price, and it may hold note, more"
+    assert error.path == "shop.Buy.p"
+
+
+def test_a_return_that_another_process_has_told_is_not_missing(deployment: Deployment) -> None:
+    def handle(payload: dict[str, object], context: HandlerContext) -> dict[str, object]:
+        told = {"step_id": context.step_id, "partial": {"price": 3.0}}
+        deployment.put(deployment.topology.control(), json.dumps(told).encode())
+        return {"note": "of the agent"}
+
+    work(deployment, "shop.Price", handle)
+    start(deployment)
+
+    assert deployment.workflow("wf-1").outputs == {"price": 3.0, "note": "of the agent"}
+
+
+def test_a_return_that_was_told_before_a_crash_is_not_missing(deployment: Deployment) -> None:
+    def handle(payload: dict[str, object], context: HandlerContext) -> dict[str, object]:
+        context.update({"price": 4.0})
+        raise Crash("handler")
+
+    first = deployment.worker({"shop.Price": handle})
+    first.join()
+    with pytest.raises(Crash):
+        start(deployment)
+    deployment.remove(first, killed=True)
+
+    work(deployment, "shop.Price", lambda payload: {"note": "of the next agent"})
+
+    assert deployment.workflow("wf-1").outputs == {"price": 4.0, "note": "of the next agent"}
 
 
 def test_the_answer_of_any_other_writer_is_refused_in_the_same_words(deployment: Deployment) -> None:

@@ -38,6 +38,15 @@ def test_what_was_told_before_is_not_missing() -> None:
     assert PRICE.mismatch("shop.Price", {"price": 1}, told={"currency"}) is None
 
 
+@pytest.mark.parametrize(
+    ("result", "is_unknown"), [({}, False), ({"price": 1, "note": ""}, False), ({"prise": 1}, True)]
+)
+def test_a_key_that_is_not_declared_is_unknown_and_a_missing_one_is_not(
+    result: Mapping[str, object], is_unknown: bool
+) -> None:
+    assert PRICE.has_unknown(result) is is_unknown
+
+
 def test_a_mismatch_is_short_and_has_nothing_that_steers_a_terminal() -> None:
     said = PRICE.mismatch("shop.Price", {f"\x1b[2J{'x' * 5_000}{number}": 1 for number in range(1_000)})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -334,6 +335,61 @@ def test_a_registered_facet_without_a_topic_is_told_with_those_that_it_may_be_a_
     work(shop.agent())
 
     assert "without a topic: billing.Piad (did you mean billing.Paid?)" in caplog.text
+
+
+class CountedComparisons(difflib.SequenceMatcher[str]):
+    """Counts what is compared."""
+
+    count = 0
+
+    def set_seq1(self, a: Sequence[str]) -> None:
+        CountedComparisons.count += 1
+        super().set_seq1(a)
+
+
+@pytest.fixture
+def comparisons(monkeypatch: pytest.MonkeyPatch) -> type[CountedComparisons]:
+    monkeypatch.setattr(difflib, "SequenceMatcher", CountedComparisons)
+    CountedComparisons.count = 0
+    return CountedComparisons
+
+
+def test_names_are_compared_once_while_nothing_changes_and_told_anew_when_a_topic_comes(
+    shop: Shop, comparisons: type[CountedComparisons], caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.register("billing.Piad")
+    agent = shop.agent(refresh_interval_s=3_600)
+    work(agent)
+    once = comparisons.count
+    assert once > 0
+
+    for _ in range(5):
+        shop.time.now_s += 3
+        work(agent)
+    assert comparisons.count == once
+
+    shop.deployment.create_topics(["billing.Paid"])
+    shop.time.now_s += 3
+    work(agent)
+
+    assert comparisons.count > once
+    assert caplog.text.count("billing.Piad") == 2
+    assert "billing.Piad (did you mean billing.Paid?)" in caplog.text
+
+
+def test_of_many_names_without_a_topic_so_many_are_asked_about_that_the_agent_goes_on_at_once(
+    shop: Shop, comparisons: type[CountedComparisons], caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.deployment.create_topics([f"billing.Order{number}" for number in range(200)])
+    for number in range(40):
+        shop.register(f"billing.Ordre{number:03}", "def handle(payload): return {}")
+
+    work(shop.agent())
+
+    # Each pair is compared by both names, qualified and short, of the wanted and of the known one, at most.
+    assert 0 < comparisons.count <= 2_000 * 4
+    assert "billing.Ordre000 (did you mean " in caplog.text
+    assert "billing.Ordre039" in caplog.text
 
 
 def test_a_facet_without_a_topic_waits_for_it_and_holds_up_no_other(shop: Shop) -> None:

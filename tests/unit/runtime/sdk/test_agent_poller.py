@@ -76,13 +76,13 @@ def test_a_handler_whose_name_is_nearly_that_of_a_waiting_task_is_told_once(
 ) -> None:
     shop.start("Buy", order="17")
     poller = poller_of(shop)
-    poller.register("shop.Pya", pay)
+    poller.register("shop.Payy", pay)
     poller.register("shop.Ship", pay)
 
     assert [poller.poll_once(), poller.poll_once()] == [0, 0]
 
     (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert "registered for shop.Pya" in told
+    assert "registered for shop.Payy" in told
     assert told.endswith("did you mean shop.Pay?")
 
 
