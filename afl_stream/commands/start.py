@@ -15,16 +15,24 @@ from afl.runtime.plan import WorkflowPlan
 from afl.runtime.types import Value, workflow_id_v7
 from afl.runtime.unanswered import waiting_steps
 from afl_stream.client import Client, NotInTime, drawn_id
+from afl_stream.command_answers import REPEATED
 from afl_stream.commands.asking import ask, what_comes_next
 from afl_stream.commands.following import RunFollower
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.programs import checked_inputs, deployed_program
 from afl_stream.commands.refusals import CommandRefused
-from afl_stream.commands.reports import exit_code_of_run, facets_of, run_document, show_ending
+from afl_stream.commands.reports import (
+    exit_code_of_run,
+    facets_of,
+    run_document,
+    show_ending,
+    shown_status,
+    what_runs_again,
+)
 from afl_stream.commands.unanswered import tell_unanswered, why_it_waits
 from afl_stream.config import StreamConfig
 from afl_stream.exit_codes import ExitCode
-from afl_stream.messages import check_workflow_id
+from afl_stream.messages import Lifecycle, check_workflow_id
 from afl_stream.runs import Ending, check_same_start
 from afl_stream.service import tune_collector
 from afl_stream.transport import Transport
@@ -63,27 +71,45 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
         _, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
-        _check_id(config, transport, options.workflow_id, name, program, inputs)
+        known = _check_id(config, transport, options.workflow_id, name, program, inputs)
         workflow_id = options.workflow_id or workflow_id_v7(epoch_ms())
 
-        def give(answer_timeout_s: float | None) -> str:
-            return client.start(
-                name,
-                inputs,
-                workflow_id=workflow_id,
-                program=program.fingerprint,
-                answer_timeout_s=answer_timeout_s,
-            )
+        def give(answer_timeout_s: float | None) -> Lifecycle | None:
+            if answer_timeout_s is None:
+                client.start(name, inputs, workflow_id=workflow_id, program=program.fingerprint)
+                return None
+            command_id = drawn_id()
+            with closing(client.milestones(workflow_id)) as milestones:
+                client.start(name, inputs, workflow_id=workflow_id, program=program.fingerprint, command_id=command_id)
+                return milestones.answer_to(command_id, answer_timeout_s, about=f"StartWorkflow of {workflow_id}")
 
-        is_answered = ask(invocation, client, give) is not None
+        was_over = known is not None and known.status in ENDED_STATUSES
+        # Of a run that has ended the store says all that an evaluator would.
+        answer = None if was_over else ask(invocation, client, give)
+    is_answered, status = was_over or answer is not None, _status_before(known, answer)
     if terminal.as_json:
         document = {"workflow_id": workflow_id, "workflow": name, "program": program.fingerprint}
-        terminal.document({**document, "answered": is_answered})
+        stood = {} if status is None else {"status": shown_status(status), "was_over": status in ENDED_STATUSES}
+        terminal.document({**document, "answered": is_answered, **stood})
+        return ExitCode.OK
+    terminal.line(workflow_id)
+    if status is None:
+        said = f"{name} {'is started' if is_answered else 'is asked for'}"
+        terminal.remark(f"{said}; {what_comes_next(invocation, 'starts', is_answered=is_answered)}")
+    elif status in ENDED_STATUSES:
+        again = what_runs_again(invocation, workflow_id, status)
+        terminal.warn(f"Note: {workflow_id} exists already: it ended as {status}, nothing was started. {again}")
     else:
-        terminal.line(workflow_id)
-        said = "is started" if is_answered else "is asked for"
-        terminal.remark(f"{name} {said}; {what_comes_next(invocation, 'starts', is_answered=is_answered)}")
+        goes_on = "goes on" if is_answered else f"goes on as it stands, {shown_status(status)}"
+        terminal.remark(f"{workflow_id} exists already: nothing new was started, and it {goes_on}")
     return ExitCode.OK
+
+
+def _status_before(known: WorkflowRow | None, answer: Lifecycle | None) -> str | None:
+    """How the run stood before it was asked for, as the evaluator says, or the store; None: it is new, or may be."""
+    if answer is not None:
+        return answer.status if answer.kind == REPEATED else None
+    return None if known is None else known.status
 
 
 def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
