@@ -205,6 +205,16 @@ def test_a_run_is_described_by_what_it_waits_for(desk: Desk) -> None:
     assert desk.deployment.workflow("wf-1").status == PAUSED
 
 
+def test_a_run_is_described_in_the_batch_that_starts_it(desk: Desk) -> None:
+    with closing(desk.deployment.client.milestones("wf-1")) as milestones:
+        desk.deployment.send(StartWorkflow(workflow_id="wf-1", workflow=REPORT, inputs={"subject": FIRST}))
+        desk.send(DescribeWorkflow(workflow_id="wf-1", command_id="c-1"))
+        answer = milestones.answer_to("c-1", timeout_s=5)
+
+    assert (answer.kind, answer.status, answer.workflow) == ("workflow.described", "RUNNING", REPORT)
+    assert answer.outputs == {"waiting": [], "waiting_count": 0}
+
+
 def test_without_an_evaluator_a_command_is_not_answered_and_stays(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path, DESK)
     client = deployment.client
