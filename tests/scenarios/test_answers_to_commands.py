@@ -320,6 +320,37 @@ def test_of_an_id_that_was_drawn_an_evaluator_without_answers_is_believed() -> N
     assert ending.is_ended
 
 
+def test_a_start_of_a_chosen_id_by_an_evaluator_without_answers_is_the_answer() -> None:
+    follower = RunFollower("wf-1", "c-1", is_drawn=False)
+
+    started = follower.take(milestone("workflow.started", workflow=REPORT))
+    ending = follower.take(milestone("workflow.completed", outputs={"n": 1}))
+
+    assert started is None
+    assert ending is not None
+    assert ending.row is not None
+    assert ending.row.outputs == {"n": 1}
+
+
+def test_a_start_that_answers_another_command_is_not_the_answer() -> None:
+    follower = RunFollower("wf-1", "c-1", is_drawn=False)
+
+    taken = [
+        follower.take(told)
+        for told in (milestone("workflow.started", "c-of-another"), milestone("workflow.completed", outputs={"n": 1}))
+    ]
+
+    assert taken == [None, None]
+
+
+def test_the_end_of_an_earlier_run_is_not_that_of_the_one_that_such_an_evaluator_starts() -> None:
+    follower = RunFollower("wf-1", "c-1", is_drawn=False)
+
+    taken = [follower.take(milestone(kind)) for kind in ("workflow.completed", "workflow.started")]
+
+    assert taken == [None, None]
+
+
 # --- the command line, in one process ---------------------------------------------------------------------------
 
 
