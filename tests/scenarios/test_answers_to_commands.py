@@ -10,6 +10,8 @@ import pytest
 from afl.runtime.persistence import CANCELLED, COMPLETED, PAUSED
 from afl_stream.client import Client, NotAnswered, RefusedByEvaluator
 from afl_stream.commands.following import RunFollower
+from afl_stream.commands.invocation import Invocation
+from afl_stream.commands.unanswered import described_lines
 from afl_stream.config import EvaluatorSettings
 from afl_stream.headers import COMMAND_HEADER, headers_for
 from afl_stream.messages import (
@@ -203,6 +205,13 @@ def test_a_run_is_described_by_what_it_waits_for(desk: Desk) -> None:
     first = {"step_id": desk.step(FIRST).id, "facet": ASK, "attempt": 1, "since_ms": sent_at_ms}
     assert waiting[0] == first
     assert desk.deployment.workflow("wf-1").status == PAUSED
+
+
+@pytest.mark.parametrize(("status", "shown"), [(PAUSED, "WAITING"), (COMPLETED, COMPLETED), (None, "at work")])
+def test_how_a_run_stands_is_told_by_the_name_that_people_see(status: str | None, shown: str) -> None:
+    told = milestone("workflow.described", "c-1", status, outputs={"waiting": [], "waiting_count": 0})
+
+    assert described_lines(Invocation(), told) == [f"no event of it waits for an answer: it is {shown}"]
 
 
 def test_a_run_is_described_in_the_batch_that_starts_it(desk: Desk) -> None:
