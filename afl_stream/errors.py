@@ -246,19 +246,39 @@ class TopicTooSmall(StreamError):
 
 
 class TooFewBrokers(StreamError):
-    """Topics that are to be created are declared with more replicas than the cluster has brokers."""
+    """Topics that are to be created are declared with more replicas than the cluster has brokers, or would get fewer
+    than other topics have, because a broker is away."""
 
-    def __init__(self, asked: Mapping[str, int], brokers: int, setting: int | None) -> None:
-        """`asked` maps the topics to their replicas; `setting` is `topics.replication`, where that is what asks."""
+    def __init__(
+        self, asked: Mapping[str, int], brokers: int, setting: int | None, *, is_one_away: bool = False
+    ) -> None:
+        """`asked` maps the topics to their replicas; `setting` is `topics.replication`, where that is what asks.
+
+        `is_one_away`: the topics of `asked` exist, with more replicas than brokers answer now.
+        """
         has = f"the cluster has {brokers} broker{'' if brokers == 1 else 's'}"
         fewer = f"{brokers} or fewer, or leave it out: then there are as many replicas as brokers, three at most"
-        if setting is not None and setting > brokers:
+        if is_one_away:
+            said = _one_is_away(asked, brokers)
+        elif setting is not None and setting > brokers:
             said = f"topics.replication is {setting}, and {has}: set it (AFL_TOPICS_REPLICATION) to {fewer}"
         else:
             listing = ", ".join(f"{topic} {count}" for topic, count in asked.items())
             said = f"topics/ declares more replicas than there can be ({listing}): {has}. Declare {fewer}"
         super().__init__(f"{said}. Nothing was created")
         self.asked, self.brokers = dict(asked), brokers
+
+
+def _one_is_away(having: Mapping[str, int], brokers: int) -> str:
+    most, number = max(having.values()), len(having)
+    topics = "topics has" if number == 1 else "topics have"
+    answer = "1 broker answers" if brokers == 1 else f"{brokers} brokers answer"
+    away = "one is away" if most - brokers == 1 else f"{most - brokers} are away"
+    return (
+        f"{number} of the deployment's {topics} {'' if min(having.values()) == most else 'up to '}{most} copies, and "
+        f"{answer}: {away}, and new topics would have {brokers} for good. Apply again when all are back, or set "
+        f"topics.replication (AFL_TOPICS_REPLICATION) to {brokers}"
+    )
 
 
 class TooFewPartitions(StreamError):

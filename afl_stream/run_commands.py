@@ -93,10 +93,15 @@ def cancel(deployment: Deployment, unit: UnitOfWork, command: CancelWorkflow) ->
 
 
 def describe(deployment: Deployment, unit: UnitOfWork, command: DescribeWorkflow) -> Outcome:
-    """Tell what the store knows of a workflow. What this batch makes of it may come later than that."""
-    row = deployment.store.load_workflow(command.workflow_id)
+    """Tell what the store knows of a workflow, or that this batch starts it. What else this batch makes of it may come
+    later than that."""
+    row = unit.row(command.workflow_id)
     if row is None:
         unit.effects.refuse(command, NothingToDescribe(command.workflow_id))
         return Outcome.REJECTED
-    unit.effects.describe(command, row, waiting_steps(deployment.store, row.id))
+    if row.revision:
+        unit.effects.describe(command, row, waiting_steps(deployment.store, row.id))
+    else:
+        # It is not stored yet, and neither are its steps: none of them has asked anyone.
+        unit.effects.describe(command, row if row.status in ENDED_STATUSES else row._replace(status=RUNNING), ())
     return Outcome.APPLIED

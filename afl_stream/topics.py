@@ -214,7 +214,7 @@ class Topology:
         """Say for every topic that is needed whether it is to be created, is as declared, or differs and in what.
 
         `brokers`: how many can hold copies; None: nothing is copied. Raises TooFewBrokers when a topic that is to be
-        created is declared with more replicas.
+        created is declared with more replicas, or would get fewer than there are usually because a broker is away.
         """
         facets = list(facets)
         by_copies = {n: {s.name: s for s in self.specs(facets, n)} for n in range(1, USUAL_REPLICATION + 1)}
@@ -230,6 +230,13 @@ class Topology:
             asked = {spec.name: spec.replication for spec in created if spec.replication > brokers}
             if asked:
                 raise TooFewBrokers(asked, brokers, self._config.topics.replication)
+            if any(spec.is_replication_chosen and spec.replication < USUAL_REPLICATION for spec in created):
+                # Nothing gives a topic more copies later, so what is created now must not go by the brokers of now.
+                has = {
+                    plan.spec.name: existing[plan.spec.name].replication for plan in plans if plan.spec not in created
+                }
+                if more := {name: copies for name, copies in has.items() if copies > brokers}:
+                    raise TooFewBrokers(more, brokers, None, is_one_away=True)
         return plans
 
     def require(self, facets: Iterable[str], existing: Mapping[str, ExistingTopic]) -> None:

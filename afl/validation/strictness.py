@@ -17,18 +17,23 @@ LEFT_OPEN: Final = frozenset(rule.code for rule in RULES.values() if rule.is_lef
 _WAY_OUT: Final = "a library may leave this open; --lenient lets a program do so too"
 
 
-def is_program(tree: Program, libraries: Collection[str] = ()) -> bool:
-    """Tell whether a text outside of these libraries declares a workflow. What declares none is a library itself."""
+def programs_of(tree: Program, libraries: Collection[str] = ()) -> frozenset[str | None]:
+    """Return the sources outside of these libraries that declare a workflow. What declares none is a library itself."""
     workflows = [*tree.workflows, *(workflow for namespace in tree.namespaces for workflow in namespace.workflows)]
-    return any(item.location is None or item.location.source_id not in libraries for item in workflows)
+    sources = {None if item.location is None else item.location.source_id for item in workflows}
+    return frozenset(source for source in sources if source is None or source not in libraries)
 
 
 def judged(
     findings: Iterable[Diagnostic], tree: Program, strictness: Strictness, libraries: Collection[str] = ()
 ) -> list[Diagnostic]:
-    """Return the findings with the severity that they have here. Those of library sources keep theirs."""
+    """Return the findings with the severity that they have here: each source is a program or a library by itself.
+
+    Those of library sources keep theirs.
+    """
     found = list(findings)
-    if strictness is Strictness.LENIENT or (strictness is Strictness.PROGRAM and not is_program(tree, libraries)):
+    programs = programs_of(tree, libraries)
+    if strictness is Strictness.LENIENT or (strictness is Strictness.PROGRAM and not programs):
         return found
 
     # What a namespace that is not there would have declared is no mistake of its own.
@@ -36,7 +41,7 @@ def judged(
 
     def weighed(item: Diagnostic) -> Diagnostic:
         is_open = item.code in LEFT_OPEN and not (item.code == "REF_UNKNOWN_FACET" and item.source_id in lacking)
-        counts = strictness is Strictness.STRICT or is_open
+        counts = strictness is Strictness.STRICT or (is_open and (item.source_id is None or item.source_id in programs))
         if item.is_error or not counts or item.source_id in libraries:
             return item
         hint = item.hint or (_WAY_OUT if item.code in LEFT_OPEN and strictness is Strictness.PROGRAM else None)

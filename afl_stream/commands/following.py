@@ -28,7 +28,8 @@ class RunFollower:
     Follows one run from its start command to its end.
 
     The evaluator's answer to the command comes first: an end that is told before it may be that of another run, which
-    has the id that was chosen. Of an id that was drawn there is no other run.
+    has the id that was chosen. Of an id that was drawn there is no other run. An evaluator of the release before names
+    no command: that it has started a run of this id, since the command was given, is its answer.
     """
 
     def __init__(self, workflow_id: str, command_id: str, *, is_drawn: bool) -> None:
@@ -53,6 +54,8 @@ class RunFollower:
             return Ending(workflow_id=self._workflow_id, row=row, was_over=True)
         if milestone.kind == _STARTED:
             self._started_at_ms = milestone.at
+            if milestone.command_id is None:
+                self._is_answered, self._ended = True, None
         elif milestone.kind in _OPENINGS:
             self._ended = None
         elif milestone.kind in _ENDINGS:

@@ -17,7 +17,7 @@ from afl.core.masking import Secrets, secrets_of_environment, shown_url
 from afl.core.private_files import make_private_folder
 from afl.core.strictness import Strictness
 from afl_stream.commands.refusals import CommandRefused
-from afl_stream.store_files import KAFKA_STORE_FILE
+from afl_stream.store_files import KAFKA_STORE_FILE, find_store_file
 
 if TYPE_CHECKING:
     from afl.runtime.persistence import EngineStore
@@ -205,11 +205,26 @@ def _where_the_store_is(config: StreamConfig) -> str:
     if config.is_kafka:
         return (
             "runs are kept in the store of the evaluators: ask on their machine, or name it (store.path or store.url)"
+            f"{_or_the_embedded_log(config)}"
         )
     if not config.log_path.exists():
         begin = "afl-stream dev FILE.afl runs a file at once; afl-stream topics apply FILE.afl begins step by step"
         return f"nothing has run here yet, and no evaluator: {begin}{_or_the_cluster(config)}"
     return f"no evaluator has run here yet: afl-stream evaluator --until-idle{_or_the_cluster(config)}"
+
+
+def _or_the_embedded_log(config: StreamConfig) -> str:
+    """Where the runs may be that a cluster's store is asked for: `dev` leaves the cluster of the settings alone."""
+    from afl_stream.config_sections import EmbeddedSettings
+
+    if config.store.path is not None:
+        return ""
+    store = find_store_file(config.data_dir, is_kafka=False).path
+    if not store.exists():
+        return ""
+    elsewhere = [] if config.embedded == EmbeddedSettings() else ["--data-dir", str(config.data_dir)]
+    status = shlex.join(["afl-stream", "status", *elsewhere])
+    return f"; the runs of dev, on the embedded log, are in {store}: AFL_TRANSPORT=embedded {status}"
 
 
 def _or_the_cluster(config: StreamConfig) -> str:

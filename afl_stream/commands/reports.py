@@ -87,15 +87,18 @@ def show_ending(
 def was_over_text(invocation: Invocation, row: WorkflowRow) -> str:
     """That a run had ended before it was asked for, and what runs it again."""
     ended = f" at {time_text(row.ended_at_ms)}" if row.ended_at_ms else ""
+    again = what_runs_again(invocation, row.id, row.status)
+    return f"Note: run {row.id} ended before, as {row.status}{ended}, and nothing was run now. {again}"
+
+
+def what_runs_again(invocation: Invocation, workflow_id: str, status: str) -> str:
+    """What there is to do about an id whose run has ended with this status."""
     again = (
-        f"from its start again: {invocation.command_line('reset', row.id)}"
-        if row.status == COMPLETED
-        else f"to do again what has failed: {invocation.command_line('retry', row.id)}"
+        f"from its start again: {invocation.command_line('reset', workflow_id)}"
+        if status == COMPLETED
+        else f"to do again what has failed: {invocation.command_line('retry', workflow_id)}"
     )
-    return (
-        f"Note: run {row.id} ended before, as {row.status}{ended}, and nothing was run now. "
-        f"For a new run choose another --id; {again}"
-    )
+    return f"For a new run choose another --id; {again}"
 
 
 def show_result(terminal: Terminal, row: WorkflowRow, program: CompiledProgram | None = None) -> None:

@@ -14,16 +14,24 @@ from afl.runtime.persistence import ENDED_STATUSES, WorkflowRow
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.types import Value, workflow_id_v7
 from afl_stream.client import Client, NotInTime, drawn_id
+from afl_stream.command_answers import REPEATED
 from afl_stream.commands.asking import ask, what_comes_next
 from afl_stream.commands.following import RunFollower
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.programs import checked_inputs, deployed_program
 from afl_stream.commands.refusals import CommandRefused
-from afl_stream.commands.reports import exit_code_of_run, facets_of, run_document, show_ending, was_over_text
+from afl_stream.commands.reports import (
+    exit_code_of_run,
+    facets_of,
+    run_document,
+    show_ending,
+    shown_status,
+    what_runs_again,
+)
 from afl_stream.commands.unanswered import tell_not_ended, tell_unanswered, why_it_waits
 from afl_stream.config import StreamConfig
 from afl_stream.exit_codes import ExitCode
-from afl_stream.messages import check_workflow_id
+from afl_stream.messages import Lifecycle, check_workflow_id
 from afl_stream.runs import Ending, check_same_start
 from afl_stream.service import tune_collector
 from afl_stream.transport import Transport
@@ -65,37 +73,43 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
         known = _check_id(config, transport, options.workflow_id, name, program, inputs)
         workflow_id = options.workflow_id or workflow_id_v7(epoch_ms())
 
-        def give(answer_timeout_s: float | None) -> str:
-            return client.start(
-                name,
-                inputs,
-                workflow_id=workflow_id,
-                program=program.fingerprint,
-                answer_timeout_s=answer_timeout_s,
-            )
+        def give(answer_timeout_s: float | None) -> Lifecycle | None:
+            if answer_timeout_s is None:
+                client.start(name, inputs, workflow_id=workflow_id, program=program.fingerprint)
+                return None
+            command_id = drawn_id()
+            with closing(client.milestones(workflow_id)) as milestones:
+                client.start(name, inputs, workflow_id=workflow_id, program=program.fingerprint, command_id=command_id)
+                return milestones.answer_to(command_id, answer_timeout_s, about=f"StartWorkflow of {workflow_id}")
 
-        is_answered = ask(invocation, client, give) is not None
+        was_over = known is not None and known.status in ENDED_STATUSES
+        # Of a run that has ended the store says all that an evaluator would.
+        answer = None if was_over else ask(invocation, client, give)
+    is_answered, status = was_over or answer is not None, _status_before(known, answer)
     if terminal.as_json:
         document = {"workflow_id": workflow_id, "workflow": name, "program": program.fingerprint}
-        terminal.document({**document, "answered": is_answered})
+        stood = {} if status is None else {"status": shown_status(status), "was_over": status in ENDED_STATUSES}
+        terminal.document({**document, "answered": is_answered, **stood})
+        return ExitCode.OK
+    terminal.line(workflow_id)
+    if status is None:
+        said = f"{name} {'is started' if is_answered else 'is asked for'}"
+        terminal.remark(f"{said}; {what_comes_next(invocation, 'starts', is_answered=is_answered)}")
+    elif status in ENDED_STATUSES:
+        again = what_runs_again(invocation, workflow_id, status)
+        terminal.warn(f"Note: {workflow_id} exists already: it ended as {status}, nothing was started. {again}")
     else:
-        terminal.line(workflow_id)
-        if known is not None:
-            _tell_known(invocation, known)
-            return ExitCode.OK
-        said = "is started" if is_answered else "is asked for"
-        terminal.remark(f"{name} {said}; {what_comes_next(invocation, 'starts', is_answered=is_answered)}")
+        goes_on = "goes on" if is_answered else f"goes on as it stands, {shown_status(status)}"
+        look = invocation.command_line("status", workflow_id)
+        terminal.remark(f"{workflow_id} exists already: nothing new was started, and it {goes_on}: {look}")
     return ExitCode.OK
 
 
-def _tell_known(invocation: Invocation, known: WorkflowRow) -> None:
-    """Say that a start changes nothing: its run has ended, or is under way."""
-    terminal = invocation.terminal()
-    if known.status in ENDED_STATUSES:
-        terminal.warn(was_over_text(invocation, known))
-    else:
-        shown = invocation.command_line("status", known.id)
-        terminal.remark(f"run {known.id} was started before, and goes on as it did: {shown}")
+def _status_before(known: WorkflowRow | None, answer: Lifecycle | None) -> str | None:
+    """How the run stood before it was asked for, as the evaluator says, or the store; None: it is new, or may be."""
+    if answer is not None:
+        return answer.status if answer.kind == REPEATED else None
+    return None if known is None else known.status
 
 
 def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:

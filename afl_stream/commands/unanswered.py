@@ -12,7 +12,8 @@ from afl_stream.client import Client, NotAnswered
 from afl_stream.command_answers import RefusedByEvaluator
 from afl_stream.commands.invocation import Invocation, store_here
 from afl_stream.commands.programs import program_of, stored_plan
-from afl_stream.commands.reports import facets_of, result_form
+from afl_stream.commands.reports import facets_of, result_form, shown_status
+from afl_stream.messages import Lifecycle
 from afl_stream.transport import Transport, TransportError
 
 if TYPE_CHECKING:
@@ -99,8 +100,14 @@ def why_it_waits(
         return [f"the evaluators say: {refused.reason.message}"]
     except TransportError as error:
         return [f"what it waits for cannot be asked: {error}"]
-    steps = _described(workflow_id, told.outputs or {})
-    return unanswered_lines(invocation, steps, facets) or [f"no event of it waits for an answer: it is {told.status}"]
+    return described_lines(invocation, told, facets)
+
+
+def described_lines(invocation: Invocation, told: Lifecycle, facets: Mapping[str, FacetPlan] = _NO_FACETS) -> list[str]:
+    """Lines that tell what a run waits for, by an evaluator's answer."""
+    steps = _described(told.workflow_id, told.outputs or {})
+    status = "at work" if told.status is None else shown_status(told.status)
+    return unanswered_lines(invocation, steps, facets) or [f"no event of it waits for an answer: it is {status}"]
 
 
 def _described(workflow_id: str, outputs: Mapping[str, object]) -> list[WaitingStep]:

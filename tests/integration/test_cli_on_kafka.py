@@ -481,8 +481,12 @@ def test_a_start_whose_id_another_run_has_ends_with_2_and_not_with_that_runs_out
     other, as_json = elsewhere(*start, 'hosts=["bb"]'), elsewhere(*start, 'hosts=["bb"]', "--json")
     unwaited = elsewhere("start", "Watch", "--id", "w1", "--input", 'hosts=["bb"]')
     same = elsewhere(*start, 'hosts=["a"]', "--json")
+    unwaited_same = elsewhere("start", "Watch", "--id", "w1", "--input", 'hosts=["a"]')
 
     assert first.code == 0, first
+    assert unwaited_same.code == 0, unwaited_same
+    assert "w1 exists already: it ended as COMPLETED, nothing was started" in unwaited_same.err
+    assert "afl-stream reset w1" in unwaited_same.err
     for refused in (other, unwaited):
         assert refused.code == 2, refused
         assert "AlreadyExists: workflow w1 exists" in refused.err

@@ -10,6 +10,8 @@ import pytest
 from afl.runtime.persistence import CANCELLED, COMPLETED, PAUSED
 from afl_stream.client import Client, NotAnswered, RefusedByEvaluator
 from afl_stream.commands.following import RunFollower
+from afl_stream.commands.invocation import Invocation
+from afl_stream.commands.unanswered import described_lines
 from afl_stream.config import EvaluatorSettings
 from afl_stream.headers import COMMAND_HEADER, headers_for
 from afl_stream.messages import (
@@ -205,6 +207,23 @@ def test_a_run_is_described_by_what_it_waits_for(desk: Desk) -> None:
     assert desk.deployment.workflow("wf-1").status == PAUSED
 
 
+@pytest.mark.parametrize(("status", "shown"), [(PAUSED, "WAITING"), (COMPLETED, COMPLETED), (None, "at work")])
+def test_how_a_run_stands_is_told_by_the_name_that_people_see(status: str | None, shown: str) -> None:
+    told = milestone("workflow.described", "c-1", status, outputs={"waiting": [], "waiting_count": 0})
+
+    assert described_lines(Invocation(), told) == [f"no event of it waits for an answer: it is {shown}"]
+
+
+def test_a_run_is_described_in_the_batch_that_starts_it(desk: Desk) -> None:
+    with closing(desk.deployment.client.milestones("wf-1")) as milestones:
+        desk.deployment.send(StartWorkflow(workflow_id="wf-1", workflow=REPORT, inputs={"subject": FIRST}))
+        desk.send(DescribeWorkflow(workflow_id="wf-1", command_id="c-1"))
+        answer = milestones.answer_to("c-1", timeout_s=5)
+
+    assert (answer.kind, answer.status, answer.workflow) == ("workflow.described", "RUNNING", REPORT)
+    assert answer.outputs == {"waiting": [], "waiting_count": 0}
+
+
 def test_without_an_evaluator_a_command_is_not_answered_and_stays(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path, DESK)
     client = deployment.client
@@ -308,6 +327,37 @@ def test_of_an_id_that_was_drawn_an_evaluator_without_answers_is_believed() -> N
 
     assert ending is not None
     assert ending.is_ended
+
+
+def test_a_start_of_a_chosen_id_by_an_evaluator_without_answers_is_the_answer() -> None:
+    follower = RunFollower("wf-1", "c-1", is_drawn=False)
+
+    started = follower.take(milestone("workflow.started", workflow=REPORT))
+    ending = follower.take(milestone("workflow.completed", outputs={"n": 1}))
+
+    assert started is None
+    assert ending is not None
+    assert ending.row is not None
+    assert ending.row.outputs == {"n": 1}
+
+
+def test_a_start_that_answers_another_command_is_not_the_answer() -> None:
+    follower = RunFollower("wf-1", "c-1", is_drawn=False)
+
+    taken = [
+        follower.take(told)
+        for told in (milestone("workflow.started", "c-of-another"), milestone("workflow.completed", outputs={"n": 1}))
+    ]
+
+    assert taken == [None, None]
+
+
+def test_the_end_of_an_earlier_run_is_not_that_of_the_one_that_such_an_evaluator_starts() -> None:
+    follower = RunFollower("wf-1", "c-1", is_drawn=False)
+
+    taken = [follower.take(milestone(kind)) for kind in ("workflow.completed", "workflow.started")]
+
+    assert taken == [None, None]
 
 
 # --- the command line, in one process ---------------------------------------------------------------------------

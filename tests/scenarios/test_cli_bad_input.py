@@ -362,7 +362,8 @@ def test_a_start_of_a_run_that_is_there_says_what_became_of_that_one(waiting: Co
     over = waiting(*again)
 
     assert (under_way.code, under_way.out) == (0, "w1\n")
-    assert "run w1 was started before, and goes on as it did: afl-stream status w1" in under_way.err
+    assert "w1 exists already: nothing new was started, and it goes on" in under_way.err
+    assert "afl-stream status w1" in under_way.err
     assert (over.code, over.out) == (0, "w1\n")
-    assert "run w1 ended before, as CANCELLED" in over.err
+    assert "w1 exists already: it ended as CANCELLED, nothing was started" in over.err
     assert "afl-stream retry w1" in over.err

@@ -64,6 +64,24 @@ def test_a_log_that_was_made_anew_beside_its_store_is_told_as_that(command_line:
     assert called.err.index("Put the log of this store back") < called.err.index("lost_records")
 
 
+def test_a_cluster_without_a_store_here_is_told_with_the_command_that_shows_the_runs_of_dev(
+    command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AFL_KAFKA_BOOTSTRAP", "localhost:9")
+    before = command_line("status")
+    command_line("dev", command_line.program, "--input", "hosts=[]", "--handlers", command_line.handlers)
+
+    called = command_line("status")
+    monkeypatch.setenv("AFL_TRANSPORT", "embedded")
+    shown = command_line("status")
+
+    assert (before.code, called.code, shown.code) == (3, 3, 0)
+    assert "AFL_TRANSPORT=embedded" not in before.err
+    assert f"are in {command_line.data_dir / 'store.sqlite3'}: AFL_TRANSPORT=embedded afl-stream status" in called.err
+    assert f"--data-dir {command_line.data_dir}" in called.err
+    assert "COMPLETED" in shown.out
+
+
 def test_an_empty_folder_is_told_with_the_command_to_begin_with(command_line: CommandLine) -> None:
     called = command_line("status")
 

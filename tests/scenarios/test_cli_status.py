@@ -218,6 +218,32 @@ def test_dev_with_the_id_of_a_completed_run_says_so_and_runs_nothing(run: Comman
     assert (as_json.document["was_over"], as_json.document["events"]) == (True, 0)
 
 
+def test_start_with_the_id_of_a_completed_run_says_that_nothing_was_started(run: CommandLine) -> None:
+    run("dev", run.program, "--input", "hosts=[]", "--handlers", run.handlers, "--id", "w1")
+    words = ("start", "Watch", "--input", "hosts=[]", "--id", "w1")
+
+    again, as_json = run(*words), run(*words, "--json")
+
+    assert (again.code, again.out, as_json.code) == (0, "w1\n", 0)
+    assert "w1 exists already: it ended as COMPLETED, nothing was started" in again.err
+    assert "choose another --id" in again.err
+    assert f"afl-stream reset w1 --data-dir {run.data_dir}" in again.err
+    assert "is started" not in again.err
+    assert "is asked for" not in again.err
+    assert (as_json.document["status"], as_json.document["was_over"]) == ("COMPLETED", True)
+
+
+def test_start_with_the_id_of_a_run_that_waits_says_that_it_exists_and_goes_on(run: CommandLine) -> None:
+    run.waiting()
+    words = ("start", "Watch", "--input", "hosts=[]", "--id", "w1")
+
+    again, as_json = run(*words), run(*words, "--json")
+
+    assert (again.code, as_json.code) == (0, 0)
+    assert "w1 exists already: nothing new was started, and it goes on as it stands, WAITING" in again.err
+    assert (as_json.document["status"], as_json.document["was_over"]) == ("WAITING", False)
+
+
 @pytest.mark.parametrize("end", ["fail", "cancel"])
 def test_dev_with_the_id_of_a_failed_run_offers_retry(run: CommandLine, end: str) -> None:
     run.waiting()

@@ -74,15 +74,31 @@ def test_a_library_may_leave_it_open_unless_told_to_be_strict(
     assert f"error[{code}]" in capsys.readouterr().err
 
 
-def test_a_library_beside_a_program_keeps_what_it_left_open_and_a_part_of_the_program_does_not(
-    write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("how", [[], ["--library"]], ids=["beside it", "named as a library"])
+def test_a_library_beside_a_program_keeps_what_it_left_open(
+    how: list[str], write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     library = write("library.afl", "namespace lib { facet Open() andThen { x = Nowhere() } facet Fine() }")
     program = write("program.afl", "namespace app { use lib workflow W() andThen { x = Fine() } }")
 
-    assert main(["check", program, "--library", library]) == 0
-    assert main(["check", program, library]) == 1
-    assert "library.afl:1:44: error[REF_UNKNOWN_FACET]: Unknown facet 'Nowhere'" in capsys.readouterr().err
+    assert main(["check", program, *how, library]) == 0
+    told = "library.afl:1:44: warning[REF_UNKNOWN_FACET]: Unknown facet 'Nowhere'" in capsys.readouterr().err
+    assert told is (how == [])
+    assert main(["check", "--strict", program, library]) == 1
+
+
+def test_each_of_the_files_that_declare_a_workflow_is_a_program(
+    write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [
+        write(f"{name}.afl", f"namespace {name} {{ {kind} W() andThen {{ x = Nowhere() }} }}")
+        for name, kind in (("first", "workflow"), ("second", "facet"), ("third", "workflow"))
+    ]
+
+    assert main(["check", *files]) == 1
+    told = capsys.readouterr().err
+    for name, severity in (("first", "error"), ("second", "warning"), ("third", "error")):
+        assert any(f"{name}.afl" in line and f"{severity}[REF_UNKNOWN_FACET]" in line for line in told.splitlines())
 
 
 def test_a_workflow_of_a_library_makes_no_program_of_it(write: Callable[[str, str], str]) -> None:

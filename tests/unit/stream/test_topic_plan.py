@@ -172,6 +172,29 @@ def test_a_broker_that_is_away_makes_no_topic_differ(answering: int) -> None:
     assert {plan.action for plan in planned(answering, there)} == {PlanAction.OK}
 
 
+def test_no_topic_is_created_with_fewer_copies_because_a_broker_is_away() -> None:
+    there = {plan.spec.name: BrokerTopic(plan.spec.partitions, 3, dict(plan.spec.settings)) for plan in planned(3)}
+    for new in ("afl.events.a.B", "afl.dlq.events.a.B"):
+        del there[new]
+
+    with pytest.raises(TooFewBrokers, match=r"topics have 3 copies, and 2 brokers answer: one is away") as refused:
+        planned(2, there)
+    assert refused.value.asked == dict.fromkeys(there, 3)
+    assert "Apply again when all are back" in str(refused.value)
+    with pytest.raises(TooFewBrokers, match=r"3 copies, and 1 broker answers: 2 are away"):
+        planned(1, there)
+
+    created = [plan.spec for plan in planned(2, there, replication=2) if plan.action is PlanAction.CREATE]
+    assert {(spec.name, spec.replication) for spec in created} == {("afl.events.a.B", 2), ("afl.dlq.events.a.B", 2)}
+
+
+def test_topics_with_more_copies_than_is_usual_keep_no_new_one_from_its_three() -> None:
+    there = {plan.spec.name: BrokerTopic(plan.spec.partitions, 5, dict(plan.spec.settings)) for plan in planned(5)}
+    del there["afl.events.a.B"]
+
+    assert [plan.spec.replication for plan in planned(4, there) if plan.action is PlanAction.CREATE] == [3]
+
+
 def test_topics_take_what_max_event_bytes_allows() -> None:
     large = Topology(StreamConfig(max_event_bytes=5_000_000))
 
