@@ -46,7 +46,7 @@ def _check_fields(value: object, path: str) -> None:
 
 
 def _check_named(values: Mapping[str, object], path: str) -> None:
-    """Check values by name, each of its own depth. Those that a run is requested with are named inside the request's."""
+    """Check values by name, each of its own depth. A request of a run names the inputs one level further inside."""
     inputs = values.get(_INPUTS)
     if _WORKFLOW in values and isinstance(inputs, dict):
         kept_values(inputs, f"{path}.{_INPUTS}")
