@@ -334,9 +334,10 @@ class StoreContract:
         assert store.get_event("e") is None
 
     def test_a_tasks_values_are_each_as_deep_as_values_may_be(self, store: WholeStore) -> None:
-        request = {"workflow_name": "shop.Buy", "inputs": {"order": nested(100)}}
+        payload: dict[str, object] = {"order": nested(100)}
+        request: dict[str, object] = {"workflow_name": "shop.Buy", "inputs": {"order": nested(100)}}
 
-        for name, data in (("payload", {"order": nested(100)}), ("request", request)):
+        for name, data in (("payload", payload), ("request", request)):
             store.commit_batch(Batch(tasks=[replace(task(name), data=data)]))
             kept = store.get_task(name)
             assert kept is not None
