@@ -66,6 +66,7 @@ def encode_json(message: Message) -> bytes:
     Raises ValueRefused for what is no AFL value.
     """
     entries: dict[str, Any] = {"type": type(message).__name__}
+    depths = {field.name: field.depth for field in shape_of(type(message).__name__).fields}
     for field in dataclasses.fields(message):
         value = getattr(message, field.name)
         if value is None and field.default is None:
@@ -73,7 +74,7 @@ def encode_json(message: Message) -> bytes:
         if isinstance(value, FailureReason):
             value = {"type": value.type, "message": value.message}
         try:
-            entries[field.name] = check_json(value)
+            entries[field.name] = check_json(value, depths[field.name])
         except Refused as refused:
             raise value_refused(refused_in(refused, value), f"{type(message).__name__}.{field.name}") from None
     return json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()

@@ -80,6 +80,11 @@ class FieldShape:
     required: bool
     default: Callable[[], object]
 
+    @property
+    def depth(self) -> int:
+        """How deep the field's own value stands: the entries of a map are values of their own, each of depth 0."""
+        return -1 if self.kind == "entries" else 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageShape:
@@ -161,7 +166,7 @@ def _checked(record: str, field: FieldShape, value: object) -> object:
     if value is None and field.nullable:
         return None
     try:
-        return _CHECKS[field.kind](value, 0)
+        return _CHECKS[field.kind](value, field.depth)
     except Refused as refused:
         error = refused.at(f"{record}.{field.name}")
         raise Unreadable(_REASONS[refused.flaw], str(error)) from error

@@ -59,7 +59,7 @@ def _body_writer(name: str, write_payload: Write) -> BodyWriter:
 def _field_code(field: FieldShape, index: int) -> list[str]:
     """The lines that append `v`. Only names of our own schemas go into the source."""
     if field.kind != "string":
-        return [f"write{index}(out, v, 0)"]
+        return [f"write{index}(out, v, {field.depth})"]
     code = ["out += coded[v]"] if field.name in _REPEATED else _STRING.splitlines()
     if not field.nullable:
         return code

@@ -273,10 +273,11 @@ def _plain_items(elements: Any, depth: int, bits: int) -> list[Any]:
 def check_entries(value: Any, depth: int = 0, name: str = "Json", bits: int = LONG_BITS) -> dict[str, Any]:
     """Check a map of any AFL values."""
     refuse_depth(depth, name)
+    given = entries_of(value, name)
     entries: dict[str, Any] = {}
     key: Any = None
     try:
-        for key, item in entries_of(value, name).items():
+        for key, item in given.items():
             key = check_key(key, name)
             entries[key] = check_json(item, depth + 1, bits)
     except Refused as refused:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import cast
 
 from afl.core.values import Flaw, Refused, segment
+from afl.runtime.declared_values import Unsure, fit_json
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.execution import Execution
 from afl.runtime.identity import event_id_of
 from afl.runtime.persistence import Batch, TaskEnd
+from afl.runtime.plan import FacetPlan
 from afl.runtime.records import StepRecord
 from afl.runtime.states import EventState
 from afl.runtime.types import Value, copy_value
@@ -19,17 +21,28 @@ def payload_of(execution: Execution, step: StepRecord) -> dict[str, Value]:
     """What an agent gets: the step's bound attributes, as a copy of its own. Numbers are those that an agent on topics
     gets: a Double is one, and ValueRefused is raised for one that its declared type does not hold."""
     assert step.facet is not None
-    types, schemas = step.facet.param_types, execution.plan.schemas
+    fits = step.facet.param_fits
     payload: dict[str, Value] = {}
     for name, value in step.params.items():
+        kind = type(value)
+        if kind is str or kind is bool or value is None:
+            payload[name] = value
+            continue
         try:
-            payload[name] = fitted(value, types.get(name, "Json"), schemas)
-        except Refused as refused:
-            if refused.flaw is Flaw.NUMBER_OUT_OF_RANGE:
-                raise refused.inside(segment(name)).at("payload") from None
-            # Of any other kind than the declared one: handlers in Python have always been given it.
-            payload[name] = cast(Value, copy_value(value))
+            payload[name] = fits.get(name, fit_json)(value)
+        except Unsure:
+            payload[name] = _checked(execution, step.facet, name, value)
     return payload
+
+
+def _checked(execution: Execution, facet: FacetPlan, name: str, value: Value) -> Value:
+    try:
+        return fitted(value, facet.param_types.get(name, "Json"), execution.plan.schemas)
+    except Refused as refused:
+        if refused.flaw is Flaw.NUMBER_OUT_OF_RANGE:
+            raise refused.inside(segment(name)).at("payload") from None
+        # Of any other kind than the declared one: handlers in Python have always been given it.
+        return cast(Value, copy_value(value))
 
 
 class TaskDispatch:

@@ -1,7 +1,7 @@
 """What is given to a Double: an integer that no Double holds exactly fails the step that it is given to, by name.
 
-Agents in other languages would see another number. Whether an expression can give an integer at all is asked when the
-program is planned.
+Agents in other languages would see another number. Whether a type holds a Double, in arrays and schemas too, and
+whether an expression can give an integer at all is asked when the program is planned.
 """
 
 from __future__ import annotations
@@ -9,33 +9,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from afl.core.values import Refused, refuse_inexact, segment
+from afl.core.values import Refused, segment
+from afl.runtime.declared_values import Look, look_at_double
 from afl.runtime.expression import gives_exact_double, gives_number
 from afl.runtime.types import Value
 
 F = TypeVar("F")
 
-DOUBLE: Final = "Double"
 #: Up to here a Double holds every integer.
 _EXACT: Final = 2**53
 
 
 def exact_arguments(
-    given: Iterable[tuple[str, Callable[[F], Value]]], types: Mapping[str, object]
+    given: Iterable[tuple[str, Callable[[F], Value]]], looks: Mapping[str, Look]
 ) -> tuple[tuple[str, Callable[[F], Value]], ...]:
-    """Return named expressions, those of Doubles with the check that they need."""
-    return tuple((name, exact(value, name, types.get(name))) for name, value in given)
+    """Return named expressions, those of types that hold Doubles with the check that they need."""
+    return tuple((name, exact(value, name, looks.get(name))) for name, value in given)
 
 
-def exact(value: Callable[[F], Value], name: str, declared: object) -> Callable[[F], Value]:
-    """Return an expression; that of a Double raises ValueRefused for an integer that no Double holds exactly."""
-    if declared != DOUBLE or gives_exact_double(value):
+def exact(value: Callable[[F], Value], name: str, look: Look | None) -> Callable[[F], Value]:
+    """Return an expression; that of a type with a Double raises ValueRefused for an integer that no Double holds."""
+    if look is None:
+        return value
+    if look is not look_at_double:
+        return value if gives_number(value) else _looked_into(value, name, look)
+    if gives_exact_double(value):
         return value
 
     def checked(frame: F) -> Value:
         found = value(frame)
         if type(found) is int and not -_EXACT <= found <= _EXACT:
-            _refuse(found, name, "")
+            _look(look_at_double, found, name, "")
         return found
 
     if gives_number(value):
@@ -43,15 +47,26 @@ def exact(value: Callable[[F], Value], name: str, declared: object) -> Callable[
     return checked
 
 
-def refuse_inexact_doubles(values: Mapping[str, Value], types: Mapping[str, object], path: str) -> None:
-    """Raise ValueRefused for an integer that the Double of its name does not hold."""
-    for name, value in values.items():
-        if type(value) is int and not -_EXACT <= value <= _EXACT and types.get(name) == DOUBLE:
-            _refuse(value, name, path)
+def refuse_inexact_doubles(values: Mapping[str, Value], looks: Mapping[str, Look], path: str) -> None:
+    """Raise ValueRefused for an integer that the Double of its place does not hold."""
+    for name, look in looks.items():
+        if name in values:
+            _look(look, values[name], name, path)
 
 
-def _refuse(value: int, name: str, path: str) -> None:
+def _looked_into(value: Callable[[F], Value], name: str, look: Look) -> Callable[[F], Value]:
+    def checked(frame: F) -> Value:
+        found = value(frame)
+        kind = type(found)
+        if kind is list or kind is dict:
+            _look(look, found, name, "")
+        return found
+
+    return checked
+
+
+def _look(look: Look, value: Value, name: str, path: str) -> None:
     try:
-        refuse_inexact(value)
+        look(value)
     except Refused as refused:
         raise (refused.inside(segment(name)).at(path) if path else refused.at(name)) from None

@@ -74,8 +74,8 @@ def compile_defaults(slots: Iterable[Node], where: str, *, reads_steps: bool) ->
 
 def exact_fills(fills: Mapping[str, Fill], facet: FacetPlan) -> dict[str, Fill]:
     """Return what fills parameters of a facet, that of Doubles with the check that it needs."""
-    types = facet.param_types
-    return {name: Fill(exact(fill.value, name, types.get(name)), fill.reads) for name, fill in fills.items()}
+    looks = facet.param_looks
+    return {name: Fill(exact(fill.value, name, looks.get(name)), fill.reads) for name, fill in fills.items()}
 
 
 def fills_of(given: Collection[str], *sources: Mapping[str, Fill]) -> Fills:

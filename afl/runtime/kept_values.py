@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from typing import Final
 
 from afl.core.values import plain_value, plain_values
 from afl.runtime.limits import MAX_INTEGER_BITS
 from afl.runtime.types import Value
+
+#: What the data of a task holds that requests a run of a workflow.
+_INPUTS: Final = "inputs"
+_WORKFLOW: Final = "workflow_name"
 
 
 def check_entity(entity: object) -> None:
@@ -33,6 +38,17 @@ def _check_fields(value: object, path: str) -> None:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             _check_fields(item, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        _check_named(value, path)
     elif value is not None and type(value) is not str:
         # Texts of entities are names and messages, not values.
         kept_value(value, path)
+
+
+def _check_named(values: Mapping[str, object], path: str) -> None:
+    """Check values by name, each of its own depth. A request of a run names the inputs one level further inside."""
+    inputs = values.get(_INPUTS)
+    if _WORKFLOW in values and isinstance(inputs, dict):
+        kept_values(inputs, f"{path}.{_INPUTS}")
+        values = {name: value for name, value in values.items() if name != _INPUTS}
+    kept_values(values, path)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from afl.compiled import Kind
+from afl.runtime.declared_values import Fit, Look
 from afl.runtime.records import Frame
 from afl.runtime.types import ObjectType, Value
 
@@ -47,11 +48,14 @@ class FacetPlan:
         "line",
         "mixins",
         "name",
+        "param_fits",
+        "param_looks",
         "param_types",
         "pre_script",
         "reads_steps",
         "required_returns",
         "return_defaults",
+        "return_looks",
         "return_types",
         "short_name",
         "source_id",
@@ -68,6 +72,10 @@ class FacetPlan:
         #: In order of declaration; types are qualified (language reference, 9.2).
         self.param_types: Mapping[str, object] = {}
         self.return_types: Mapping[str, object] = {}
+        #: What looks into the values whose types hold a Double, and what makes an agent's copies of parameters.
+        self.param_looks: Mapping[str, Look] = {}
+        self.return_looks: Mapping[str, Look] = {}
+        self.param_fits: Mapping[str, Fit] = {}
         #: What gives parameters that a call leaves out: mixins of the signature without alias, then defaults.
         self.configured: Mapping[str, Fill] = {}
         self.defaults: Mapping[str, Fill] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 
 from afl.compiled import (
     CALLABLE,
@@ -20,6 +20,7 @@ from afl.compiled import (
 )
 from afl.runtime.binding import binder_of
 from afl.runtime.branch_planner import plan_catch, plan_when, split_yields
+from afl.runtime.declared_values import DeclaredTypes
 from afl.runtime.errors import EvaluationError, ReferenceError, UnknownFacet
 from afl.runtime.exact_doubles import exact_arguments
 from afl.runtime.expression import compile_expression, expression_text
@@ -70,6 +71,7 @@ class Planner:
 
     def __init__(self, program: CompiledProgram) -> None:
         self._program = program
+        self._declared = DeclaredTypes(cache(self._fields_of))
         self._facets: dict[str, FacetPlan] = {}
         self._unfinished: list[tuple[FacetPlan, Declaration]] = []
         self._bodies: list[StatementPlan] = []
@@ -113,12 +115,12 @@ class Planner:
             self._fill(plan, declaration)
         for yielded, name in self._yields:
             if name in self._facets:
-                yielded.args = exact_arguments(yielded.args, self._facets[name].return_types)
+                yielded.args = exact_arguments(yielded.args, self._facets[name].return_looks)
         self._yields.clear()
         for statement in self._bodies:
             callee = statement.callee
             if callee is not None:
-                statement.args = exact_arguments(statement.args, callee.param_types)
+                statement.args = exact_arguments(statement.args, callee.param_looks)
                 if callee.is_event:
                     require_returns(statement, callee)
             if not statement.blocks and callee is not None:
@@ -135,7 +137,7 @@ class Planner:
         for plan in self._facets.values():
             for mixin in plan.mixins:
                 if mixin.facet is not None:
-                    mixin.args = exact_arguments(mixin.args, mixin.facet.param_types)
+                    mixin.args = exact_arguments(mixin.args, mixin.facet.param_looks)
                     given = {name for name, _ in mixin.args}
                     mixin.fills = fills_of(given, mixin.facet.configured, mixin.facet.defaults)
 
@@ -163,6 +165,9 @@ class Planner:
         slots = declaration.fields if plan.is_schema else declaration.params
         plan.param_types = self._types(declaration, slots)
         plan.return_types = self._types(declaration, declaration.returns)
+        looks = self._declared.looks
+        plan.param_looks, plan.return_looks = looks(plan.param_types), looks(plan.return_types)
+        plan.param_fits = self._declared.fits(plan.param_types) if plan.is_event else {}
         self._fill_parameters(plan, declaration, where)
         plan.blocks = self._blocks(declaration, declaration.blocks, None, plan, None, where)
         plan.catch = self._catch(declaration, declaration.node, None, plan, None, where)
@@ -179,7 +184,7 @@ class Planner:
         plan.fills = fills_of((), plan.configured, plan.defaults)
         returns = compile_defaults(declaration.returns, where, reads_steps=steps)
         return_values = ((name, fill.value) for name, fill in returns.items())
-        plan.return_defaults = exact_arguments(return_values, plan.return_types)
+        plan.return_defaults = exact_arguments(return_values, plan.return_looks)
 
     def _mixin(self, declaration: Declaration, name: str) -> FacetPlan | None:
         """The facet that a mixin's name means; None for a short one that only the agents may know."""
@@ -190,6 +195,12 @@ class Planner:
             return None
         near = tuple(self._program.names.near(name))
         raise UnknownFacet(name=f"{name} (mixed into {declaration.qualified_name})", near=near)
+
+    def _fields_of(self, name: str) -> Mapping[str, object] | None:
+        declaration = self._program.declarations.get(name)
+        if declaration is None or declaration.kind is not Kind.SCHEMA:
+            return None
+        return self._types(declaration, declaration.fields)
 
     def _types(self, declaration: Declaration, slots: Iterable[Node]) -> dict[str, object]:
         return {str(s["name"]): self._program.qualified_type(declaration, s.get("type", "Json")) for s in slots}

@@ -38,7 +38,7 @@ def take_result(
         result: dict[str, Value] = plain_values(given, path)
         if step.facet is not None:
             if not is_checked:
-                refuse_inexact_doubles(result, step.facet.return_types, path)
+                refuse_inexact_doubles(result, step.facet.return_looks, path)
             elif (problem := _mismatch(execution, step, step.facet, result, is_partial)) is not None:
                 execution.fail_with(step, RESULT_MISMATCH, problem)
                 return

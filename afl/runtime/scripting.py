@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
+from afl.runtime.declared_values import Look
 from afl.runtime.entities import NoteType
 from afl.runtime.errors import LimitReached, RunLimitReached, ValueRefused
 from afl.runtime.exact_doubles import refuse_inexact_doubles
@@ -96,7 +97,7 @@ def finish_script(execution: Execution, step_id: str, ending: ScriptEnding) -> b
         return True
     try:
         execution.bounds.check_given("the script's result", ending.result, "result")
-        refuse_inexact_doubles(ending.result, _types_of_result(step), "result")
+        refuse_inexact_doubles(ending.result, _looks_of_result(step), "result")
         if step.plan is not None:
             _end_block(execution, step, ending.result)
         else:
@@ -109,13 +110,13 @@ def finish_script(execution: Execution, step_id: str, ending: ScriptEnding) -> b
     return True
 
 
-def _types_of_result(step: StepRecord) -> Mapping[str, object]:
-    """The declared types of what a step's script gives: parameters and returns of its facet, or for a block the returns
-    of what it belongs to."""
+def _looks_of_result(step: StepRecord) -> Mapping[str, Look]:
+    """What looks for Doubles in what a step's script gives: parameters and returns of its facet, or for a block the
+    returns of what it belongs to."""
     if step.plan is not None:
         container = step.container
-        return container.facet.return_types if container is not None and container.facet is not None else {}
-    return {} if step.facet is None else {**step.facet.param_types, **step.facet.return_types}
+        return container.facet.return_looks if container is not None and container.facet is not None else {}
+    return {} if step.facet is None else {**step.facet.param_looks, **step.facet.return_looks}
 
 
 def _within_bounds(execution: Execution, step: StepRecord, ending: ScriptEnding) -> ScriptEnding:

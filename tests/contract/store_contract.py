@@ -28,7 +28,7 @@ from afl.runtime.persistence import (
 )
 from afl.runtime.states import EventState
 from afl.runtime.types import AttributeValue, Value
-from tests.bad_values import NOT_KEPT, BadValue
+from tests.bad_values import NOT_KEPT, BadValue, nested
 from tests.contract.store_rows import (
     CONTROL_0,
     WholeStore,
@@ -332,6 +332,20 @@ class StoreContract:
         assert store.get_step(step.id) is None
         assert store.get_task("t") is None
         assert store.get_event("e") is None
+
+    def test_a_tasks_values_are_each_as_deep_as_values_may_be(self, store: WholeStore) -> None:
+        payload: dict[str, object] = {"order": nested(100)}
+        request: dict[str, object] = {"workflow_name": "shop.Buy", "inputs": {"order": nested(100)}}
+
+        for name, data in (("payload", payload), ("request", request)):
+            store.commit_batch(Batch(tasks=[replace(task(name), data=data)]))
+            kept = store.get_task(name)
+            assert kept is not None
+            assert kept.data == data
+            store.save_task(kept)
+
+        with pytest.raises(ValueRefused, match=r"^TaskDefinition\.data\.inputs\.order\["):
+            store.save_task(replace(task("t"), data={"workflow_name": "shop.Buy", "inputs": {"order": nested(101)}}))
 
     def test_odd_identifiers_are_looked_for_without_a_crash(self, store: WholeStore) -> None:
         odd = "\ud800\x00'\""

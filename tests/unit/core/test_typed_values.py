@@ -105,6 +105,8 @@ def test_a_value_that_does_not_fit_is_refused_in_words(value: object, afl_type: 
         ({"items": [{}, {}, {"price": "x"}]}, "shop.Order", "payload.items[2].price"),
         ([1, "x"], ARRAY_OF_LONG, "payload[1]"),
         ({"a b": {"c": [math.nan]}}, "Json", "payload['a b'].c[0]"),
+        (3, "shop.Buy", "payload"),
+        ([{}, 3], {"type": "ArrayType", "elementType": "shop.Buy"}, "payload[1]"),
     ],
 )
 def test_a_refusal_names_the_place(value: object, afl_type: object, path: str) -> None:

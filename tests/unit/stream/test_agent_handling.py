@@ -16,6 +16,7 @@ from afl_stream.agent_handlers import NoSuchFacet
 from afl_stream.errors import TopicMissing
 from afl_stream.handler_modules import Handler
 from afl_stream.messages import StepContinue, StepFailed, StepUpdate
+from tests.bad_values import nested
 from tests.eventually import eventually
 from tests.unit.stream.agent_bench import PAY, Deployment, TestAgent, event
 
@@ -147,6 +148,26 @@ def test_a_result_that_fails_its_step_is_logged_for_the_author_of_the_handler(
     error_type, message = failure(deployment)
     (told,) = [record.getMessage() for record in caplog.records]
     assert told == f"the result of the handler of {PAY} fails step wf-1:1: {error_type}: {message}"
+
+
+def test_a_result_as_deep_as_values_may_be_is_taken() -> None:
+    deployment = Deployment()
+    deployment.publish(event())
+
+    handled(deployment, lambda payload: {"order": nested(100)})
+
+    assert deployment.results() == {"wf-1:1": {"order": nested(100)}}
+
+
+def test_a_result_that_nests_deeper_than_values_may_is_refused_as_a_value() -> None:
+    deployment = Deployment()
+    deployment.publish(event())
+
+    handled(deployment, lambda payload: {"order": nested(101)})
+
+    error_type, message = failure(deployment)
+    assert error_type == "ValueRefused"
+    assert "found a value nested deeper than 100 levels" in message
 
 
 def test_a_result_that_is_too_large_fails_the_step() -> None:

@@ -12,6 +12,7 @@ import pytest
 from afl_stream.afl_types import TypeScope
 from afl_stream.avro_schema import WriterSchema
 from afl_stream.codec import Codec, Wire, decode_key, single_object_codec
+from afl_stream.control_json import encode_json
 from afl_stream.errors import (
     EventTooLarge,
     NewerFormat,
@@ -43,6 +44,7 @@ from afl_stream.messages import (
 from afl_stream.resources import schema_text
 from afl_stream.schema_source import InMemorySchemaLog, SchemasTopicSource
 from afl_stream.versions import HEADERS
+from tests.bad_values import nested
 from tests.scenarios.other_writers import written_by_another
 
 VALUES: dict[str, object] = {
@@ -193,6 +195,34 @@ def test_what_is_no_record_is_unreadable_for_a_reason(codec: Codec, value: bytes
     with pytest.raises(Unreadable) as caught:
         codec.decode(value)
     assert caught.value.reason is reason
+
+
+def named_values_in_records(values: dict[str, Any]) -> list[Message]:
+    return [
+        StepContinue(step_id="w:ab", result=values),
+        StepUpdate(step_id="w:ab", partial=values),
+        StartWorkflow(workflow_id="w", workflow="shop.Buy", inputs=values),
+    ]
+
+
+def test_each_named_value_of_a_record_is_as_deep_as_values_may_be(codec: Codec) -> None:
+    for message in named_values_in_records({"order": nested(100)}):
+        assert codec.decode(codec.encode(message)) == message
+        assert codec.decode(encode_json(message), json_allowed=True) == message
+
+
+def test_a_named_value_of_a_record_that_nests_deeper_is_refused(codec: Codec) -> None:
+    for message in named_values_in_records({"order": nested(101)}):
+        for encode in (codec.encode, encode_json):
+            with pytest.raises(ValueRefused, match="found a value nested deeper than 100 levels"):
+                encode(message)
+
+
+def test_an_event_takes_parameters_as_deep_as_values_may_be(codec: Codec) -> None:
+    writer = codec.event_writer("shop.Pay", [{"name": "order", "type": "Json"}])
+    event = an_event(order=nested(100), extra=nested(100))
+
+    assert codec.decode(writer.encode(event)) == event
 
 
 def test_a_record_cut_short_anywhere_is_unreadable(codec: Codec) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from afl.core.values import ValueRefused
+from afl.runtime.dispatch import TaskDispatch
 from afl.runtime.errors import InputTypeMismatch, StepFailure
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
@@ -37,6 +40,71 @@ PLACES = {
     "mixin": "facet M(d: Double) facet F(n: Json) => (d: Double) with M(d = $.n) as m andThen { yield F(d = $.m.d) }"
     " workflow W(n: Json) => (r: Double) andThen { f = F(n = $.n) yield W(r = f.d) }",
 }
+
+
+#: Where it goes into one inside of an array or a schema, and the path that the refusal names.
+PLACES_INSIDE = {
+    "yielded array": ("workflow W(x: Json) => (r: [Double]) andThen { yield W(r = [0, $.x]) }", "r[1]"),
+    "array argument": (
+        "facet F(l: [Double]) workflow W(x: Json) => (r: [Double]) andThen { f = F(l = [$.x]) yield W(r = f.l) }",
+        "l[0]",
+    ),
+    "array of arrays": (
+        "facet F(l: [[Double]]) workflow W(x: Json) => (r: Json)"
+        " andThen { f = F(l = [[], [1, $.x]]) yield W(r = f.l) }",
+        "l[1][1]",
+    ),
+    "schema from a map": (
+        "schema S { d: Double, n: Long } facet F(s: S) workflow W(x: Json) => (r: S) andThen {"
+        ' f = F(s = #{"d": $.x, "n": $.x}) yield W(r = f.s) }',
+        "s.d",
+    ),
+    "schema in itself": (
+        "schema S { next: S, ds: [Double] } workflow W(x: Json) => (r: S) andThen {"
+        ' yield W(r = #{"next": #{"next": null, "ds": [$.x]}}) }',
+        "r.next.ds[0]",
+    ),
+    "default": (
+        "facet F(x: Json, l: [Double] = [$.x]) workflow W(x: Json) => (r: [Double]) andThen {"
+        " f = F(x = $.x) yield W(r = f.l) }",
+        "l[0]",
+    ),
+    "return default": (
+        "facet F(x: Json) => (l: [Double] = [$.x]) workflow W(x: Json) => (r: [Double]) andThen {"
+        " f = F(x = $.x) yield W(r = f.l) }",
+        "l[0]",
+    ),
+    "field": (
+        "schema S { l: [Double] } workflow W(x: Json) => (r: Json) andThen { s = S(l = [$.x]) yield W(r = s.l) }",
+        "l[0]",
+    ),
+    "event": ("event facet E(l: [Double]) workflow W(x: Json) => (r: Json) andThen { e = E(l = [$.x]) }", "l[0]"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES_INSIDE)
+def test_arrays_and_schemas_that_hold_doubles_are_looked_into(place: str) -> None:
+    text, path = PLACES_INSIDE[place]
+
+    for number in EXACT:
+        assert Evaluator(MemoryStore()).execute("n.W", {"x": number}, compiled(text)).error is None
+    for number in INEXACT:
+        cause = failure_of(Evaluator(MemoryStore()).execute("n.W", {"x": number}, compiled(text)))
+        assert cause.error_type == "ValueRefused"
+        assert f"{path}: {SAID} {number}, which no Double holds exactly" in cause.message
+
+
+def test_what_holds_no_double_takes_any_integer() -> None:
+    number = 2**53 + 1
+    program = compiled(
+        "schema S { n: Long, l: [Json], o: [S] } facet F(s: S, l: [Long])"
+        " workflow W(x: Json) => (r: S, l: [Long]) andThen {"
+        ' f = F(s = #{"n": $.x, "l": [$.x], "o": [#{"n": $.x}]}, l = [$.x]) yield W(r = f.s, l = f.l) }'
+    )
+
+    outputs = Evaluator(MemoryStore()).execute("n.W", {"x": number}, program).outputs
+
+    assert outputs == {"r": {"n": number, "l": [number], "o": [{"n": number}]}, "l": [number]}
 
 
 @pytest.mark.parametrize("number", EXACT)
@@ -102,12 +170,57 @@ def test_an_answer_is_held_to_it(number: int) -> None:
     assert f"n.E returned d: {SAID} {number}" in cause.message
 
 
+def test_arrays_and_schemas_of_an_answer_are_held_to_it() -> None:
+    number = 2**53 + 1
+    program = compiled("schema S { d: Double } event facet E() => (l: [Double], s: S) workflow W() andThen { e = E() }")
+    evaluator = Evaluator(MemoryStore())
+    (event,) = evaluator.execute("n.W", {}, program, workflow_id="w").pending_events
+
+    with pytest.raises(ValueRefused, match=rf"^result\.l\[1\]: {SAID}"):
+        evaluator.continue_step(event.step_id, {"l": [0, number], "s": None})
+    with pytest.raises(ValueRefused, match=rf"^partial\.s\.d: {SAID}"):
+        evaluator.update_step(event.step_id, {"s": {"d": number}})
+    evaluator.continue_step(event.step_id, {"l": [0], "s": {"d": 1}})
+
+    assert evaluator.resume("w").error is None
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ([1.5, 2.5], [1.5, 2.5]),
+        ([1, 2.5, None], [1.0, 2.5, None]),
+        ([1e308, 1e308], [1e308, 1e308]),
+        ([], []),
+        (None, None),
+    ],
+)
+def test_an_agent_gets_the_doubles_of_arrays_and_schemas_as_such(given: Value, sent: Value) -> None:
+    text = (
+        "schema S { next: S, d: Double, l: [Double] } event facet E(l: [Double], s: S, j: Json)"
+        " workflow W(l: [Double], s: S, j: Json) andThen { e = E(l = $.l, s = $.s, j = $.j) }"
+    )
+    inputs: dict[str, Value] = {"l": given, "s": {"next": {"d": 3, "l": given}, "d": 4, "l": given}, "j": [3, {"a": 4}]}
+    store = MemoryStore()
+    evaluator = Evaluator(store, dispatch=TaskDispatch())
+
+    evaluator.execute("n.W", inputs, compiled(text), workflow_id="w")
+
+    task = store.claim_task(["n.E"])
+    assert task is not None
+    expected = {"l": sent, "s": {"next": {"d": 3.0, "l": sent}, "d": 4.0, "l": sent}, "j": [3, {"a": 4}]}
+    assert json.dumps(task.data) == json.dumps(expected)
+
+
 def test_a_script_is_held_to_it() -> None:
     number = 2**53 + 1
     with ScriptPool() as pool:
         for text in (
             f"workflow W() => (r: Double) andThen script {{ result['r'] = {number} }}",
             f"facet F() => (d: Double) script {{ result['d'] = {number} }} workflow W() andThen {{ f = F() }}",
+            f"workflow W() => (r: [Double]) andThen script {{ result['r'] = [{number}] }}",
+            f"schema S {{ d: Double }} facet F() => (s: S) script {{ result['s'] = {{'d': {number}}} }}"
+            " workflow W() andThen { f = F() }",
         ):
             result = Evaluator(MemoryStore(), scripts=pool).execute("n.W", {}, compiled(text))
 
