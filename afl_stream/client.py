@@ -169,21 +169,47 @@ class Client:
         Where it waits also RefusedByEvaluator (`reason.type` is AlreadyExists for an id that another run has), and
         NotAnswered when no evaluator has answered in time: the command stays on its topic.
         """
+        # A start that nobody listens for needs no answer.
+        command_id = command_id or (None if answer_timeout_s is None else drawn_id())
+        command = self._start_command(workflow, inputs, workflow_id, program, requested_by, command_id)
+        self._give(command, answer_timeout_s)
+        return command.workflow_id
+
+    def ask_to_start(
+        self,
+        workflow: str,
+        inputs: Mapping[str, object] | None = None,
+        *,
+        workflow_id: str | None = None,
+        program: str | None = None,
+        answer_timeout_s: float | None = None,
+    ) -> Lifecycle | None:
+        """Ask for a workflow to be started as `start` does, and return what an evaluator answers, where that is waited
+        for: its `kind` is `command.repeated` where the run was there before. Raises as `start`."""
+        command_id = None if answer_timeout_s is None else drawn_id()
+        command = self._start_command(workflow, inputs, workflow_id, program, None, command_id)
+        return self._give(command, answer_timeout_s)
+
+    def _start_command(
+        self,
+        workflow: str,
+        inputs: Mapping[str, object] | None,
+        workflow_id: str | None,
+        program: str | None,
+        requested_by: str | None,
+        command_id: str | None,
+    ) -> StartWorkflow:
         found, name = self.definitions.find(workflow, program)
         now_ms = epoch_ms()
-        workflow_id = check_workflow_id(workflow_id) if workflow_id is not None else workflow_id_v7(now_ms)
-        command = StartWorkflow(
-            workflow_id=workflow_id,
+        return StartWorkflow(
+            workflow_id=check_workflow_id(workflow_id) if workflow_id is not None else workflow_id_v7(now_ms),
             workflow=name,
             program=found.fingerprint,
             inputs=dict(inputs or {}),
             requested_by=requested_by,
             created_at=now_ms,
-            # A start that nobody listens for needs no answer.
-            command_id=command_id or (None if answer_timeout_s is None else drawn_id()),
+            command_id=command_id,
         )
-        self._give(command, answer_timeout_s)
-        return workflow_id
 
     def cancel(
         self,

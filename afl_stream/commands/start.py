@@ -74,13 +74,13 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
         workflow_id = options.workflow_id or workflow_id_v7(epoch_ms())
 
         def give(answer_timeout_s: float | None) -> Lifecycle | None:
-            if answer_timeout_s is None:
-                client.start(name, inputs, workflow_id=workflow_id, program=program.fingerprint)
-                return None
-            command_id = drawn_id()
-            with closing(client.milestones(workflow_id)) as milestones:
-                client.start(name, inputs, workflow_id=workflow_id, program=program.fingerprint, command_id=command_id)
-                return milestones.answer_to(command_id, answer_timeout_s, about=f"StartWorkflow of {workflow_id}")
+            return client.ask_to_start(
+                name,
+                inputs,
+                workflow_id=workflow_id,
+                program=program.fingerprint,
+                answer_timeout_s=answer_timeout_s,
+            )
 
         was_over = known is not None and known.status in ENDED_STATUSES
         # Of a run that has ended the store says all that an evaluator would.
