@@ -29,6 +29,19 @@ if TYPE_CHECKING:
 ACCEPT_MISSING_VARIABLE = "AFL_SCRIPTS_ACCEPT_MISSING"
 
 
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """End the command, with the code that says why, where nothing can be run with what it was given."""
+    try:
+        yield
+    except AFLError as error:
+        from afl.mongo_sources import MongoDBUnavailable
+
+        say(f"Error: {error}")
+        code = ExitCode.UNAVAILABLE if isinstance(error, MongoDBUnavailable) else ExitCode.BAD_INPUT
+        click.get_current_context().exit(code)
+
+
 @click.command("run", short_help="Run a workflow here and now, and print its outputs.")
 @click.option("--workflow", metavar="NAME", help="Which workflow.  [default: the only one]")
 @click.option("--inputs", metavar="JSON", help="All inputs as an object; @FILE reads a file, - standard input.")
@@ -45,6 +58,7 @@ ACCEPT_MISSING_VARIABLE = "AFL_SCRIPTS_ACCEPT_MISSING"
 @strictness_options
 @source_options
 @click.pass_context
+@_refusals()
 def run_command(
     ctx: click.Context,
     named: Named,
@@ -59,32 +73,6 @@ def run_command(
     Nothing is stored. Event facets are answered from --answers; an answer {"$error": "message"} fails its step.
     The exit code is 1 when the run fails, 2 when nothing was run, and 3 when it waits for answers that are not there.
     """
-    with _refusals(ctx):
-        _run(ctx, named, workflow, inputs, pairs, answers, as_json=as_json)
-
-
-@contextmanager
-def _refusals(ctx: click.Context) -> Iterator[None]:
-    """End the command, with the code that says why, where nothing can be run with what it was given."""
-    try:
-        yield
-    except AFLError as error:
-        from afl.mongo_sources import MongoDBUnavailable
-
-        say(f"Error: {error}")
-        ctx.exit(ExitCode.UNAVAILABLE if isinstance(error, MongoDBUnavailable) else ExitCode.BAD_INPUT)
-
-
-def _run(
-    ctx: click.Context,
-    named: Named,
-    workflow: str | None,
-    inputs: str | None,
-    pairs: tuple[str, ...],
-    answers: str | None,
-    *,
-    as_json: bool,
-) -> None:
     if inputs == STDIN and STDIN in (named.files or named.primary or (STDIN,)):
         raise WrongInput("--inputs - and the program would both be read from standard input; name a file for one")
     checked = check_named(named)
