@@ -32,7 +32,7 @@ MAX_VALUE_DEPTH: Final = 100
 _TOO_DEEP: Final = f"a value nested deeper than {MAX_VALUE_DEPTH} levels"
 
 #: Up to here a Double holds every integer.
-_EXACT_IN_DOUBLE: Final = 2**53
+EXACT_IN_DOUBLE: Final = 2**53
 #: Characters that a message shows of a value, and of a key in a path.
 _MAX_SHOWN_CHARS: Final = 80
 #: Parts of a path that a message shows.
@@ -193,7 +193,7 @@ def check_double(value: Any, depth: int = 0) -> float:
         return value
     if not isinstance(value, int) or isinstance(value, bool):
         raise Refused("Double", describe_value(value))
-    if not -_EXACT_IN_DOUBLE <= value <= _EXACT_IN_DOUBLE:
+    if not -EXACT_IN_DOUBLE <= value <= EXACT_IN_DOUBLE:
         refuse_inexact(value)
     return float(value)
 

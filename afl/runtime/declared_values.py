@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Final, TypeAlias, cast
 
 from afl.core.types import BUILTIN_CHECKS, FieldsOf
-from afl.core.values import LONG_MAX, LONG_MIN, Refused, refuse_inexact, segment
+from afl.core.values import EXACT_IN_DOUBLE, LONG_MAX, LONG_MIN, Refused, refuse_inexact, segment
 from afl.runtime.types import Value
 
 #: Raises Refused for an integer that no Double holds exactly, where the type has a Double; else does nothing.
@@ -19,8 +19,6 @@ Look: TypeAlias = Callable[[Value], None]
 Fit: TypeAlias = Callable[[Value], Value]
 
 DOUBLE: Final = "Double"
-#: Up to here a Double holds every integer.
-_EXACT: Final = 2**53
 _ELEMENT: Final = "elementType"
 
 
@@ -76,7 +74,7 @@ class DeclaredTypes:
         try:
             if element == DOUBLE:
                 for index, item in enumerate(items):  # noqa: B007 - the index is read when an item is refused
-                    if type(item) is int and not -_EXACT <= item <= _EXACT:
+                    if type(item) is int and not -EXACT_IN_DOUBLE <= item <= EXACT_IN_DOUBLE:
                         refuse_inexact(item)
             else:
                 for index, item in enumerate(items):  # noqa: B007 - as above
@@ -114,7 +112,7 @@ class DeclaredTypes:
 
 def look_at_double(value: Value) -> None:
     """Raise Refused for an integer that no Double holds exactly."""
-    if type(value) is int and not -_EXACT <= value <= _EXACT:
+    if type(value) is int and not -EXACT_IN_DOUBLE <= value <= EXACT_IN_DOUBLE:
         refuse_inexact(value)
 
 
@@ -127,7 +125,7 @@ def _fit_double(value: Value) -> Value:
         if value - value == 0.0:  # type: ignore[operator]  # a float
             return value
     elif kind is int:
-        if -_EXACT <= value <= _EXACT:  # type: ignore[operator]  # an int
+        if -EXACT_IN_DOUBLE <= value <= EXACT_IN_DOUBLE:  # type: ignore[operator]  # an int
             return float(cast(int, value))
     elif value is None:
         return value

@@ -7,17 +7,14 @@ whether an expression can give an integer at all is asked when the program is pl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeVar
+from typing import TypeVar
 
-from afl.core.values import Refused, segment
+from afl.core.values import EXACT_IN_DOUBLE, Refused, segment
 from afl.runtime.declared_values import Look, look_at_double
 from afl.runtime.expression import gives_exact_double, gives_number
 from afl.runtime.types import Value
 
 F = TypeVar("F")
-
-#: Up to here a Double holds every integer.
-_EXACT: Final = 2**53
 
 
 def exact_arguments(
@@ -38,7 +35,7 @@ def exact(value: Callable[[F], Value], name: str, look: Look | None) -> Callable
 
     def checked(frame: F) -> Value:
         found = value(frame)
-        if type(found) is int and not -_EXACT <= found <= _EXACT:
+        if type(found) is int and not -EXACT_IN_DOUBLE <= found <= EXACT_IN_DOUBLE:
             _look(look_at_double, found, name, "")
         return found
 

@@ -6,13 +6,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+
+from afl.core.values import EXACT_IN_DOUBLE
 
 #: States of a tombstone. They are stored: never change one. PURGING: rows of the workflow are still to be deleted.
 PURGING, PURGED = "purging", "purged"
-
-#: Integers up to here are the same number as a Double.
-_EXACT: Final = 2**53
 
 
 @dataclass
@@ -44,6 +42,6 @@ def _canonical(value: object) -> object:
         return {str(name): _canonical(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_canonical(entry) for entry in value]
-    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT:
+    if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT_IN_DOUBLE:
         return int(value)
     return value
