@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
@@ -226,18 +226,21 @@ class Topology:
                 spec = by_copies[min(found.replication, USUAL_REPLICATION)][spec.name]
             plans.append(_planned(spec, found))
         if brokers is not None:
-            created = [plan.spec for plan in plans if plan.action is PlanAction.CREATE]
-            asked = {spec.name: spec.replication for spec in created if spec.replication > brokers}
-            if asked:
-                raise TooFewBrokers(asked, brokers, self._config.topics.replication)
-            if any(spec.is_replication_chosen and spec.replication < USUAL_REPLICATION for spec in created):
-                # Nothing gives a topic more copies later, so what is created now must not go by the brokers of now.
-                has = {
-                    plan.spec.name: existing[plan.spec.name].replication for plan in plans if plan.spec not in created
-                }
-                if more := {name: copies for name, copies in has.items() if copies > brokers}:
-                    raise TooFewBrokers(more, brokers, None, is_one_away=True)
+            self._require_brokers(plans, existing, brokers)
         return plans
+
+    def _require_brokers(self, plans: Sequence[TopicPlan], existing: Mapping[str, ExistingTopic], brokers: int) -> None:
+        """Raise TooFewBrokers where topics would be created with more copies than brokers, or with too few for good."""
+        created = [plan.spec for plan in plans if plan.action is PlanAction.CREATE]
+        asked = {spec.name: spec.replication for spec in created if spec.replication > brokers}
+        if asked:
+            raise TooFewBrokers(asked, brokers, self._config.topics.replication)
+        if any(spec.is_replication_chosen and spec.replication < USUAL_REPLICATION for spec in created):
+            # Nothing gives a topic more copies later, so what is created now must not go by the brokers of now.
+            there = [plan.spec.name for plan in plans if plan.action is not PlanAction.CREATE]
+            more = {name: copies for name in there if (copies := existing[name].replication) > brokers}
+            if more:
+                raise TooFewBrokers(more, brokers, None, is_one_away=True)
 
     def require(self, facets: Iterable[str], existing: Mapping[str, ExistingTopic]) -> None:
         """Refuse to start on topics that are missing or not as they must be.
