@@ -221,7 +221,7 @@ class Answering:
         try:
             answer = self._shared.records.continued(event, result, self._group, work.record.headers)
         except ValueRefused as error:
-            self._queue_failure(work, event, VALUE_REFUSED, f"the handler's result cannot be sent: {error}")
+            self._refuse_result(work, event, VALUE_REFUSED, f"the handler's result cannot be sent: {error}")
         except (EventTooLarge, RuntimeError, MemoryError) as error:
             # A RuntimeError: the handler's own threads still change what it has returned.
             self._refuse_result(work, event, BAD_RESULT, f"the handler's result cannot be sent: {error}")
