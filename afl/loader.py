@@ -44,7 +44,7 @@ class SourceLoader:
     @staticmethod
     def load_file(path: str | Path, is_library: bool = False) -> SourceEntry:
         """Return the text of a UTF-8 file. Raises SourceUnreadable."""
-        from afl.parser import read_source
+        from afl.text_parser import read_source
 
         return SourceEntry(read_source(path), FileOrigin(str(path)), is_library)
 
@@ -126,7 +126,7 @@ def _download(url: str) -> bytes:
 
 
 def _texts_of(archive: bytes, url: str) -> list[str]:
-    from afl.parser import decode_source
+    from afl.text_parser import decode_source
 
     url = shown_url(url)
     try:

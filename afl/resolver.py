@@ -12,8 +12,8 @@ from afl.ast import Program
 from afl.config import AFLConfig, MongoDBConfig
 from afl.errors import ParseError, SourceUnreadable
 from afl.needed_names import needed_namespaces
-from afl.parser import AFLParser, read_source
 from afl.source import CompilerInput, FileOrigin, MongoDBOrigin, SourceEntry, SourceRegistry
+from afl.text_parser import TextParser, read_source
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class NamespaceIndex:
     @cached_property
     def _files(self) -> dict[str, Path]:
         found: dict[str, Path] = {}
-        parser = AFLParser()
+        parser = TextParser()
         for file in self._candidates():
             try:
                 program = parser.parse(read_source(file), source_id=FileOrigin(str(file)).to_source_id())
@@ -112,7 +112,7 @@ class DependencyResolver:
         Files win over published sources. What nobody has is left for the validator to tell. Raises ParseError for a
         source that was found and is wrong, and MongoDBUnavailable.
         """
-        parser = AFLParser()
+        parser = TextParser()
         here = {
             Path(entry.origin.path).resolve()
             for entry in compiler_input.all_sources

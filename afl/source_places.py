@@ -9,7 +9,7 @@ from afl.compiled import CompiledProgram, Node, source_of
 from afl.diagnostics import Diagnostic, Severity, display_name, excerpt
 from afl.errors import AFLError
 from afl.line_ends import with_line_feeds
-from afl.parser import read_source
+from afl.text_parser import read_source
 
 
 class SourcePlace(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Final
 from afl.core.masking import MASK, is_secret, masked_text
 from afl.core.printable import printable
 from afl.runtime.operators import values_equal
-from afl.runtime.persistence import WorkflowRow
+from afl.runtime.store_port import WorkflowRow
 from afl.runtime.tombstones import Tombstone, digest_of_inputs
 from afl_stream.errors import Reason, Unreadable
 from afl_stream.messages import Answer, StartWorkflow, event_id_of, step_and_attempt_of, workflow_of

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
 from afl.runtime.errors import NO_FORM
-from afl.runtime.persistence import Batch
+from afl.runtime.store_port import Batch
 from afl_stream.deployment import Deployment
 from afl_stream.errors import NotStorable
 from afl_stream.giving_up import EXHAUSTED

@@ -15,7 +15,7 @@ from afl.compiled import CompiledProgram
 from afl.core.exception_text import exception_traceback
 from afl.core.private_files import make_private_folder, protect
 from afl.core.stopping import StopFlag
-from afl.runtime.persistence import ENDED_STATUSES
+from afl.runtime.store_port import ENDED_STATUSES
 from afl.runtime.unanswered import WaitingStep, waiting_steps
 from afl_stream.agent import Agent, AgentConfig
 from afl_stream.audit import Audit, AuditConfig, AuditFile

@@ -8,9 +8,9 @@ from afl.runtime.dispatch import TaskDispatch
 from afl.runtime.entities import TaskState
 from afl.runtime.execution import Execution
 from afl.runtime.identity import event_id_of
-from afl.runtime.persistence import Batch, TaskEnd
 from afl.runtime.plan import FacetPlan, WorkflowPlan
 from afl.runtime.records import StepRecord
+from afl.runtime.store_port import Batch, TaskEnd
 from afl_stream.config import DispatchSettings
 from afl_stream.outbox import OutboxDispatch
 

@@ -21,9 +21,9 @@ from afl.core.declared_returns import DeclaredReturns
 from afl.core.waits import WAITS
 from afl.core.warning_limits import LimitedLog
 from afl.runtime.execution import Execution
-from afl.runtime.persistence import Batch, OutboxRecord, Store, StoredOutboxRecord
 from afl.runtime.plan import FacetPlan, WorkflowPlan
 from afl.runtime.records import StepRecord
+from afl.runtime.store_port import Batch, OutboxRecord, Store, StoredOutboxRecord
 from afl_stream.afl_types import TypeScope
 from afl_stream.answer_tokens import AnswerTokens
 from afl_stream.codec import Codec, EventWriter, NewEvent

@@ -8,7 +8,7 @@ from operator import attrgetter, itemgetter
 
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl.runtime.errors import WorkflowConflict
-from afl.runtime.persistence import ParkedHead, ParkedRecord, ParkedWorkflow
+from afl.runtime.store_port import ParkedHead, ParkedRecord, ParkedWorkflow
 from afl_stream.deployment import Deployment
 from afl_stream.errors import AnswerExpired, NewerFormat, NotEvaluable, NotStorable, SchemaUnavailable, Unreadable
 from afl_stream.giving_up import free_memory, give_up, not_evaluable

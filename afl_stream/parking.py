@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from afl.runtime.persistence import ParkedStore, ParkedUsage
+from afl.runtime.store_port import ParkedStore, ParkedUsage
 from afl_stream.config_sections import EvaluatorSettings
 from afl_stream.errors import TooManyParked
 from afl_stream.limits import MAX_PARKED_BYTES_PER_WORKFLOW

@@ -10,7 +10,8 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from afl.runtime.persistence import Batch, EngineStore, Position, PositionMove
+from afl.runtime.persistence import EngineStore
+from afl.runtime.store_port import Batch, Position, PositionMove
 from afl_stream.errors import StreamError
 from afl_stream.store_files import is_of_embedded_log
 from afl_stream.transport import (

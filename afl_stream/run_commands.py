@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from afl.runtime.persistence import CANCELLED, ENDED_STATUSES, RUNNING, WorkflowRow
+from afl.runtime.store_port import CANCELLED, ENDED_STATUSES, RUNNING, WorkflowRow
 from afl.runtime.tombstones import Tombstone
 from afl.runtime.unanswered import waiting_steps
 from afl_stream.answer_identity import differences_of_start

@@ -8,8 +8,9 @@ from typing import Final
 
 from afl.compiled import CompiledProgram
 from afl.core.exception_text import exception_line
-from afl.runtime.persistence import ENDED_STATUSES, EngineStore, WorkflowRow
+from afl.runtime.persistence import EngineStore
 from afl.runtime.programs import is_pinned_by
+from afl.runtime.store_port import ENDED_STATUSES, WorkflowRow
 from afl.runtime.tombstones import Tombstone
 from afl.runtime.unanswered import WaitingStep
 from afl_stream.answer_identity import start_differences

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from afl.core.masking import masked_text
 from afl.core.printable import printable
-from afl.runtime.persistence import Batch, OutboxRecord, ParkedRecord, WorkflowRow
+from afl.runtime.store_port import Batch, OutboxRecord, ParkedRecord, WorkflowRow
 from afl.runtime.unanswered import WaitingStep
 from afl_stream.command_answers import APPLIED, DESCRIBED, KEPT, REFUSED, REJECTED, REPEATED
 from afl_stream.deployment import Deployment

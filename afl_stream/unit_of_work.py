@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 
 from afl.core.exception_text import exception_class, exception_text
 from afl.runtime import value_sizes
-from afl.runtime.changers import run_iteration
 from afl.runtime.changes import take_changes
 from afl.runtime.errors import RunGivenUp, VersionMismatchError
 from afl.runtime.execution import Execution
+from afl.runtime.iteration import run_iteration
 from afl.runtime.operations import Action
-from afl.runtime.persistence import Batch, ParkedRecord, WorkflowRow
 from afl.runtime.results import take_result
 from afl.runtime.scripting import ScriptJob, take_jobs
+from afl.runtime.store_port import Batch, ParkedRecord, WorkflowRow
 from afl_stream import run_commands
 from afl_stream.answer_identity import attempt_of_answer, workflow_of_answer
 from afl_stream.codec import decode_key

@@ -26,7 +26,7 @@ from typing import Any, Final, TextIO
 
 from afl.compiled import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.persistence import ENDED_STATUSES
+from afl.runtime.store_port import ENDED_STATUSES
 from afl_stream.agent import Agent
 from afl_stream.config import StreamConfig
 from afl_stream.config_sections import EmbeddedSettings

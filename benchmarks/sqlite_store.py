@@ -21,10 +21,10 @@ from typing import Final, TextIO
 from afl.compiled import CompiledProgram
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch, StepDocument, WorkflowChange, WorkflowRow
 from afl.runtime.sqlite_rows import INSERT_WORKFLOW, UPDATE_WORKFLOW, UPSERT_INPUTS, UPSERT_STEP, ChangeRows
 from afl.runtime.sqlite_schema import open_store_file
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.store_port import Batch, StepDocument, WorkflowChange, WorkflowRow
 from benchmarks.evaluator import program
 from benchmarks.measure import PairedSeconds, cpu_seconds, paired
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from afl.compiled import Node
-from afl.runtime.persistence import StepDocument, Store
 from afl.runtime.states import StepState
+from afl.runtime.store_port import StepDocument, Store
 from afl.runtime.types import ObjectType
 
 

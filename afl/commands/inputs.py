@@ -169,7 +169,7 @@ def _loaded(named: Named) -> list[SourceEntry]:
 
 def read(files: Sequence[str], *, is_library: bool = False) -> list[SourceEntry]:
     """Return the texts of files. Raises SourceUnreadable, which names every file that cannot be read."""
-    from afl.parser import decode_source, read_source
+    from afl.text_parser import decode_source, read_source
 
     entries: list[SourceEntry] = []
     unreadable: list[SourceUnreadable] = []

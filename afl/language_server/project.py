@@ -11,8 +11,8 @@ from pygls.uris import from_fs_path, to_fs_path
 from afl.errors import SourceUnreadable
 from afl.language_server.documents import Document, Parsed
 from afl.language_server.texts import Text, Units
-from afl.parser import read_source
 from afl.source import FileOrigin
+from afl.text_parser import read_source
 
 _SUFFIXES = (".afl", ".ffl")
 

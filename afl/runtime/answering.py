@@ -5,10 +5,10 @@ from __future__ import annotations
 from afl.runtime.entities import NoteType
 from afl.runtime.execution import Execution
 from afl.runtime.identity import event_id_of
-from afl.runtime.persistence import Batch
 from afl.runtime.records import StepRecord
 from afl.runtime.states import STEP_TRANSITIONS, StepState
 from afl.runtime.step_log import note, place_of
+from afl.runtime.store_port import Batch
 
 #: States of a step that has not come to its event yet.
 _BEFORE_EVENT = frozenset(list(STEP_TRANSITIONS)[: list(STEP_TRANSITIONS).index(StepState.EVENT_TRANSMIT)])

@@ -14,11 +14,12 @@ from afl.core.values import ValueRefused, describe_value, plain_values
 from afl.runtime.answering import is_superseded, late_answer, takes_answer
 from afl.runtime.errors import LimitReached, WorkflowConflict
 from afl.runtime.execution import Execution
-from afl.runtime.persistence import EngineStore, ErrorRecord, PersistenceAPI
+from afl.runtime.persistence import EngineStore, PersistenceAPI
 from afl.runtime.records import StepRecord
 from afl.runtime.results import take_result
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition, StepTransition
+from afl.runtime.store_port import ErrorRecord
 from afl.runtime.types import Value
 from afl.runtime.value_bounds import check_given
 from afl.runtime.views import view_error

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from afl.runtime.execution import Execution
-from afl.runtime.persistence import (
-    RUNNING,
-    Batch,
-    ChangesOnly,
-    RunningChange,
-    StepDocument,
-    WorkflowChange,
-    WorkflowRow,
-)
 from afl.runtime.plan import PinnedProgram
 from afl.runtime.records import StepRecord
 from afl.runtime.step_rows import SettledStep
+from afl.runtime.store_port import RUNNING, Batch, ChangesOnly, RunningChange, StepDocument, WorkflowChange, WorkflowRow
 from afl.runtime.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 
 

@@ -9,10 +9,10 @@ from afl.runtime.declared_values import Unsure, fit_json
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.execution import Execution
 from afl.runtime.identity import event_id_of
-from afl.runtime.persistence import Batch, TaskEnd
 from afl.runtime.plan import FacetPlan
 from afl.runtime.records import StepRecord
 from afl.runtime.states import EventState
+from afl.runtime.store_port import Batch, TaskEnd
 from afl.runtime.types import Value, copy_value
 from afl.runtime.values import fitted
 

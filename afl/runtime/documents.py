@@ -7,8 +7,8 @@ import json.encoder
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
-from afl.runtime.persistence import ErrorRecord, StepDocument, WorkflowRow
 from afl.runtime.row_damage import DAMAGE as DAMAGE
+from afl.runtime.store_port import ErrorRecord, StepDocument, WorkflowRow
 from afl.runtime.types import Value
 from afl.runtime.versions import SUPPORTED, VERSIONS, Versions, check_versions
 

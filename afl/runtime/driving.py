@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from afl.runtime.persistence import Batch, StepDocument
 from afl.runtime.plan import StatementPlan
 from afl.runtime.records import Frame, StepRecord
+from afl.runtime.store_port import Batch, StepDocument
 
 if TYPE_CHECKING:
     from afl.runtime.execution import Execution

@@ -9,11 +9,11 @@ from afl.runtime.driving import Dispatch
 from afl.runtime.entities import TaskState
 from afl.runtime.execution import Execution
 from afl.runtime.identity import event_id_of, generation_of
-from afl.runtime.persistence import StepDocument, TaskEnd, WorkflowRow
 from afl.runtime.plan import FacetPlan, UnreadProgram, WorkflowPlan
 from afl.runtime.records import StepRecord
 from afl.runtime.restoring import take_row
 from afl.runtime.states import EventState, StepState
+from afl.runtime.store_port import StepDocument, TaskEnd, WorkflowRow
 
 
 def only_to_end(row: WorkflowRow, documents: Sequence[StepDocument], dispatch: Dispatch) -> Execution | None:

@@ -17,7 +17,6 @@ from afl.runtime import limits, value_sizes
 from afl.runtime.answers import Answer, FailureAnswer, ResultAnswer, answer_saved_step, answer_step
 from afl.runtime.changers import create_state_changer as create_state_changer
 from afl.runtime.changers import get_state_changer as get_state_changer
-from afl.runtime.changers import run_iteration
 from afl.runtime.changes import Commits
 from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.context import ExecutionContext
@@ -36,6 +35,7 @@ from afl.runtime.execution_result import ExecutionResult as ExecutionResult
 from afl.runtime.execution_result import ExecutionStatus as ExecutionStatus
 from afl.runtime.execution_result import PendingEvents as PendingEvents
 from afl.runtime.identity import workflow_of
+from afl.runtime.iteration import run_iteration
 from afl.runtime.operation_errors import RunByDeployment, UnknownWorkflow
 from afl.runtime.operations import Action, Kind
 from afl.runtime.persistence import EngineStore, IterationChanges

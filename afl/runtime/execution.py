@@ -20,12 +20,12 @@ from afl.runtime.identity import derived_id, event_id_of
 from afl.runtime.limits import MAX_ERROR_CHARS
 from afl.runtime.mixins import mixin_step_id
 from afl.runtime.notices import Cause, tell_endings
-from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, RUNNING, ErrorRecord
 from afl.runtime.places import failure_of, line_of, path_of, place_of, stuck_paths
 from afl.runtime.plan import BlockPlan, MixinPlan, StatementPlan
 from afl.runtime.records import Frame, StepRecord
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step_rows import Place
+from afl.runtime.store_port import CANCELLED, COMPLETED, ERROR, PAUSED, RUNNING, ErrorRecord
 from afl.runtime.types import ObjectType, Value
 from afl.runtime.value_sizes import counting
 

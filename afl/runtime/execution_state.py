@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from afl.runtime import limits
 from afl.runtime.driving import Dispatch, Trace
-from afl.runtime.persistence import Batch, StepDocument
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.records import Frame, StepRecord
 from afl.runtime.run_bounds import RunBounds
 from afl.runtime.step_rows import SettledStep
+from afl.runtime.store_port import Batch, StepDocument
 from afl.runtime.types import Value
 
 

@@ -7,23 +7,16 @@ scope, and each after those that it reads.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from afl.compiled import Node, ProgramError
 from afl.runtime.exact_doubles import exact
 from afl.runtime.expression import compile_default
-from afl.runtime.plan import Default, FacetPlan
+from afl.runtime.plan import Default, FacetPlan, Fill
 from afl.runtime.references import CalleeReferences
 
 #: Parameters and what they are filled with, in the order of evaluation.
 Fills = tuple[tuple[str, Default], ...]
-
-
-class Fill(NamedTuple):
-    """What one parameter is filled with, and the parameters that this reads."""
-
-    value: Default
-    reads: frozenset[str]
 
 
 class _Noting(CalleeReferences):

@@ -20,11 +20,11 @@ from typing import NamedTuple
 from afl.runtime.driving import Dispatch, Trace
 from afl.runtime.execution import Execution
 from afl.runtime.identity import AGAIN, Generation, generation_of, place_of
-from afl.runtime.persistence import StepDocument
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.records import Frame, StepRecord
 from afl.runtime.states import StepState, select_transitions
 from afl.runtime.step_rows import Place
+from afl.runtime.store_port import StepDocument
 
 
 class Current(NamedTuple):

@@ -18,18 +18,12 @@ from afl.runtime.errors import StoreCorrupt, VersionMismatchError
 from afl.runtime.findings import Finding
 from afl.runtime.identity import event_id_of, split_event_id
 from afl.runtime.invariants import check_against_program, check_rows, unreadable
-from afl.runtime.persistence import (
-    ENDED_STATUSES,
-    EngineStore,
-    EventDefinition,
-    OutboxRecord,
-    StepDocument,
-    WorkflowRow,
-)
+from afl.runtime.persistence import EngineStore, EventDefinition
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.planner import plan_workflow
 from afl.runtime.public_store import ENTITY_TABLES
 from afl.runtime.states import EventState
+from afl.runtime.store_port import ENDED_STATUSES, OutboxRecord, StepDocument, WorkflowRow
 from afl.runtime.tombstones import PURGED, PURGING, Tombstone
 from afl.runtime.upkeep import StepEntry
 

@@ -12,7 +12,11 @@ from afl.runtime.execution import Execution
 from afl.runtime.findings import Finding
 from afl.runtime.generations import current_steps
 from afl.runtime.identity import derived_id, place_of
-from afl.runtime.persistence import (
+from afl.runtime.plan import WorkflowPlan
+from afl.runtime.records import StepRecord
+from afl.runtime.restoring import restore
+from afl.runtime.states import CATCH_TRANSITIONS, EventState, StepState, select_transitions
+from afl.runtime.store_port import (
     CANCELLED,
     COMPLETED,
     ENDED_STATUSES,
@@ -23,10 +27,6 @@ from afl.runtime.persistence import (
     StepDocument,
     WorkflowRow,
 )
-from afl.runtime.plan import WorkflowPlan
-from afl.runtime.records import StepRecord
-from afl.runtime.restoring import restore
-from afl.runtime.states import CATCH_TRANSITIONS, EventState, StepState, select_transitions
 from afl.runtime.types import ObjectType
 from afl.runtime.upkeep import StepEntry
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from afl.runtime.parked import ParkedHead, ParkedRecord, ParkedUsage, ParkedWorkflow
-from afl.runtime.persistence import ENDED_STATUSES, RunningChange, StepDocument, WorkflowRow
+from afl.runtime.store_port import ENDED_STATUSES, RunningChange, StepDocument, WorkflowRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

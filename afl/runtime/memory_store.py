@@ -18,9 +18,12 @@ from afl.runtime.memory_parked import MemoryParked
 from afl.runtime.memory_steps import KeptSteps
 from afl.runtime.memory_tasks import MemoryTasks
 from afl.runtime.memory_upkeep import MemoryUpkeep
-from afl.runtime.persistence import (
+from afl.runtime.persistence import EventDefinition
+from afl.runtime.public_store import ENTITY_TABLES, KeptStep, PublicRows, PublicStore
+from afl.runtime.store_checks import check_changes, check_values
+from afl.runtime.store_identity import StoreIdentity, new_store_id
+from afl.runtime.store_port import (
     Batch,
-    EventDefinition,
     ParkedRecord,
     Position,
     RunningChange,
@@ -29,9 +32,6 @@ from afl.runtime.persistence import (
     WorkflowChange,
     WorkflowRow,
 )
-from afl.runtime.public_store import ENTITY_TABLES, KeptStep, PublicRows, PublicStore
-from afl.runtime.store_checks import check_changes, check_values
-from afl.runtime.store_identity import StoreIdentity, new_store_id
 from afl.runtime.types import Value, copy_value
 from afl.runtime.versions import SUPPORTED, check_versions
 from afl.runtime.views import StepNotes

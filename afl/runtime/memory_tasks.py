@@ -9,8 +9,8 @@ from typing import cast
 
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import ConcurrencyError
-from afl.runtime.persistence import TaskEnd
 from afl.runtime.public_tasks import claimed_task, ended_task
+from afl.runtime.store_port import TaskEnd
 from afl.runtime.types import copy_value
 
 

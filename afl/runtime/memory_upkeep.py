@@ -12,9 +12,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 from afl.runtime.entities import LogDefinition
-from afl.runtime.persistence import ENDED_STATUSES, EventDefinition, ParkedRecord, RunningChange, WorkflowRow
+from afl.runtime.persistence import EventDefinition
 from afl.runtime.public_upkeep import PublicUpkeep
 from afl.runtime.store_identity import StoreIdentity, new_store_id, this_host
+from afl.runtime.store_port import ENDED_STATUSES, ParkedRecord, RunningChange, WorkflowRow
 from afl.runtime.tombstones import Tombstone
 from afl.runtime.upkeep import Ended, Entry, OwnCheck, StepEntry
 from afl.runtime.views import StepNotes

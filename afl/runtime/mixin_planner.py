@@ -7,9 +7,9 @@ from typing import Final
 
 from afl.compiled import Node, ProgramError, line_of
 from afl.runtime.expression import compile_expression
-from afl.runtime.fills import Fill, compile_fill
+from afl.runtime.fills import compile_fill
 from afl.runtime.limits import MAX_TIMEOUT_MS
-from afl.runtime.plan import Expression, FacetPlan, MixinPlan
+from afl.runtime.plan import Expression, FacetPlan, Fill, MixinPlan
 from afl.runtime.records import Frame
 from afl.runtime.references import StatementReferences
 from afl.runtime.types import Value

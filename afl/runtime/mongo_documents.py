@@ -11,15 +11,8 @@ from afl.core.clock import epoch_ns
 from afl.runtime.documents import decode_step, decode_value, decode_workflow, encode_step, encode_value, encode_workflow
 from afl.runtime.entities import ServerDefinition, TaskDefinition
 from afl.runtime.entity_documents import decode_entity, encode_entity
-from afl.runtime.persistence import (
-    OutboxRecord,
-    ParkedRecord,
-    Position,
-    StepDocument,
-    StoredOutboxRecord,
-    WorkflowRow,
-)
 from afl.runtime.public_store import ENTITY_TABLES, KeptStep
+from afl.runtime.store_port import OutboxRecord, ParkedRecord, Position, StepDocument, StoredOutboxRecord, WorkflowRow
 from afl.runtime.stored_text import key_of, text_of
 from afl.runtime.tombstones import Tombstone
 from afl.runtime.versions import VERSIONS, check_versions

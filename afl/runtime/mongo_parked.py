@@ -13,8 +13,8 @@ from pymongo.collection import Collection as Documents
 from afl.runtime.mongo_connection import Connection
 from afl.runtime.mongo_documents import PARKED, STEPS, WORKFLOWS, parked_record
 from afl.runtime.parked import ParkedHead, ParkedRecord, ParkedUsage, ParkedWorkflow
-from afl.runtime.persistence import ENDED_STATUSES
 from afl.runtime.row_damage import taken
+from afl.runtime.store_port import ENDED_STATUSES
 from afl.runtime.stored_text import key_of, text_of
 
 #: Parked at the same time: in the order of the log.

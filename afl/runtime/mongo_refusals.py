@@ -10,8 +10,8 @@ from afl.runtime.errors import ConcurrencyError, PositionLost, WorkflowConflict
 from afl.runtime.mongo_connection import Connection
 from afl.runtime.mongo_documents import POSITIONS, TASKS, WORKFLOWS, position_id
 from afl.runtime.mongo_writes import Ending, Operation, Put, Removal, Writes
-from afl.runtime.persistence import Position, PositionMove
 from afl.runtime.public_store import RUNNING_TASK_INDEX
+from afl.runtime.store_port import Position, PositionMove
 from afl.runtime.stored_text import key_of
 
 

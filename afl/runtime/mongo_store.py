@@ -50,17 +50,11 @@ from afl.runtime.mongo_refusals import second_running
 from afl.runtime.mongo_tasks import BY_ARRIVAL, MongoTasks
 from afl.runtime.mongo_upkeep import MongoUpkeep
 from afl.runtime.mongo_writes import Writes
-from afl.runtime.persistence import (
-    Batch,
-    IterationChanges,
-    Position,
-    StepDocument,
-    StoredOutboxRecord,
-    WorkflowRow,
-)
+from afl.runtime.persistence import IterationChanges
 from afl.runtime.public_store import ENTITY_TABLES, KeptStep, PublicRows, PublicStore
 from afl.runtime.row_damage import damaged, taken
 from afl.runtime.store_checks import check_changes, check_values
+from afl.runtime.store_port import Batch, Position, StepDocument, StoredOutboxRecord, WorkflowRow
 from afl.runtime.stored_text import key_of, text_of
 
 E = TypeVar("E")

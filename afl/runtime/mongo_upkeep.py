@@ -31,11 +31,12 @@ from afl.runtime.mongo_documents import (
     id_of,
 )
 from afl.runtime.mongo_writes import Writes
-from afl.runtime.persistence import ENDED_STATUSES, EventDefinition
+from afl.runtime.persistence import EventDefinition
 from afl.runtime.public_store import KeptStep
 from afl.runtime.public_upkeep import UNREADABLE, PublicUpkeep
 from afl.runtime.row_damage import taken
 from afl.runtime.store_identity import MARKS_KEPT, StoreIdentity, new_store_id
+from afl.runtime.store_port import ENDED_STATUSES
 from afl.runtime.stored_text import key_of, text_of
 from afl.runtime.tombstones import Tombstone
 from afl.runtime.upkeep import Ended, Entry, OwnCheck, StepEntry

@@ -29,8 +29,8 @@ from afl.runtime.mongo_documents import (
     task_changes,
     workflow_values,
 )
-from afl.runtime.persistence import Batch, OutboxRecord, PositionMove, StepDocument, TaskEnd, WorkflowRow
 from afl.runtime.public_store import PublicRows
+from afl.runtime.store_port import Batch, OutboxRecord, PositionMove, StepDocument, TaskEnd, WorkflowRow
 from afl.runtime.stored_text import key_of
 from afl.runtime.tombstones import Tombstone
 from afl.runtime.views import StepNotes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from afl.runtime.persistence import ErrorRecord
 from afl.runtime.plan import BlockPlan, OuterWait, StatementPlan
 from afl.runtime.records import Frame, StepRecord, awaited_frame
 from afl.runtime.states import StepState
+from afl.runtime.store_port import ErrorRecord
 
 if TYPE_CHECKING:
     from afl.runtime.execution import Execution

@@ -15,11 +15,11 @@ from afl.runtime.entities import LogDefinition, NoteType, TaskState
 from afl.runtime.execution import Execution
 from afl.runtime.identity import event_id_of
 from afl.runtime.operation_errors import StepSuperseded, UnknownStep
-from afl.runtime.persistence import StepDocument, TaskEnd, WorkflowRow
 from afl.runtime.rerunning import rerun, reset
 from afl.runtime.retrying import retry
 from afl.runtime.run_rows import RunRows
 from afl.runtime.step_log import note
+from afl.runtime.store_port import StepDocument, TaskEnd, WorkflowRow
 
 #: Reads a workflow back from rows.
 Restore = Callable[[WorkflowRow, Sequence[StepDocument]], Execution]

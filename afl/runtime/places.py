@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from afl.runtime.errors import StepFailure
-from afl.runtime.persistence import ErrorRecord
 from afl.runtime.records import StepRecord
+from afl.runtime.store_port import ErrorRecord
 
 
 def path_of(step: StepRecord, workflow: str) -> str:

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from afl.compiled import Kind
 from afl.runtime.declared_values import Fit, Look
 from afl.runtime.records import Frame
 from afl.runtime.types import ObjectType, Value
 
-if TYPE_CHECKING:
-    from afl.runtime.fills import Fill
-
 #: An expression of a statement: given the frame that the statement runs in, its value.
 Expression = Callable[[Frame], Value]
 #: A default of a declaration: given the parameters bound so far, its value.
 Default = Callable[[Mapping[str, Value]], Value]
+
+
+class Fill(NamedTuple):
+    """What one parameter is filled with, and the parameters that this reads."""
+
+    value: Default
+    reads: frozenset[str]
+
+
 #: Binds a step that does nothing else: given the frame, its params and returns.
 Binder = Callable[[Frame], tuple[Mapping[str, Value], Mapping[str, Value]]]
 

@@ -24,9 +24,9 @@ from afl.runtime.declared_values import DeclaredTypes
 from afl.runtime.errors import EvaluationError, ReferenceError, UnknownFacet
 from afl.runtime.exact_doubles import exact_arguments
 from afl.runtime.expression import compile_expression, expression_text
-from afl.runtime.fills import Fill, compile_constants, compile_defaults, exact_fills, fills_of
+from afl.runtime.fills import compile_constants, compile_defaults, exact_fills, fills_of
 from afl.runtime.mixin_planner import call_arguments, plan_configured, plan_mixins, time_limit_ms, yield_targets
-from afl.runtime.plan import BlockPlan, Expression, FacetPlan, ScriptPlan, StatementPlan, WorkflowPlan
+from afl.runtime.plan import BlockPlan, Expression, FacetPlan, Fill, ScriptPlan, StatementPlan, WorkflowPlan
 from afl.runtime.references import BlockContext, StatementReferences
 from afl.runtime.required_returns import require_returns, required_returns
 from afl.runtime.system_planner import SYSTEM_TYPES, plan_system, system_shell

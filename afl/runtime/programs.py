@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from afl.compiled import CompiledProgram, Node, ProgramError
 from afl.runtime.known_programs import KNOWN_PROGRAMS
-from afl.runtime.persistence import Store
+from afl.runtime.store_port import Store
 
 
 def program_of(workflow: Node | str, program: Node | CompiledProgram | None) -> tuple[CompiledProgram, str]:

@@ -6,18 +6,19 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
-from afl.runtime.changers import STATE_MACHINES
 from afl.runtime.changes import take_changes
 from afl.runtime.clock import SystemClock
 from afl.runtime.context import ExecutionContext
 from afl.runtime.dispatch import TaskDispatch
 from afl.runtime.execution import Execution
-from afl.runtime.persistence import Batch, EngineStore
+from afl.runtime.machine import STATE_MACHINES
+from afl.runtime.persistence import EngineStore
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.planner import plan_workflow
 from afl.runtime.programs import stored_program
 from afl.runtime.restoring import restore
 from afl.runtime.step import StepDefinition
+from afl.runtime.store_port import Batch
 from afl.runtime.views import document_of
 
 #: Plans kept in memory, of the workflows whose steps were worked on last.

@@ -18,12 +18,13 @@ from afl.runtime.entities import (
 )
 from afl.runtime.identity import event_id_of, generation_of, split_event_id
 from afl.runtime.kept_values import check_entity
-from afl.runtime.persistence import EventDefinition, IterationChanges, StepDocument, TaskEnd, WorkflowRow
+from afl.runtime.persistence import EventDefinition, IterationChanges
 from afl.runtime.public_tasks import PublicTasks, ended_task
 from afl.runtime.public_upkeep import PublicUpkeep
 from afl.runtime.run_views import UNDER_WAY, view_run
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
+from afl.runtime.store_port import StepDocument, TaskEnd, WorkflowRow
 from afl.runtime.tombstones import Tombstone
 from afl.runtime.views import StepNotes, document_of, view_event, view_step
 

@@ -17,7 +17,7 @@ from afl.runtime.clock import Clock
 from afl.runtime.entities import LockDefinition, LockMetaData, TaskDefinition, TaskState
 from afl.runtime.errors import ConcurrencyError
 from afl.runtime.kept_values import check_entity
-from afl.runtime.persistence import TaskEnd
+from afl.runtime.store_port import TaskEnd
 
 E = TypeVar("E")
 

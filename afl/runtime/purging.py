@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Final, Protocol
 
 from afl.runtime.clock import Clock
-from afl.runtime.persistence import ENDED_STATUSES, Store, WorkflowRow
+from afl.runtime.store_port import ENDED_STATUSES, Store, WorkflowRow
 from afl.runtime.tombstones import PURGED, PURGING, Tombstone, digest_of_inputs
 from afl.runtime.upkeep import Ended, Upkeep
 

@@ -7,19 +7,25 @@ Attribute maps are replaced, never changed in place: a committed snapshot may sh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from afl.runtime.states import StepState
 from afl.runtime.types import Value
 
 if TYPE_CHECKING:
-    from afl.runtime.persistence import ErrorRecord
     from afl.runtime.plan import BlockPlan, FacetPlan, MixinPlan, OuterWait, StatementPlan
-    from afl.runtime.run_bounds import RunBounds
     from afl.runtime.step_rows import Place, SettledStep
     from afl.runtime.step_values import StepLookup
+    from afl.runtime.store_port import ErrorRecord
 
 _NOTHING: Mapping[str, Value] = {}
+
+
+class Admission(Protocol):
+    """What a frame knows of the limits of its run."""
+
+    def admit(self, params: Mapping[str, object], returns: Mapping[str, object], counted: int = 0) -> int:
+        """Count what a step is given, and return its bytes; raises what RunBounds.admit raises."""
 
 
 class StepRecord:
@@ -171,7 +177,7 @@ class Frame:
         #: The frame that `owner` is a statement of, when this is a statement's own body; None for a declaration's.
         self.parent = parent
         #: What the run may take; whoever opens the frame sets it.
-        self.bounds: RunBounds
+        self.bounds: Admission
         #: Finds steps that are used as values; unset where the program does that nowhere.
         self.lookup: StepLookup
         #: The loop variable's value in a foreach instance.

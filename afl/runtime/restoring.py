@@ -11,12 +11,12 @@ from afl.runtime.execution import Execution
 from afl.runtime.generations import LaterExecution, current_of
 from afl.runtime.mixins import mixin_of
 from afl.runtime.notices import Cause, watch, watch_for_yields
-from afl.runtime.persistence import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
 from afl.runtime.plan import BlockPlan, StatementPlan, WorkflowPlan
 from afl.runtime.records import Frame, StepRecord
 from afl.runtime.run_bounds import RunBounds
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step_rows import SettledStep
+from afl.runtime.store_port import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
 from afl.runtime.types import ObjectType
 
 #: States in which a step waits for others, who wake it.

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from afl.runtime.execution import Execution
 from afl.runtime.generations import current_of
-from afl.runtime.persistence import ENDED_STATUSES, RUNNING, StepDocument, WorkflowRow
 from afl.runtime.plan import FacetPlan
 from afl.runtime.records import StepRecord
 from afl.runtime.states import EventState, StepState, select_transitions
 from afl.runtime.step_rows import ErrorRecord
+from afl.runtime.store_port import ENDED_STATUSES, RUNNING, StepDocument, WorkflowRow
 from afl.runtime.types import ObjectType, Value
 
 

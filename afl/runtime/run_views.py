@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from afl.runtime.entities import RunnerDefinition, RunnerState
-from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, WorkflowRow
+from afl.runtime.store_port import CANCELLED, COMPLETED, ERROR, WorkflowRow
 from afl.runtime.tombstones import Tombstone
 
 #: States of a run whose workflow is still to end.

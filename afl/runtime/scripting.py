@@ -20,11 +20,11 @@ from afl.runtime.errors import LimitReached, RunLimitReached, ValueRefused
 from afl.runtime.exact_doubles import refuse_inexact_doubles
 from afl.runtime.execution import Execution
 from afl.runtime.notices import Cause, tell_endings
-from afl.runtime.persistence import ErrorRecord
 from afl.runtime.plan import ScriptPlan
 from afl.runtime.records import StepRecord
 from afl.runtime.states import StepState
 from afl.runtime.step_log import note, place_of
+from afl.runtime.store_port import ErrorRecord
 from afl.runtime.types import Value
 from afl.scripts.errors import ScriptFailed
 

@@ -7,9 +7,9 @@ from operator import attrgetter
 from typing import Final
 
 from afl.runtime.parked import ParkedHead, ParkedRecord, ParkedUsage, ParkedWorkflow
-from afl.runtime.persistence import ENDED_STATUSES
 from afl.runtime.sqlite_connections import Connections, key_of, text_of
 from afl.runtime.sqlite_rows import SELECT_PARKED, Row, parked_record
+from afl.runtime.store_port import ENDED_STATUSES
 
 #: SQLite tells a value's length without reading it.
 _SIZE: Final = "ifnull(length(p.key), 0) + ifnull(length(p.value), 0) + ifnull(length(p.headers), 0)"

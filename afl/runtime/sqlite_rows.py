@@ -9,7 +9,9 @@ from typing import Any, Final, TypeAlias, cast
 
 from afl.runtime.documents import decode_value, encode_step, encode_value, encode_workflow
 from afl.runtime.errors import PositionLost
-from afl.runtime.persistence import (
+from afl.runtime.public_store import KeptStep
+from afl.runtime.sqlite_connections import key_of, text_of
+from afl.runtime.store_port import (
     Batch,
     OutboxRecord,
     ParkedRecord,
@@ -19,8 +21,6 @@ from afl.runtime.persistence import (
     StoredOutboxRecord,
     WorkflowRow,
 )
-from afl.runtime.public_store import KeptStep
-from afl.runtime.sqlite_connections import key_of, text_of
 from afl.runtime.versions import check_versions
 from afl.runtime.views import StepNotes
 

@@ -15,13 +15,6 @@ from afl.runtime.documents import DAMAGE, decode_step, decode_workflow, encode_v
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.entity_documents import decode_entity, encode_entity
 from afl.runtime.errors import ConcurrencyError, StoreCorrupt, WorkflowConflict
-from afl.runtime.persistence import (
-    Batch,
-    Position,
-    StepDocument,
-    StoredOutboxRecord,
-    WorkflowRow,
-)
 from afl.runtime.public_store import ENTITY_TABLES, RUNNING_TASK_INDEX, KeptStep, PublicRows, PublicStore
 from afl.runtime.public_tasks import claimed_task, ended_task
 from afl.runtime.row_damage import damaged, taken
@@ -66,6 +59,7 @@ from afl.runtime.sqlite_rows import (
 from afl.runtime.sqlite_schema import open_store_file
 from afl.runtime.sqlite_upkeep import SqliteUpkeep
 from afl.runtime.store_checks import check_changes, check_values
+from afl.runtime.store_port import Batch, Position, StepDocument, StoredOutboxRecord, WorkflowRow
 from afl.runtime.versions import VERSIONS
 from afl.runtime.views import StepNotes
 

@@ -9,12 +9,13 @@ from typing import Final, TypeVar
 
 from afl.core.printable import printable
 from afl.runtime.errors import StoreCorrupt
-from afl.runtime.persistence import ENDED_STATUSES, EventDefinition
+from afl.runtime.persistence import EventDefinition
 from afl.runtime.public_store import ENTITY_TABLES, KeptStep
 from afl.runtime.public_upkeep import UNREADABLE, PublicUpkeep
 from afl.runtime.sqlite_connections import Connections, key_of, text_of
 from afl.runtime.sqlite_rows import SELECT_STEPS_OF, Row, first_text, steps_of
 from afl.runtime.store_identity import StoreIdentity, new_store_id, this_host
+from afl.runtime.store_port import ENDED_STATUSES
 from afl.runtime.tombstones import Tombstone
 from afl.runtime.upkeep import Ended, Entry, OwnCheck, StepEntry
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from afl.runtime.kept_values import check_entity, kept_value, kept_values
-from afl.runtime.persistence import Batch, WorkflowChange
+from afl.runtime.store_port import Batch, WorkflowChange
 
 
 def check_changes(changes: Sequence[WorkflowChange]) -> None:

@@ -6,12 +6,12 @@ import copy
 
 from afl.runtime.execution import Execution
 from afl.runtime.identity import derived_id
-from afl.runtime.persistence import StepDocument
 from afl.runtime.places import failure_of
 from afl.runtime.plan import OuterWait, StatementPlan
 from afl.runtime.records import Frame, StepRecord, awaited_frame
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
+from afl.runtime.store_port import StepDocument
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import BlockId, StatementId, StepId, WorkflowId
 from afl.runtime.views import view_step

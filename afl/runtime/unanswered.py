@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from afl.core.printable import printable
-from afl.runtime.persistence import ENDED_STATUSES, PAUSED, Store, WorkflowRow
 from afl.runtime.states import EventState, StepState
+from afl.runtime.store_port import ENDED_STATUSES, PAUSED, Store, WorkflowRow
 from afl.runtime.types import Value
 
 #: Waiting workflows that are looked at where all of a store is asked for: the newest.

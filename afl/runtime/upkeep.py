@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from afl.runtime.tombstones import Tombstone
 
 if TYPE_CHECKING:
-    from afl.runtime.persistence import StepDocument
+    from afl.runtime.store_port import StepDocument
 
 
 class Ended(NamedTuple):

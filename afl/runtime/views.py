@@ -11,9 +11,10 @@ from afl.core.exception_text import exception_class, exception_text
 from afl.runtime.documents import decode_value
 from afl.runtime.identity import event_id_of
 from afl.runtime.kept_values import kept_value, kept_values
-from afl.runtime.persistence import ErrorRecord, EventDefinition, StepDocument
+from afl.runtime.persistence import EventDefinition
 from afl.runtime.states import STEP_TRANSITIONS, EventState, StepState
 from afl.runtime.step import StepDefinition, StepTransition
+from afl.runtime.store_port import ErrorRecord, StepDocument
 from afl.runtime.types import (
     AttributeValue,
     BlockId,

@@ -21,12 +21,12 @@ from afl.runtime.ending import only_to_end
 from afl.runtime.errors import ScriptsNotAllowed, StoreCorrupt, VersionMismatchError
 from afl.runtime.execution import Execution
 from afl.runtime.operations import Action, Opened, open_again
-from afl.runtime.persistence import StepDocument, Store, WorkflowRow
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.planner import plan_workflow
 from afl.runtime.programs import stored_program
 from afl.runtime.restoring import restore
 from afl.runtime.run_bounds import RunBounds, RunLimits
+from afl.runtime.store_port import StepDocument, Store, WorkflowRow
 from afl.runtime.types import Value
 from afl.runtime.value_bounds import check_given
 from afl.runtime.values import INPUTS, check_inputs

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from afl.core.types import type_name
-from afl.runtime.persistence import CANCELLED, ENDED_STATUSES, EngineStore, StepDocument, WorkflowRow
+from afl.runtime.persistence import EngineStore
 from afl.runtime.plan import FacetPlan
 from afl.runtime.planner import plan_workflow
 from afl.runtime.programs import stored_program
 from afl.runtime.states import EventState, StepState
+from afl.runtime.store_port import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
 from afl.runtime.types import Value
 from afl.runtime.values import check_result
 from afl_stream.client import Client

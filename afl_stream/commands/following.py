@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from afl.core.stopping import Stop
-from afl.runtime.persistence import CANCELLED, COMPLETED, ENDED_STATUSES, ERROR, ErrorRecord, WorkflowRow
+from afl.runtime.store_port import CANCELLED, COMPLETED, ENDED_STATUSES, ERROR, ErrorRecord, WorkflowRow
 from afl_stream.client import Milestones, NotInTime
 from afl_stream.command_answers import REFUSED, REJECTED, is_answer_to
 from afl_stream.messages import Lifecycle

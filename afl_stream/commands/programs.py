@@ -11,10 +11,11 @@ from afl.core.strictness import Strictness
 from afl.diagnostics import Diagnostic, error_count, render
 from afl.errors import AFLError, CompileError
 from afl.parser import read_source
-from afl.runtime.persistence import EngineStore, WorkflowRow
+from afl.runtime.persistence import EngineStore
 from afl.runtime.plan import WorkflowPlan
 from afl.runtime.planner import plan_workflow
 from afl.runtime.programs import stored_program
+from afl.runtime.store_port import WorkflowRow
 from afl.runtime.types import Value
 from afl.runtime.values import check_inputs
 from afl_stream.client import Client

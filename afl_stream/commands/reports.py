@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from afl.compiled import CompiledProgram
 from afl.core.printable import printable
 from afl.core.types import type_name
-from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, ErrorRecord, WorkflowRow
 from afl.runtime.plan import FacetPlan, WorkflowPlan
+from afl.runtime.store_port import CANCELLED, COMPLETED, ERROR, PAUSED, ErrorRecord, WorkflowRow
 from afl.runtime.unanswered import WaitingStep
 from afl.source_places import SourcePlace, find_place, lines_at, source_text
 from afl_stream.commands.invocation import Invocation

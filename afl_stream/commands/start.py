@@ -10,8 +10,8 @@ from afl.compiled import CompiledProgram
 from afl.core.clock import epoch_ms
 from afl.core.signals import draining
 from afl.core.stopping import StopFlag
-from afl.runtime.persistence import ENDED_STATUSES, WorkflowRow
 from afl.runtime.plan import WorkflowPlan
+from afl.runtime.store_port import ENDED_STATUSES, WorkflowRow
 from afl.runtime.types import Value, workflow_id_v7
 from afl_stream.client import Client, NotInTime, drawn_id
 from afl_stream.command_answers import REPEATED

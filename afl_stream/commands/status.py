@@ -8,16 +8,9 @@ from dataclasses import asdict
 from afl.compiled import CompiledProgram
 from afl.core.clock import epoch_ms
 from afl.runtime.generations import current_steps
-from afl.runtime.persistence import (
-    CANCELLED,
-    ENDED_STATUSES,
-    PAUSED,
-    EngineStore,
-    ErrorRecord,
-    StepDocument,
-    WorkflowRow,
-)
+from afl.runtime.persistence import EngineStore
 from afl.runtime.states import StepState
+from afl.runtime.store_port import CANCELLED, ENDED_STATUSES, PAUSED, ErrorRecord, StepDocument, WorkflowRow
 from afl.runtime.tombstones import Tombstone
 from afl.runtime.unanswered import waiting_steps
 from afl_stream.commands.invocation import Invocation, open_store, told_store

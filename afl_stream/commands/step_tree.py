@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from afl.runtime.persistence import StepDocument
 from afl.runtime.plan import BlockPlan, WorkflowPlan
 from afl.runtime.states import EventState, StepState
+from afl.runtime.store_port import StepDocument
 from afl.runtime.types import ObjectType
 
 _SYSTEM = frozenset({ObjectType.SYS_LOG, ObjectType.SYS_ASSERT})

@@ -8,8 +8,9 @@ from itertools import islice
 
 from afl.runtime.clock import SystemClock
 from afl.runtime.inspection import Inspection, RecordRules
-from afl.runtime.persistence import ENDED_STATUSES, EngineStore, OutboxRecord, WorkflowRow
+from afl.runtime.persistence import EngineStore
 from afl.runtime.purging import Purge
+from afl.runtime.store_port import ENDED_STATUSES, OutboxRecord, WorkflowRow
 from afl_stream.commands.invocation import Invocation, open_store, told_store
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.commands.terminal import Terminal, one_line, time_text

@@ -14,18 +14,10 @@ from afl.runtime.clock import ManualClock
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.inspection import Inspection, RecordRules
-from afl.runtime.persistence import (
-    COMPLETED,
-    Batch,
-    EventDefinition,
-    OutboxRecord,
-    ParkedRecord,
-    PositionMove,
-    StepDocument,
-    WorkflowRow,
-)
+from afl.runtime.persistence import EventDefinition
 from afl.runtime.purging import Purge, tombstone_of
 from afl.runtime.states import EventState, StepState
+from afl.runtime.store_port import COMPLETED, Batch, OutboxRecord, ParkedRecord, PositionMove, StepDocument, WorkflowRow
 from tests.contract.store_rows import CONTROL_0, WholeStore, public_step, task
 
 SOURCE: Final = """

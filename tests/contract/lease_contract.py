@@ -8,8 +8,8 @@ import pytest
 
 from afl.runtime.clock import ManualClock
 from afl.runtime.entities import LockMetaData, TaskState
-from afl.runtime.persistence import Batch, TaskEnd
 from afl.runtime.states import EventState, StepState
+from afl.runtime.store_port import Batch, TaskEnd
 from tests.contract.store_rows import WholeStore, change, in_threads, step_document, task, workflow_row
 
 

@@ -21,16 +21,10 @@ from afl.runtime.entities import (
 )
 from afl.runtime.errors import ConcurrencyError, WorkflowConflict
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.persistence import (
-    Batch,
-    ErrorRecord,
-    EventDefinition,
-    IterationChanges,
-    OutboxRecord,
-    PersistenceAPI,
-)
+from afl.runtime.persistence import EventDefinition, IterationChanges, PersistenceAPI
 from afl.runtime.states import EventState, StepState
 from afl.runtime.step import StepDefinition
+from afl.runtime.store_port import Batch, ErrorRecord, OutboxRecord
 from afl.runtime.types import AttributeValue, BlockId, ObjectType, StatementId, StepId, WorkflowId
 from tests.contract.lease_contract import LeaseContract
 from tests.contract.store_rows import (

@@ -12,13 +12,13 @@ from afl.core.values import ValueRefused
 from afl.runtime.clock import ManualClock
 from afl.runtime.entities import LogDefinition, TaskState
 from afl.runtime.errors import ConcurrencyError, PositionLost, WorkflowConflict
-from afl.runtime.persistence import (
+from afl.runtime.persistence import EventDefinition, IterationChanges
+from afl.runtime.states import EventState
+from afl.runtime.store_port import (
     COMPLETED,
     RUNNING,
     Batch,
     ErrorRecord,
-    EventDefinition,
-    IterationChanges,
     OutboxRecord,
     Position,
     PositionMove,
@@ -26,7 +26,6 @@ from afl.runtime.persistence import (
     WorkflowChange,
     WorkflowRow,
 )
-from afl.runtime.states import EventState
 from afl.runtime.types import AttributeValue, Value
 from tests.bad_values import NOT_KEPT, BadValue, nested
 from tests.contract.store_rows import (

@@ -18,23 +18,21 @@ from afl.runtime.entities import (
     WorkflowDefinition,
     WorkflowMetaData,
 )
-from afl.runtime.persistence import (
-    PAUSED,
-    Batch,
-    EventDefinition,
-    OutboxRecord,
-    ParkedRecord,
-    PersistenceAPI,
-    Position,
-    StepDocument,
-    Store,
-    TaskStore,
-    WorkflowChange,
-    WorkflowRow,
-)
+from afl.runtime.persistence import EventDefinition, PersistenceAPI, TaskStore
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.store_identity import IdentifiedStore
+from afl.runtime.store_port import (
+    PAUSED,
+    Batch,
+    OutboxRecord,
+    ParkedRecord,
+    Position,
+    StepDocument,
+    Store,
+    WorkflowChange,
+    WorkflowRow,
+)
 from afl.runtime.types import ObjectType, Value, WorkflowId
 from afl.runtime.upkeep import Upkeep
 

@@ -7,7 +7,7 @@ import pytest
 from afl.runtime.clock import ManualClock
 from afl.runtime.entities import TaskState
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch
+from afl.runtime.store_port import Batch
 from tests.contract.public_face_contract import PublicFaceContract
 from tests.contract.store_contract import StoreContract
 from tests.contract.store_rows import WholeStore, outbox_record, public_step, start, step_document, task

@@ -22,9 +22,9 @@ from afl.runtime.errors import (
     VersionMismatchError,
     WorkflowConflict,
 )
-from afl.runtime.persistence import Batch, PositionMove
 from afl.runtime.sqlite_schema import APPLICATION_ID, FORMAT, OLDEST_FORMAT
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.store_port import Batch, PositionMove
 from tests.contract.public_face_contract import PublicFaceContract
 from tests.contract.store_contract import DurableContract, StoreContract
 from tests.contract.store_rows import (
@@ -145,7 +145,7 @@ def test_threads_read_while_others_write(path: Path) -> None:
 OTHER_PROCESS = """
 import sys
 from afl.runtime.errors import WorkflowConflict
-from afl.runtime.persistence import Batch
+from afl.runtime.store_port import Batch
 from afl.runtime.sqlite_store import SqliteStore
 from tests.contract.store_rows import change, step_document, workflow_row
 store = SqliteStore(sys.argv[1])
@@ -190,7 +190,7 @@ def test_another_process_on_the_file_sees_commits_and_conflicts(path: Path) -> N
 
 KILLED_PROCESS = """
 import sys
-from afl.runtime.persistence import Batch, PositionMove
+from afl.runtime.store_port import Batch, PositionMove
 from afl.runtime.sqlite_store import SqliteStore
 from tests.contract.store_rows import CONTROL_0, change, outbox_record, step_document, workflow_row
 store = SqliteStore(sys.argv[1])
@@ -233,7 +233,7 @@ def test_a_process_killed_in_the_middle_of_commits_leaves_each_whole_or_not_at_a
 
 CRASHING_PROCESS = """
 import os, signal, sys
-from afl.runtime.persistence import Batch, PositionMove
+from afl.runtime.store_port import Batch, PositionMove
 from afl.runtime.sqlite_store import SqliteStore
 from tests.contract.store_rows import CONTROL_0, change, outbox_record, step_document, workflow_row
 def crash(step):

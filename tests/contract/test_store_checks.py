@@ -17,8 +17,8 @@ from afl.runtime.entity_documents import encode_entity
 from afl.runtime.inspection import Inspection
 from afl.runtime.memory_steps import KeptSteps
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import PAUSED, Batch, StepDocument, WorkflowRow
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.store_port import PAUSED, Batch, StepDocument, WorkflowRow
 from afl.runtime.types import RUNTIME_VERSION
 from afl.runtime.upkeep import StepEntry
 from tests.contract.inspection_contract import DONE, WAITING, Case, Damage, InspectionContract, findings_of

@@ -12,9 +12,9 @@ import pytest
 from afl.runtime.clock import ManualClock
 from afl.runtime.errors import StoreCorrupt, VersionMismatchError
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch
 from afl.runtime.purging import tombstone_of
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.store_port import Batch
 from afl.runtime.tombstones import PURGING
 from afl.runtime.versions import VERSIONS
 from tests.contract.store_rows import WholeStore, change, without_identity, workflow_row

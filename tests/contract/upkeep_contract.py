@@ -7,16 +7,9 @@ import pytest
 from afl.runtime.clock import ManualClock
 from afl.runtime.entities import LogDefinition, TaskState
 from afl.runtime.errors import WorkflowConflict
-from afl.runtime.persistence import (
-    COMPLETED,
-    ERROR,
-    PAUSED,
-    Batch,
-    EventDefinition,
-    OutboxRecord,
-    WorkflowRow,
-)
+from afl.runtime.persistence import EventDefinition
 from afl.runtime.purging import Purge, tombstone_of
+from afl.runtime.store_port import COMPLETED, ERROR, PAUSED, Batch, OutboxRecord, WorkflowRow
 from afl.runtime.tombstones import PURGED, PURGING, Tombstone, digest_of_inputs
 from afl.runtime.upkeep import Ended
 from afl_stream.embedded import Crash, Faults

@@ -8,8 +8,9 @@ import pytest
 
 from afl.runtime.entities import HandlerRegistration, LogDefinition, ServerDefinition
 from afl.runtime.errors import StoreCorrupt, VersionMismatchError
-from afl.runtime.persistence import Batch, EventDefinition
+from afl.runtime.persistence import EventDefinition
 from afl.runtime.purging import tombstone_of
+from afl.runtime.store_port import Batch
 from afl.runtime.versions import VERSIONS
 from tests.contract.store_rows import WholeStore, change, runner, step_document, task, workflow_row
 

@@ -18,7 +18,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 
 from afl.compiled import CompiledProgram
-from afl.runtime.persistence import ENDED_STATUSES, StepDocument, WorkflowRow
+from afl.runtime.store_port import ENDED_STATUSES, StepDocument, WorkflowRow
 from afl_stream.client import Client
 from afl_stream.config import StreamConfig, load_config
 from afl_stream.kafka import KafkaTransport

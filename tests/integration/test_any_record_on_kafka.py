@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from afl.runtime.persistence import COMPLETED
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.store_port import COMPLETED
 from afl_stream.agent import Agent, AgentConfig
 from afl_stream.audit import Audit, AuditConfig, AuditStream
 from afl_stream.client import Client

@@ -14,7 +14,7 @@ from pymongo import MongoClient
 from afl.config import MongoDBConfig
 from afl.runtime.errors import StoreUnavailable, WorkflowConflict
 from afl.runtime.mongo_store import MongoStore
-from afl.runtime.persistence import Batch
+from afl.runtime.store_port import Batch
 from tests.contract.store_rows import change, outbox_record, start, step_document, task, workflow_row
 from tests.integration.mongodb import a_database
 from tools.mongodb import Server

@@ -30,7 +30,7 @@ from afl.runtime.errors import (
 from afl.runtime.mongo_documents import COLLECTION_OF
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.mongo_writes import Writes
-from afl.runtime.persistence import Batch, PositionMove
+from afl.runtime.store_port import Batch, PositionMove
 from tests.contract.public_face_contract import PublicFaceContract
 from tests.contract.store_contract import DurableContract, StoreContract
 from tests.contract.store_rows import (
@@ -215,7 +215,7 @@ def test_a_heartbeat_waits_for_nobody_and_changes_only_its_time(store: MongoStor
 OTHER_PROCESS = """
 import os, signal, sys
 from afl.runtime.mongo_store import MongoStore
-from afl.runtime.persistence import Batch, PositionMove
+from afl.runtime.store_port import Batch, PositionMove
 from tests.contract.store_rows import CONTROL_0, change, outbox_record, step_document, workflow_row
 def crash(step):
     if step == f"store.{sys.argv[3]}":

@@ -22,7 +22,7 @@ from afl.runtime.errors import StoreCorrupt, VersionMismatchError
 from afl.runtime.inspection import Inspection
 from afl.runtime.mongo_documents import entity_values, step_values, workflow_values
 from afl.runtime.mongo_store import MongoStore
-from afl.runtime.persistence import StepDocument, WorkflowRow
+from afl.runtime.store_port import StepDocument, WorkflowRow
 from tests.contract.identity_contract import IdentityContract
 from tests.contract.inspection_contract import Damage, InspectionContract
 from tests.contract.store_rows import WholeStore

@@ -9,7 +9,7 @@ import pytest
 
 from afl.core.clock import epoch_ms
 from afl.runtime.generations import current_steps
-from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, StepDocument
+from afl.runtime.store_port import CANCELLED, COMPLETED, ERROR, PAUSED, StepDocument
 from afl_stream.agent import Agent, AgentConfig, HandlerContext
 from afl_stream.kafka import KafkaTransport
 from tests.eventually import eventually

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from afl.runtime.persistence import ERROR, StepDocument
+from afl.runtime.store_port import ERROR, StepDocument
 from afl_stream.messages import StepContinue
 from afl_stream.transport import Headers
 from tests.eventually import eventually

@@ -16,7 +16,7 @@ import fastavro
 import pytest
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
-from afl.runtime.persistence import COMPLETED, StepDocument
+from afl.runtime.store_port import COMPLETED, StepDocument
 from afl_stream.avro_schema import parse_schema_text
 from afl_stream.messages import StepContinue
 from afl_stream.partitioner import partition_for

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.persistence import COMPLETED
+from afl.runtime.store_port import COMPLETED
 from afl_stream.client import Client
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment

@@ -15,7 +15,7 @@ from afl.runtime.clock import ManualClock
 from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.operation_errors import OperationRefused
-from afl.runtime.persistence import StepDocument, WorkflowRow
+from afl.runtime.store_port import StepDocument, WorkflowRow
 from afl.runtime.types import Value
 from afl.runtime.workflows import Workflows
 from afl_stream.messages import StepContinue

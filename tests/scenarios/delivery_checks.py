@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from afl.compiled import CompiledProgram
-from afl.runtime.persistence import COMPLETED, EngineStore, StepDocument, WorkflowRow
+from afl.runtime.persistence import EngineStore
 from afl.runtime.states import EventState, StepState
+from afl.runtime.store_port import COMPLETED, StepDocument, WorkflowRow
 from afl_stream.client import Client
 from afl_stream.codec import Codec
 from afl_stream.config import StreamConfig

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from afl.runtime.persistence import Batch, StepDocument, WorkflowChange
 from afl.runtime.states import EventState, StepState
+from afl.runtime.store_port import Batch, StepDocument, WorkflowChange
 from afl_stream.messages import StepContinue
 from tests.scenarios.loop_harness import Deployment, Evaluator
 

@@ -11,9 +11,10 @@ from afl.compiler import compile_text
 from afl.runtime import AgentPoller, AgentPollerConfig, RegistryRunner, RegistryRunnerConfig
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore, StepDocument, WorkflowRow
+from afl.runtime.persistence import EngineStore
 from afl.runtime.polling_server import PollingServer
 from afl.runtime.runner import RunnerConfig, RunnerService
+from afl.runtime.store_port import StepDocument, WorkflowRow
 from afl_handlers.modules import ModuleLoader, register_module
 from afl_stream.agent import Agent, AgentConfig
 from afl_stream.embedded import EmbeddedTransport

@@ -18,9 +18,10 @@ from afl.compiled import CompiledProgram
 from afl.compiler import compile_text
 from afl.runtime.clock import ManualClock
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore, StepDocument, WorkflowRow
+from afl.runtime.persistence import EngineStore
 from afl.runtime.scripting import ScriptRunner
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.store_port import StepDocument, WorkflowRow
 from afl.runtime.telemetry import Telemetry
 from afl_stream.agent import Agent, AgentConfig, HandlerContext
 from afl_stream.client import Client

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from afl.runtime.persistence import CANCELLED, COMPLETED, PAUSED
+from afl.runtime.store_port import CANCELLED, COMPLETED, PAUSED
 from afl_stream.agent import HandlerContext, RetryPolicy
 from afl_stream.agent_cancellations import Cancellations
 from afl_stream.config import AgentSettings

@@ -2,8 +2,8 @@
 
 import pytest
 
-from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED
 from afl.runtime.states import EventState, StepState
+from afl.runtime.store_port import CANCELLED, COMPLETED, ERROR, PAUSED
 from afl_stream.answer_tokens import AnswerTokens
 from afl_stream.client import AttemptNeeded
 from afl_stream.config import AnswerSettings, EvaluatorSettings, StreamConfig

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.persistence import CANCELLED, COMPLETED, PAUSED
+from afl.runtime.store_port import CANCELLED, COMPLETED, PAUSED
 from afl_stream.client import Client, NotAnswered, RefusedByEvaluator
 from afl_stream.commands.following import RunFollower
 from afl_stream.commands.invocation import Invocation

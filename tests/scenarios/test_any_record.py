@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from afl.runtime.persistence import COMPLETED
+from afl.runtime.store_port import COMPLETED
 from afl_stream.agent import HandlerContext
 from afl_stream.audit import Audit, AuditConfig, AuditStream
 from afl_stream.codec import Codec

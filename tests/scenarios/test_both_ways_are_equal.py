@@ -10,7 +10,7 @@ from afl.compiler import compile_text
 from afl.runtime.clock import ManualClock
 from afl.runtime.evaluator import Evaluator, ExecutionStatus
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import StepDocument
+from afl.runtime.store_port import StepDocument
 from afl.runtime.types import Value
 from afl_stream.config import EvaluatorSettings
 from afl_stream.messages import StepContinue

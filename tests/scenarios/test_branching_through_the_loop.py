@@ -9,7 +9,7 @@ from afl.runtime.clock import ManualClock
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.otel_sink import OpenTelemetrySink
-from afl.runtime.persistence import StepDocument, WorkflowRow
+from afl.runtime.store_port import StepDocument, WorkflowRow
 from afl.runtime.telemetry import Telemetry, TelemetryEvent, TelemetrySink
 from afl_stream.config import EvaluatorSettings
 from afl_stream.messages import FailureReason, StepContinue, StepFailed

@@ -11,8 +11,9 @@ import pytest
 from afl.compiled import CompiledProgram
 from afl.runtime.evaluator import Evaluator as Engine
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import PAUSED, Batch, EngineStore, OutboxRecord, ParkedRecord, WorkflowRow
+from afl.runtime.persistence import EngineStore
 from afl.runtime.plan import FacetPlan
+from afl.runtime.store_port import PAUSED, Batch, OutboxRecord, ParkedRecord, WorkflowRow
 from afl.runtime.workflows import Workflows
 from afl_stream.codec import single_object_codec
 from afl_stream.config import StreamConfig

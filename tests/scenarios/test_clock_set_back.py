@@ -15,8 +15,8 @@ from afl.runtime.entities import HandlerRegistration, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.limits import POLL_ONCE_LEASE_MS
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import COMPLETED
 from afl.runtime.registry_runner import RegistryRunner, RegistryRunnerConfig
+from afl.runtime.store_port import COMPLETED
 from afl_stream.config import DispatchSettings, EvaluatorSettings
 from tests.scenarios.desk import ASK, DESK, FIRST, THIRD, Desk, step_id_of
 from tests.scenarios.handlers import counting

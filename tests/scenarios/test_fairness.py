@@ -3,8 +3,8 @@
 import pytest
 
 from afl.runtime.clock import ManualClock
-from afl.runtime.persistence import PAUSED, RUNNING
 from afl.runtime.states import StepState
+from afl.runtime.store_port import PAUSED, RUNNING
 from afl_stream.config import EvaluatorSettings
 from afl_stream.messages import CancelWorkflow, StartWorkflow, StepContinue
 from afl_stream.transport import TopicPartition

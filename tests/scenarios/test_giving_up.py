@@ -9,7 +9,7 @@ import pytest
 
 from afl.runtime.errors import WorkflowConflict
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import ERROR, PAUSED, Batch, ParkedRecord, StepDocument
+from afl.runtime.store_port import ERROR, PAUSED, Batch, ParkedRecord, StepDocument
 from afl_stream.messages import StepContinue
 from tests.record_headers import headers_of
 from tests.scenarios.desk import DESK, SECOND, THIRD, Desk

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from afl.runtime.persistence import COMPLETED
+from afl.runtime.store_port import COMPLETED
 from afl_stream.agent import Deferred, HandlerContext
 from afl_stream.agent_lost_offsets import OffsetsLost
 from afl_stream.commands.failures import exit_code_of

@@ -11,7 +11,7 @@ from afl.compiler import compile_text
 from afl.runtime.clock import ManualClock
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import StepDocument, WorkflowRow
+from afl.runtime.store_port import StepDocument, WorkflowRow
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import Value
 from afl_stream.config import EvaluatorSettings

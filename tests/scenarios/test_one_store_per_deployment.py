@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import COMPLETED, EngineStore
+from afl.runtime.persistence import EngineStore
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.store_port import COMPLETED
 from afl_stream.client import Client
 from afl_stream.definitions import UnknownProgram
 from afl_stream.deployment_store import CLAIM_INTERVAL_S, WrongStore

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from afl.runtime.persistence import COMPLETED
+from afl.runtime.store_port import COMPLETED
 from afl_stream.config import EvaluatorSettings
 from afl_stream.embedded import Crash, Faults
 from afl_stream.messages import StepContinue

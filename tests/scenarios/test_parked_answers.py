@@ -8,7 +8,7 @@ import pytest
 
 from afl.runtime.errors import WorkflowConflict
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch, ParkedRecord, WorkflowChange
+from afl.runtime.store_port import Batch, ParkedRecord, WorkflowChange
 from afl_stream.config import EvaluatorSettings
 from afl_stream.errors import SchemaUnavailable
 from afl_stream.messages import StepContinue

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from afl.runtime.errors import WorkflowConflict
-from afl.runtime.persistence import COMPLETED
+from afl.runtime.store_port import COMPLETED
 from afl_stream.embedded import Faults
 from afl_stream.errors import SchemaUnavailable
 from afl_stream.headers import headers_for

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from afl.runtime.persistence import COMPLETED, Batch, Position, PositionMove
+from afl.runtime.store_port import COMPLETED, Batch, Position, PositionMove
 from afl_stream.config import EvaluatorSettings
 from afl_stream.embedded import EmbeddedConsumer, EmbeddedTransport, Faults
 from afl_stream.embedded_faults import no_probe

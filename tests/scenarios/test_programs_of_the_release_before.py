@@ -18,7 +18,7 @@ from afl.compiled import CompiledProgram
 from afl.formatting import format_text
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.inspection import Inspection
-from afl.runtime.persistence import COMPLETED, ERROR, PAUSED
+from afl.runtime.store_port import COMPLETED, ERROR, PAUSED
 from afl_stream.definitions import Definitions
 from afl_stream.errors import AlreadyExists
 from afl_stream.messages import ProgramDefinition, StartWorkflow, StepContinue

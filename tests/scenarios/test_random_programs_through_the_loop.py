@@ -7,7 +7,7 @@ import pytest
 
 from afl.compiled import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.persistence import COMPLETED, ENDED_STATUSES
+from afl.runtime.store_port import COMPLETED, ENDED_STATUSES
 from afl_stream.config import EvaluatorSettings
 from afl_stream.embedded import Crash, Faults
 from afl_stream.messages import Event, StepContinue

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from afl.runtime.persistence import ErrorRecord
+from afl.runtime.store_port import ErrorRecord
 from afl_stream.agent import HandlerContext
 from afl_stream.embedded import Crash
 from afl_stream.messages import Message, StepContinue, StepFailed

@@ -11,7 +11,7 @@ import pytest
 from afl.runtime.errors import WorkflowPurged
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.inspection import Inspection
-from afl.runtime.persistence import COMPLETED
+from afl.runtime.store_port import COMPLETED
 from afl.runtime.tombstones import PURGED, PURGING
 from afl_stream.config import StoreSettings
 from afl_stream.embedded import Crash, Faults

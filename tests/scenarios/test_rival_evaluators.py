@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from afl.runtime.persistence import COMPLETED, Batch, Position, PositionMove
+from afl.runtime.store_port import COMPLETED, Batch, Position, PositionMove
 from afl_stream.agent import HandlerContext
 from afl_stream.config import EvaluatorSettings
 from afl_stream.embedded import EmbeddedTransport

@@ -18,8 +18,8 @@ from afl.compiler import compile_text
 from afl.runtime.entities import ServerDefinition, ServerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.identity import event_id_of
-from afl.runtime.persistence import Batch
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.store_port import Batch
 from afl_stream.cli import main as afl_stream
 from tests.eventually import eventually
 

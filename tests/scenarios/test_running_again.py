@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from afl.runtime.generations import current_steps
-from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, StepDocument
 from afl.runtime.states import EventState, StepState
+from afl.runtime.store_port import CANCELLED, COMPLETED, ERROR, PAUSED, StepDocument
 from afl_stream.control_json import encode_json
 from afl_stream.embedded import Crash
 from afl_stream.messages import (

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from afl.runtime import limits
-from afl.runtime.persistence import CANCELLED, COMPLETED, ERROR, Batch
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.store_port import CANCELLED, COMPLETED, ERROR, Batch
 from afl.runtime.telemetry import Telemetry
 from afl_stream.config import EvaluatorSettings
 from afl_stream.messages import CancelWorkflow, StepContinue

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from afl.core.declared_returns import DeclaredReturns
-from afl.runtime.persistence import COMPLETED
+from afl.runtime.store_port import COMPLETED
 from afl_stream.audit import Audit, AuditConfig, AuditFile
 from afl_stream.definitions import Definitions, UnknownProgram
 from afl_stream.embedded import EmbeddedTransport

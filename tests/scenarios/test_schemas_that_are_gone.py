@@ -2,7 +2,7 @@
 
 import pytest
 
-from afl.runtime.persistence import COMPLETED
+from afl.runtime.store_port import COMPLETED
 from afl_stream.errors import SchemaUnavailable
 from afl_stream.headers import headers_for
 from afl_stream.messages import Lifecycle, Message, StartWorkflow, StepContinue

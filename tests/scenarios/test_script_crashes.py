@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.persistence import COMPLETED, RUNNING
+from afl.runtime.store_port import COMPLETED, RUNNING
 from afl_stream.embedded import Crash
 from afl_stream.messages import StepContinue
 from tests.scenarios.delivery_checks import assert_delivered, assert_no_offset_past_its_effect

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.persistence import COMPLETED, ERROR, PAUSED, RUNNING
 from afl.runtime.states import StepState
+from afl.runtime.store_port import COMPLETED, ERROR, PAUSED, RUNNING
 from afl.scripts.errors import ScriptWorkerUnavailable
 from afl.scripts.pool import ScriptPool, ScriptResult
 from afl_stream.agent import HandlerContext

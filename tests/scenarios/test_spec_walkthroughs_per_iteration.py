@@ -9,9 +9,10 @@ from afl.compiled import CompiledProgram
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.identity import event_id_of
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch, EngineStore, EventDefinition
+from afl.runtime.persistence import EngineStore, EventDefinition
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import StepState
+from afl.runtime.store_port import Batch
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import Value
 from tests.engine_view import RunView, SeenStep

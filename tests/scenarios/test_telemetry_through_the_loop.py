@@ -15,8 +15,8 @@ from afl.runtime.clock import ManualClock
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.otel_sink import OpenTelemetrySink
-from afl.runtime.persistence import Batch
 from afl.runtime.states import StepState
+from afl.runtime.store_port import Batch
 from afl.runtime.telemetry import Telemetry
 from afl_stream.agent_handlers import HandlerContext
 from afl_stream.config import EvaluatorSettings, TelemetrySettings

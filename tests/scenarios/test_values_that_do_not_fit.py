@@ -2,7 +2,7 @@
 
 import pytest
 
-from afl.runtime.persistence import COMPLETED, ERROR, ErrorRecord, WorkflowRow
+from afl.runtime.store_port import COMPLETED, ERROR, ErrorRecord, WorkflowRow
 from afl_stream.messages import FailureReason, StepContinue, StepFailed
 from tests.scenarios.loop_harness import Deployment
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from afl.runtime.persistence import COMPLETED, PAUSED
+from afl.runtime.store_port import COMPLETED, PAUSED
 from afl_stream.headers import headers_for
 from afl_stream.messages import (
     CancelWorkflow,

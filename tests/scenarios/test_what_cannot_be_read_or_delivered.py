@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from afl.compiled import CompiledProgram, Node
-from afl.runtime.persistence import COMPLETED, ERROR, Batch, ParkedRecord, WorkflowChange, WorkflowRow
+from afl.runtime.store_port import COMPLETED, ERROR, Batch, ParkedRecord, WorkflowChange, WorkflowRow
 from afl_stream.config import EvaluatorSettings
 from afl_stream.embedded import Faults
 from afl_stream.errors import SchemaUnavailable

@@ -13,7 +13,8 @@ from afl.runtime.entities import TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.identity import event_id_of
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import COMPLETED, ENDED_STATUSES, EngineStore, StepDocument
+from afl.runtime.persistence import EngineStore
+from afl.runtime.store_port import COMPLETED, ENDED_STATUSES, StepDocument
 from tests.stress.pollers import Pollers, Report
 from tests.stress.programs import HANDLERS, Run
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from afl.runtime.changers.base import StepMachine, TableStateChanger
-from afl.runtime.states import BLOCK_TRANSITIONS
+from afl.runtime.changers.base import TableStateChanger
+from afl.runtime.types import ObjectType
 
 
 class BlockStateChanger(TableStateChanger):
     """Blocks: begin, run until every statement has ended, end."""
 
-    machine = StepMachine(BLOCK_TRANSITIONS)
+    kind = ObjectType.AND_THEN

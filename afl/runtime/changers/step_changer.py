@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from afl.runtime.changers.base import StepMachine, TableStateChanger
-from afl.runtime.handlers.system import run_system_statement
-from afl.runtime.states import CATCH_TRANSITIONS, SCHEMA_TRANSITIONS, STEP_TRANSITIONS, StepState
+from afl.runtime.changers.base import TableStateChanger
+from afl.runtime.types import ObjectType
 
 
 class StepStateChanger(TableStateChanger):
     """The full machine: binding, mixins, event, blocks, capture; and a catch when one of them fails."""
 
-    machine = StepMachine(STEP_TRANSITIONS, detours=CATCH_TRANSITIONS)
+    kind = ObjectType.VARIABLE_ASSIGNMENT
 
 
 class SchemaStateChanger(StepStateChanger):
     """Schema instantiations: evaluate the arguments, then complete; a catch may give the fields instead."""
 
-    machine = StepMachine(SCHEMA_TRANSITIONS, detours=CATCH_TRANSITIONS)
+    kind = ObjectType.SCHEMA_INSTANTIATION
 
 
 class SystemStateChanger(StepStateChanger):
     """sys.log and sys.assert: evaluate, have the effect, complete."""
 
-    machine = StepMachine(SCHEMA_TRANSITIONS, work={StepState.FACET_INIT_BEGIN: run_system_statement})
+    kind = ObjectType.SYS_LOG

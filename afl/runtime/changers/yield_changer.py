@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from afl.runtime.changers.base import StepMachine, TableStateChanger
-from afl.runtime.states import YIELD_TRANSITIONS
+from afl.runtime.changers.base import TableStateChanger
+from afl.runtime.types import ObjectType
 
 
 class YieldStateChanger(TableStateChanger):
     """Yields: evaluate the arguments, then complete."""
 
-    machine = StepMachine(YIELD_TRANSITIONS)
+    kind = ObjectType.YIELD_ASSIGNMENT

@@ -1,13 +1,12 @@
-"""The base of all state handlers: what a step does in one state."""
+"""The base of all state handlers: what a public step does in one state."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from afl.runtime.execution import Execution
-from afl.runtime.records import StepRecord
+from afl.runtime.public_driving import work_on
 from afl.runtime.state_change import StateChangeResult
+from afl.runtime.state_work import STATE_WORK
 
 if TYPE_CHECKING:
     from afl.runtime.context import ExecutionContext
@@ -15,27 +14,14 @@ if TYPE_CHECKING:
 
 
 class StateHandler:
-    """
-    What a step does in one state.
+    """What a public step does in one state.
 
-    The engine calls `work` on the class: for it, handlers have no state of their own. `work(execution, step)` says
-    whether the step goes on to its next state now. False leaves it where it is: an event is out, or something inside
-    has not ended, and whoever ends it wakes the step. An exception makes the step fail; that is caught in one place,
-    the changer.
-
-    An instance is for a public step: `process()` does what the state does, and asks for the next state or not. A state
-    with work has the engine do it on the stored workflow, in a commit of its own.
+    `process()` does it, and asks for the next state or not. In a state that has work, the engine does that work on the
+    stored workflow, in a commit of its own.
     """
 
-    #: Whether the state has any work. States without are walked through without a call.
-    passes: ClassVar[bool] = True
-
-    def __init_subclass__(cls) -> None:
-        cls.passes = "work" not in cls.__dict__
-
-    @staticmethod
-    def work(execution: Execution, step: StepRecord) -> bool:
-        return True
+    #: The state whose work this is, a StepState constant; empty for a state that has none.
+    state: ClassVar[str] = ""
 
     def __init__(self, step: StepDefinition, context: ExecutionContext) -> None:
         self.step = step
@@ -62,12 +48,10 @@ class StateHandler:
 
     def process_state(self) -> StateChangeResult:
         """Do what the state does. What keeps it from that is a result without success."""
-        if self.passes:
+        if self.state not in STATE_WORK:
             return self.transition()
-        # The engine's loop stands above its handlers.
-        engine: Any = import_module("afl.runtime.public_driving")
         try:
-            goes_on = engine.work_on(self.step, self.context)
+            goes_on = work_on(self.step, self.context)
         except Exception as error:  # noqa: BLE001 - told in the result
             return self.error(error)
         return self.transition() if goes_on else self.stay()

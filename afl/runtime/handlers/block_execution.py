@@ -2,70 +2,21 @@
 
 from __future__ import annotations
 
-from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
-from afl.runtime.handlers.blocks import all_have_ended
-from afl.runtime.handlers.branching import begin_foreach, begin_when
-from afl.runtime.notices import Cause, watch, watch_for_yields
-from afl.runtime.plan import BlockPlan
-from afl.runtime.records import Frame, StepRecord
-from afl.runtime.settling import make_ready
+from afl.runtime.states import StepState
 
 
 class BlockExecutionBeginHandler(StateHandler):
     """Set the block up. A foreach and a `when` evaluate what they go by, once, and make the blocks that are to run."""
 
-    @staticmethod
-    def work(execution: Execution, step: StepRecord) -> bool:
-        plan = step.plan
-        assert plan is not None
-        if plan.splits and step.block is None:
-            return begin_when(execution, step, plan) if plan.cases else begin_foreach(execution, step, plan)
-        if plan.script is not None:
-            execution.await_script(step)
-            return False
-        frame = execution.open_frame(step)
-        frame.ready.extend(_first(execution, step, frame, plan))
-        watch_for_yields(step, frame, plan)
-        return True
+    state = StepState.BLOCK_EXECUTION_BEGIN
 
 
 class BlockExecutionContinueHandler(StateHandler):
     """Create what has become ready; yields once every other statement is complete, none after a failure."""
 
-    @staticmethod
-    def work(execution: Execution, step: StepRecord) -> bool:
-        plan, frame = step.plan, step.frame
-        assert plan is not None
-        if plan.splits and step.block is None:
-            return all_have_ended(execution, step)
-        assert frame is not None
-        if step.failed is not None:
-            if frame.live:
-                return False
-            raise Cause(step.failed)
-        if frame.ready:
-            make_ready(execution, step, frame, plan)
-        if frame.missing or frame.live or step.blocks_open:
-            return False
-        if plan.yields and not frame.yields_made:
-            frame.yields_made = True
-            for given in plan.yields:
-                execution.make_statement(step, frame, given)
-            return False
-        return True
+    state = StepState.BLOCK_EXECUTION_CONTINUE
 
 
 class BlockExecutionEndHandler(StateHandler):
     """Nothing to do after the statements."""
-
-
-def _first(execution: Execution, step: StepRecord, frame: Frame, plan: BlockPlan) -> list[int]:
-    """The statements that can be created at once; waits for steps outside the block are registered there."""
-    if not plan.has_outer_waits:
-        return list(plan.first)
-    for statement in plan.statements:
-        for wait in statement.outer_waits:
-            if not watch(step, frame, wait, statement.index):
-                frame.waiting[statement.index] -= 1
-    return [index for index, count in enumerate(frame.waiting) if not count]

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
-from afl.runtime.notices import Cause
-from afl.runtime.records import StepRecord
-
-
-def all_have_ended(execution: Execution, step: StepRecord) -> bool:
-    """Whether all that a step waits for inside has ended. Raises Cause, when it has, for what failed of it."""
-    if step.blocks_open:
-        return False
-    if step.failed is not None:
-        raise Cause(step.failed)
-    return True
+from afl.runtime.states import StepState
 
 
 class MixinBlocksBeginHandler(StateHandler):
     """Make a step for each mixin of the facet's signature that has an alias."""
 
-    @staticmethod
-    def work(execution: Execution, step: StepRecord) -> bool:
-        facet = step.facet
-        if facet is None or not facet.mixins:
-            return True
-        step.blocks_open = len([execution.make_mixin(step, plan) for plan in facet.mixins])
-        return True
+    state = StepState.MIXIN_BLOCKS_BEGIN
 
 
 class MixinBlocksContinueHandler(StateHandler):
     """Wait until every mixin has ended. One that failed makes the step fail, after the others have finished."""
 
-    work = staticmethod(all_have_ended)
+    state = StepState.MIXIN_BLOCKS_CONTINUE
 
 
 class MixinBlocksEndHandler(StateHandler):
@@ -42,20 +25,13 @@ class MixinBlocksEndHandler(StateHandler):
 class StatementBlocksBeginHandler(StateHandler):
     """Make a block step for each andThen block: the statement's own, or else its callee's."""
 
-    @staticmethod
-    def work(execution: Execution, step: StepRecord) -> bool:
-        statement = step.statement
-        calling = statement if statement is not None else step.facet
-        plans = calling.blocks if calling is not None else ()
-        step.blocks = [execution.make_block(step, plan) for plan in plans]
-        step.blocks_open = len(step.blocks)
-        return True
+    state = StepState.STATEMENT_BLOCKS_BEGIN
 
 
 class StatementBlocksContinueHandler(StateHandler):
     """Wait until every block has ended. One that failed makes the step fail, after the others have finished."""
 
-    work = staticmethod(all_have_ended)
+    state = StepState.STATEMENT_BLOCKS_CONTINUE
 
 
 class StatementBlocksEndHandler(StateHandler):

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
-from afl.runtime.handlers.blocks import all_have_ended
-from afl.runtime.records import StepRecord
+from afl.runtime.states import StepState
 
 
 class CatchBeginHandler(StateHandler):
     """Make the block of the catch: the statement's own, or else its facet's."""
 
-    @staticmethod
-    def work(execution: Execution, step: StepRecord) -> bool:
-        plan = execution.catch_of(step)
-        assert plan is not None
-        block = execution.make_block(step, plan)
-        assert step.caught is not None
-        # Kept with the block: of a catch that fails too, the step has only the error, and it may be tried again.
-        execution.give(block, {"error": step.caught.message, "error_type": step.caught.type}, block.returns)
-        step.blocks = [*(step.blocks or ()), block]
-        step.blocks_open = 1
-        return True
+    state = StepState.CATCH_BEGIN
 
 
 class CatchContinueHandler(StateHandler):
     """Wait until the catch has ended. When it fails, the step fails with its error."""
 
-    work = staticmethod(all_have_ended)
+    state = StepState.CATCH_CONTINUE
 
 
 class CatchEndHandler(StateHandler):

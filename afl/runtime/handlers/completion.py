@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
-from afl.runtime.records import StepRecord
+from afl.runtime.states import StepState
 
 
 class EventTransmitHandler(StateHandler):
@@ -13,14 +12,7 @@ class EventTransmitHandler(StateHandler):
     The answer itself moves the step on to its next state, in the one write that stores it.
     """
 
-    @staticmethod
-    def work(execution: Execution, step: StepRecord) -> bool:
-        facet = step.facet
-        if facet is None or not facet.is_event:
-            return True
-        if not step.event_state:
-            execution.send_event(step)
-        return False
+    state = StepState.EVENT_TRANSMIT
 
 
 class StatementEndHandler(StateHandler):
@@ -30,7 +22,4 @@ class StatementEndHandler(StateHandler):
 class StatementCompleteHandler(StateHandler):
     """The step is complete; those who wait for it learn of it when the iteration is over."""
 
-    @staticmethod
-    def work(execution: Execution, step: StepRecord) -> bool:
-        execution.complete(step)
-        return False
+    state = StepState.STATEMENT_COMPLETE

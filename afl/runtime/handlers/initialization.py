@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from afl.runtime.binding import bind_arguments, bind_mixin
-from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
-from afl.runtime.records import Frame, StepRecord
+from afl.runtime.states import StepState
 
 
 class StatementBeginHandler(StateHandler):
@@ -18,17 +16,7 @@ class FacetInitializationBeginHandler(StateHandler):
     A yield takes no defaults. A root step was bound when the workflow was started.
     """
 
-    @staticmethod
-    def work(execution: Execution, step: StepRecord) -> bool:
-        statement = step.statement
-        if statement is None:
-            if step.mixin is not None:
-                assert step.container is not None
-                execution.give(step, bind_mixin(step.mixin, step.container.params, execution), step.returns)
-            return True
-        frame: Frame = step.block.frame  # type: ignore[union-attr,assignment]  # a statement's block has begun
-        execution.give(step, *bind_arguments(statement, frame))
-        return True
+    state = StepState.FACET_INIT_BEGIN
 
 
 class FacetInitializationEndHandler(StateHandler):

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from afl.compiled import Node
-from afl.runtime.execution import Execution
 from afl.runtime.handlers.base import StateHandler
-from afl.runtime.records import StepRecord
 from afl.runtime.script_executor import PYTHON, ScriptError, execute_script
 from afl.runtime.state_change import StateChangeResult
 
@@ -17,14 +15,6 @@ class FacetScriptsBeginHandler(StateHandler):
 
     The script's end itself moves the step on to its next state, in the one write that stores the result.
     """
-
-    @staticmethod
-    def work(execution: Execution, step: StepRecord) -> bool:
-        facet = step.facet
-        if facet is None or facet.pre_script is None:
-            return True
-        execution.await_script(step)
-        return False
 
     def process_state(self) -> StateChangeResult:
         """Run the script of a public step's facet here and now; what it gives becomes the step's returns.

@@ -11,9 +11,10 @@ from afl.runtime.clock import Clock, SystemClock
 from afl.runtime.entities import RunnerDefinition, TaskDefinition
 from afl.runtime.errors import RuntimeError as EngineError
 from afl.runtime.operators import values_equal
-from afl.runtime.persistence import Batch, EngineStore
+from afl.runtime.persistence import EngineStore
 from afl.runtime.programs import is_pinned_by
 from afl.runtime.runner.task_names import EXECUTE_TASK_NAME
+from afl.runtime.store_port import Batch
 from afl.runtime.types import Value, workflow_id_v7
 
 

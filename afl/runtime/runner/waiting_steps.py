@@ -20,8 +20,9 @@ from afl.runtime.entities import LockMetaData, TaskDefinition, TaskState
 from afl.runtime.errors import StoreUnavailable
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.identity import event_id_of
-from afl.runtime.persistence import PAUSED, EngineStore, StepDocument, WorkflowRow
+from afl.runtime.persistence import EngineStore
 from afl.runtime.states import StepState
+from afl.runtime.store_port import PAUSED, StepDocument, WorkflowRow
 
 _log = logging.getLogger(__name__)
 

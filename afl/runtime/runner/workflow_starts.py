@@ -16,9 +16,10 @@ from afl.runtime.errors import RuntimeError as EngineError
 from afl.runtime.errors import StoreUnavailable, WorkflowConflict
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.operators import values_equal
-from afl.runtime.persistence import EngineStore, WorkflowRow
+from afl.runtime.persistence import EngineStore
 from afl.runtime.run_views import UNDER_WAY
 from afl.runtime.runner.flow_programs import FlowNotRunnable, FlowPrograms
+from afl.runtime.store_port import WorkflowRow
 from afl.runtime.task_context import TaskContext
 from afl.runtime.types import workflow_id_v7
 

@@ -31,7 +31,7 @@ from afl.runtime.entities import (
 )
 from afl.runtime.entity_documents import decode_entity, encode_entity
 from afl.runtime.errors import VersionMismatchError
-from afl.runtime.persistence import ErrorRecord, StepDocument, WorkflowRow
+from afl.runtime.store_port import ErrorRecord, StepDocument, WorkflowRow
 from afl.runtime.types import Value
 from afl.runtime.versions import VERSIONS
 

@@ -12,7 +12,7 @@ from afl.runtime import types, versions
 from afl.runtime.dispatch import TaskDispatch
 from afl.runtime.errors import VersionMismatchError
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch
+from afl.runtime.store_port import Batch
 from afl.runtime.versions import Versions
 from afl.runtime.workflows import Workflows
 from afl_stream import limits

@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch, OutboxRecord
+from afl.runtime.store_port import Batch, OutboxRecord
 from afl_stream.outbox import OutboxPublisher
 from afl_stream.transport import (
     BrokerUnavailable,

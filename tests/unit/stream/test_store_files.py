@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.persistence import Batch, Position, PositionMove
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.store_port import Batch, Position, PositionMove
 from afl_stream.config import EmbeddedSettings, KafkaSettings, StoreSettings, StreamConfig
 from afl_stream.embedded import EmbeddedTransport
 from afl_stream.store_files import StoreFile, find_store_file

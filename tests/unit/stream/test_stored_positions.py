@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch, Position, PositionMove
+from afl.runtime.store_port import Batch, Position, PositionMove
 from afl_stream.embedded import EmbeddedAdmin, EmbeddedBroker, EmbeddedTransport
 from afl_stream.positions import Positions
 from afl_stream.transport import TopicDescription, TopicPartition, UnknownTopic, WrongCluster

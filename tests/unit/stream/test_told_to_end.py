@@ -10,7 +10,7 @@ import pytest
 
 from afl.core.stopping import PROCESS_STOP, StopFlag
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch, OutboxRecord
+from afl.runtime.store_port import Batch, OutboxRecord
 from afl_stream.embedded import EmbeddedBroker, EmbeddedTransport, Faults
 from afl_stream.errors import SchemaUnavailable
 from afl_stream.kafka_waits import in_thread, result_of

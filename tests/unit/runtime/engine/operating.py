@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluator import ExecutionResult
 from afl.runtime.generations import current_steps
-from afl.runtime.persistence import StepDocument
 from afl.runtime.states import StepState
+from afl.runtime.store_port import StepDocument
 from afl.runtime.types import Value
 from tests.engine_view import SeenStep, seen_steps, statement_names
 from tests.unit.runtime.engine.running import Engine

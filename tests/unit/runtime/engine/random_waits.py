@@ -5,7 +5,7 @@ from random import Random
 
 from afl.compiled import Node
 from afl.runtime.errors import StepFailure
-from afl.runtime.persistence import StepDocument, WorkflowRow
+from afl.runtime.store_port import StepDocument, WorkflowRow
 from tests.unit.runtime.engine.running import Engine
 
 Stored = tuple[WorkflowRow, list[StepDocument]]

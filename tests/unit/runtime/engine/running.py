@@ -8,8 +8,9 @@ from afl.runtime.clock import ManualClock
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore, WorkflowRow
+from afl.runtime.persistence import EngineStore
 from afl.runtime.scripting import ScriptRunner
+from afl.runtime.store_port import WorkflowRow
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import Value
 from tests.engine_view import RunView, SeenStep

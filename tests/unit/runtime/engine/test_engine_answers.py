@@ -7,9 +7,9 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.execution import Execution
 from afl.runtime.identity import event_id_of
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch
 from afl.runtime.records import StepRecord
 from afl.runtime.states import EventState
+from afl.runtime.store_port import Batch
 from afl.runtime.types import Value
 from tests.unit.runtime.engine.running import Engine, compiled, failure_of
 

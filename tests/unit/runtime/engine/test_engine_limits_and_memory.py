@@ -18,9 +18,10 @@ from afl.runtime.errors import EvaluationError, UnknownFacet
 from afl.runtime.errors import ReferenceError as UnresolvedReference
 from afl.runtime.evaluator import ExecutionResult
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import COMPLETED, Batch, EngineStore
+from afl.runtime.persistence import EngineStore
 from afl.runtime.planner import plan_workflow
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.store_port import COMPLETED, Batch
 from afl.runtime.workflows import Workflows
 from tests.unit.runtime.engine.running import Engine, compiled, failure_of
 

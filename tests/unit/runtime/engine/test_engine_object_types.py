@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from afl.runtime.changers import STATE_CHANGERS, STATE_MACHINES
+from afl.runtime.changers import STATE_CHANGERS
+from afl.runtime.machine import STATE_MACHINES
 from afl.runtime.states import (
     BLOCK_TRANSITIONS,
     SCHEMA_TRANSITIONS,

@@ -14,8 +14,9 @@ from afl.compiler import compile_text
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.identity import event_id_of
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch, EngineStore, StepDocument, WorkflowChange, WorkflowRow
+from afl.runtime.persistence import EngineStore
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.store_port import Batch, StepDocument, WorkflowChange, WorkflowRow
 from afl.runtime.telemetry import Telemetry
 from afl.runtime.types import Value
 from tests.random_programs.answers import Answers

@@ -9,10 +9,10 @@ import pytest
 from afl.compiled import CompiledProgram, ProgramError
 from afl.runtime.entities import NoteType
 from afl.runtime.errors import ScriptsNotAllowed
-from afl.runtime.persistence import ERROR, PAUSED, RUNNING
 from afl.runtime.planner import plan_workflow
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import StepState
+from afl.runtime.store_port import ERROR, PAUSED, RUNNING
 from afl.runtime.telemetry import Telemetry
 from afl.scripts.errors import ScriptWorkerUnavailable
 from afl.scripts.pool import ScriptPool, ScriptResult

@@ -15,7 +15,7 @@ from afl.runtime.errors import WorkflowConflict
 from afl.runtime.logging_sink import LoggingSink
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.otel_sink import OpenTelemetrySink
-from afl.runtime.persistence import Batch, StepDocument, WorkflowRow
+from afl.runtime.store_port import Batch, StepDocument, WorkflowRow
 from afl.runtime.telemetry import Telemetry, TelemetryEvent, TelemetrySink
 from tests.random_programs.answers import Answers
 from tests.random_programs.generator import generate

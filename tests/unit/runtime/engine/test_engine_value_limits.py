@@ -13,9 +13,10 @@ from afl.runtime.errors import RunGivenUp, StepFailure, ValueRefused, ValueTooLa
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.execution import Execution
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch, EngineStore
+from afl.runtime.persistence import EngineStore
 from afl.runtime.records import StepRecord
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.store_port import Batch
 from afl.runtime.types import Value
 from afl.runtime.value_sizes import LEAST_ENTRY_BYTES, bytes_of, counting
 from tests.unit.runtime.engine.running import compiled, failure_of

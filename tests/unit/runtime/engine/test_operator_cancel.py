@@ -11,9 +11,10 @@ from afl.runtime.entities import NoteType, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.inspection import Inspection
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import CANCELLED, EngineStore
+from afl.runtime.persistence import EngineStore
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import EventState, StepState
+from afl.runtime.store_port import CANCELLED
 from afl.runtime.task_context import TaskContext
 from afl.runtime.types import ObjectType
 from tests.random_programs.trusted_scripts import TrustingRunner

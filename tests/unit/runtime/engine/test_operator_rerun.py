@@ -11,9 +11,9 @@ from afl.runtime.identity import generation_of, place_of
 from afl.runtime.inspection import Inspection
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.operation_errors import StepSuperseded, UnknownStep, UnknownWorkflow
-from afl.runtime.persistence import CANCELLED, COMPLETED, StepDocument
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import EventState, StepState
+from afl.runtime.store_port import CANCELLED, COMPLETED, StepDocument
 from tests.random_programs.trusted_scripts import TrustingRunner
 from tests.unit.runtime.engine.operating import DECLARATIONS, EVERYTHING, Operated, is_complete
 from tests.unit.runtime.engine.restarts import ForgetfulEngine

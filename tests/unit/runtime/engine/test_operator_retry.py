@@ -10,10 +10,10 @@ from afl.runtime.entities import TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.operation_errors import StepNotFailed, StepWasCaught, UnknownStep, UnknownWorkflow
-from afl.runtime.persistence import ERROR, RUNNING
 from afl.runtime.run_rows import start_of
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.states import EventState, StepState, select_transitions
+from afl.runtime.store_port import ERROR, RUNNING
 from afl.runtime.types import ObjectType
 from afl.scripts.errors import ScriptFailed
 from afl.scripts.pool import ScriptResult

@@ -7,9 +7,10 @@ import pytest
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_steps import KeptSteps
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch, EngineStore, StepDocument, WorkflowRow
+from afl.runtime.persistence import EngineStore
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.step_rows import Place, SettledStep
+from afl.runtime.store_port import Batch, StepDocument, WorkflowRow
 from afl.runtime.telemetry import Telemetry
 from tests.unit.runtime.engine.running import Engine, compiled
 

@@ -17,9 +17,9 @@ from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.errors import StoreCorrupt, StoreUnavailable
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
+from afl.runtime.store_port import Batch
 from afl.runtime.types import ObjectType, WorkflowId
 from tests.eventually import eventually
 from tests.unit.runtime.sdk.workshop import Workshop, opened, pay, started, waits_for

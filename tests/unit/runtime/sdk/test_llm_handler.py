@@ -9,8 +9,8 @@ import pytest
 
 from afl.runtime import AgentPoller, LLMHandler, LLMHandlerConfig, RegistryRunner, ToolDefinition, ToolRegistry
 from afl.runtime.agent import ClaudeCutOff, ClaudeGaveNoAnswer, ClaudeUnavailable, tool_definitions
-from afl.runtime.persistence import WorkflowRow
 from afl.runtime.polling_server import PollingServer
+from afl.runtime.store_port import WorkflowRow
 from tests.eventually import eventually
 from tests.scenarios.loop_harness import Deployment
 from tests.unit.runtime.sdk.helpdesk import PROGRAM, Helpdesk, compiled

@@ -15,10 +15,10 @@ from afl.runtime.entities import FlowDefinition, RunnerState, SourceText, TaskDe
 from afl.runtime.errors import StoreUnavailable
 from afl.runtime.evaluator import ExecutionResult
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import Batch
 from afl.runtime.purging import Purge
 from afl.runtime.runner.flow_programs import FlowPrograms
 from afl.runtime.runner.workflow_starts import WorkflowStarts, workflow_id_for
+from afl.runtime.store_port import Batch
 from afl.runtime.task_context import TaskContext
 from tests.unit.runtime.sdk.runner_shop import (
     SHOP_FLOW,

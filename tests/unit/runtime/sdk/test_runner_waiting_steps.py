@@ -12,9 +12,9 @@ from afl.runtime.dispatch import TaskDispatch
 from afl.runtime.entities import TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.execution import Execution
-from afl.runtime.persistence import Batch
 from afl.runtime.records import StepRecord
 from afl.runtime.runner.waiting_steps import WaitingSteps
+from afl.runtime.store_port import Batch
 from afl.runtime.types import Value
 from tests.eventually import eventually
 from tests.unit.runtime.sdk.runner_shop import answered_from_afar, clock_at, runner_of
