@@ -6,7 +6,6 @@ WORKDIR /srv/afl-stream
 # Only what the package is built of; versions are those of constraints.txt.
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY afl ./afl
-COPY afl_handlers ./afl_handlers
 COPY afl_stream ./afl_stream
 COPY schemas ./schemas
 COPY topics ./topics

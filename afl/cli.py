@@ -16,10 +16,10 @@ from afl.commands.running import run_command
 from afl.commands.serving import lsp_command
 from afl.commands.terminal import say
 from afl.commands.texts import ast_command, doc_command, fmt_command
-from afl.core.click_errors import broken_pipes_raised, show_usage_error
 from afl.core.exit_codes import ExitCode, table
-from afl.core.signals import Told, signals_handled
-from afl.core.standard_streams import flush_output, give_up_output, standard_streams
+from afl.core.process.click_errors import broken_pipes_raised, show_usage_error
+from afl.core.process.signals import Told, signals_handled
+from afl.core.process.standard_streams import flush_output, give_up_output, standard_streams
 from afl.errors import AFLError
 
 
@@ -38,7 +38,7 @@ class _CompileByDefault(click.Group):
         word = args[0].partition("=")[0] if args else ""
         if not word.startswith("--") or any(word in parameter.opts for parameter in self.commands["compile"].params):
             return False
-        from afl.core.near_names import near_names
+        from afl.core.text.near_names import near_names
 
         return any(name in ("--version", "--help") for name in near_names(word, ["--version", "--help"])[:1])
 
@@ -53,7 +53,7 @@ def _refuse_misspelt_command(args: Sequence[str], commands: Sequence[str]) -> No
     if word.startswith("-") or "." in word or os.sep in word or os.path.exists(word):
         return
     # Only a mistake pays for the import.
-    from afl.core.near_names import near_names
+    from afl.core.text.near_names import near_names
 
     near = near_names(word, commands)
     if near:
@@ -135,7 +135,7 @@ def _main(args: Sequence[str] | None) -> int:
 
 def _tell_own_mistake(error: Exception) -> int:
     """Say that an error is a mistake of this program, with its traceback for those who will mend it."""
-    from afl.core.exception_text import exception_line, exception_traceback
+    from afl.core.text.exception_text import exception_line, exception_traceback
 
     say(f"Error: this is a mistake of afl itself: {exception_line(error)}")
     for line in exception_traceback(error).splitlines():

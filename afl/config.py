@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from afl.core.masking import MASK, Secrets, is_secret, masked_text, may_be_secret, secrets_of_url
-from afl.core.printable import printable
+from afl.core.text.masking import MASK, Secrets, is_secret, masked_text, may_be_secret, secrets_of_url
+from afl.core.text.printable import printable
 from afl.errors import AFLError
 
 CONFIG_NAME = "afl.config.json"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from afl.core.printable import printable
-from afl.line_ends import with_line_feeds
+from afl.core.text.line_ends import with_line_feeds
+from afl.core.text.printable import printable
 
 #: Longest piece of a source line that an excerpt shows, in characters. Generated files have lines of megabytes.
 EXCERPT_WIDTH = 160

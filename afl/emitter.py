@@ -14,10 +14,10 @@ from typing import Any, cast
 
 from afl import ast
 from afl.ast_node import given_id
-from afl.compiled_chains import MAX_CHAIN_DEPTH
+from afl.compiled.chains import MAX_CHAIN_DEPTH
 from afl.json_text import to_text
-from afl.operator_chains import links_of, operator_of, right_of
 from afl.source import FileOrigin, MavenOrigin, MongoDBOrigin, SourceOrigin, SourceRegistry
+from afl.syntax.operator_chains import links_of, operator_of, right_of
 
 __all__ = ["NODE_ID_NAMESPACE", "JSONEmitter", "derive_id", "emit_dict", "emit_json", "to_text"]
 

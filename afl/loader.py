@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from afl.config import AFLConfig, MongoDBConfig, load_config
-from afl.core.masking import NOT_WELL_FORMED, Secrets, is_well_formed, secrets_of_url, shown_url
+from afl.core.text.masking import NOT_WELL_FORMED, Secrets, is_well_formed, secrets_of_url, shown_url
 from afl.errors import AFLError
 from afl.source import FileOrigin, MavenOrigin, MongoDBOrigin, SourceEntry
 
@@ -44,7 +44,7 @@ class SourceLoader:
     @staticmethod
     def load_file(path: str | Path, is_library: bool = False) -> SourceEntry:
         """Return the text of a UTF-8 file. Raises SourceUnreadable."""
-        from afl.text_parser import read_source
+        from afl.syntax.parser import read_source
 
         return SourceEntry(read_source(path), FileOrigin(str(path)), is_library)
 
@@ -59,8 +59,8 @@ class SourceLoader:
 
         Without a config it is what `load_config` finds. Raises SourceNotFound or MongoDBUnavailable.
         """
-        from afl.joining import joined
-        from afl.mongo_sources import MongoSources
+        from afl.sources.joining import joined
+        from afl.sources.mongo import MongoSources
 
         config = config or load_config()
         with MongoSources(config.mongodb if isinstance(config, AFLConfig) else config) as sources:
@@ -85,7 +85,7 @@ class SourceLoader:
 
         Without `repository_url` it is what AFL_MAVEN_REPOSITORY says, else Maven Central. Raises SourceNotFound.
         """
-        from afl.joining import joined
+        from afl.sources.joining import joined
 
         origin = MavenOrigin(group_id, artifact_id, version, classifier)
         url = _archive_url(origin, repository_url)
@@ -126,7 +126,7 @@ def _download(url: str) -> bytes:
 
 
 def _texts_of(archive: bytes, url: str) -> list[str]:
-    from afl.text_parser import decode_source
+    from afl.syntax.parser import decode_source
 
     url = shown_url(url)
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from afl.ast import Program
 from afl.errors import ParseError
 from afl.source import CompilerInput, SourceRegistry
-from afl.text_parser import TextParser, decode_source, read_source
+from afl.syntax.parser import TextParser, decode_source, read_source
 
 if TYPE_CHECKING:
     from afl.config import AFLConfig

@@ -15,9 +15,9 @@ from afl.core.strictness import Strictness
 from afl.diagnostics import Diagnostic
 from afl.emitter import emit_dict, to_text
 from afl.errors import AFLError
-from afl.joining import joined
-from afl.mongo_sources import MAX_TEXT_BYTES, MongoSources
 from afl.source import CompilerInput, FileOrigin, SourceEntry
+from afl.sources.joining import joined
+from afl.sources.mongo import MAX_TEXT_BYTES, MongoSources
 
 #: The version that compilers take when they are told none, and the only one that may change.
 LATEST = "latest"

@@ -11,9 +11,9 @@ from typing import Protocol
 from afl.ast import Program
 from afl.config import AFLConfig, MongoDBConfig
 from afl.errors import ParseError, SourceUnreadable
-from afl.needed_names import needed_namespaces
 from afl.source import CompilerInput, FileOrigin, MongoDBOrigin, SourceEntry, SourceRegistry
-from afl.text_parser import TextParser, read_source
+from afl.sources.needed_names import needed_namespaces
+from afl.syntax.parser import TextParser, read_source
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class MongoDBNamespaceResolver:
 
     def batch_find(self, names: Sequence[str]) -> dict[str, str]:
         """Return the text of each namespace that was published, in one question. Raises MongoDBUnavailable."""
-        from afl.mongo_sources import MongoSources
+        from afl.sources.mongo import MongoSources
 
         if not names:
             return {}

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from afl.core.click_errors import broken_pipes_raised, show_usage_error
-from afl.core.signals import signals_handled
-from afl.core.standard_streams import flush_output, standard_streams
+from afl.core.process.click_errors import broken_pipes_raised, show_usage_error
+from afl.core.process.signals import signals_handled
+from afl.core.process.standard_streams import flush_output, standard_streams
 from afl_stream.commands.arguments import (
     PROCESS,
     allow_scripts_option,

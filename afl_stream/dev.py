@@ -11,24 +11,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
-from afl.compiled import CompiledProgram
-from afl.core.exception_text import exception_traceback
-from afl.core.private_files import make_private_folder, protect
-from afl.core.stopping import StopFlag
-from afl.runtime.store_port import ENDED_STATUSES
-from afl.runtime.unanswered import WaitingStep, waiting_steps
-from afl_stream.agent import Agent, AgentConfig
-from afl_stream.audit import Audit, AuditConfig, AuditFile
-from afl_stream.client import Client, Milestones, drawn_id
-from afl_stream.command_answers import REFUSED, REJECTED, is_answer_to
-from afl_stream.config import StreamConfig
-from afl_stream.embedded import EmbeddedBroker, EmbeddedTransport
-from afl_stream.messages import Lifecycle
-from afl_stream.runs import LONG_WAIT_S, Ending, ServiceEnded, check_same_start
-from afl_stream.service import EvaluatorService
-from afl_stream.stores import open_configured_store
-from afl_stream.topics import Topology
+from afl.compiled.program import CompiledProgram
+from afl.core.process.private_files import make_private_folder, protect
+from afl.core.process.stopping import StopFlag
+from afl.core.text.exception_text import exception_traceback
+from afl.engine.model.store import ENDED_STATUSES
+from afl.engine.operations.unanswered import WaitingStep, waiting_steps
+from afl_stream.agent.agent import Agent, AgentConfig
+from afl_stream.audit.audit import Audit, AuditConfig, AuditFile
+from afl_stream.client.client import Client, Milestones, drawn_id
+from afl_stream.embedded.transport import EmbeddedBroker, EmbeddedTransport
+from afl_stream.evaluator.runs import LONG_WAIT_S, Ending, ServiceEnded, check_same_start
+from afl_stream.evaluator.service import EvaluatorService
+from afl_stream.evaluator.stores import open_configured_store
+from afl_stream.settings.config import StreamConfig
+from afl_stream.topics.declared import Topology
 from afl_stream.transport import TopicPartition
+from afl_stream.wire.command_answers import REFUSED, REJECTED, is_answer_to
+from afl_stream.wire.messages import Lifecycle
 
 _log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Final
 
 from afl.core import values
-from afl.core.exception_text import exception_class, exception_text
-from afl.core.masking import masked_text
-from afl.core.near_names import did_you_mean
-from afl.core.printable import printable
+from afl.core.text.exception_text import exception_class, exception_text
+from afl.core.text.masking import masked_text
+from afl.core.text.near_names import did_you_mean
+from afl.core.text.printable import printable
 
 #: Characters that are shown of what should be an id.
 _MAX_ID_CHARS: Final = 200

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from afl.core.stopping import PROCESS_STOP
+from afl.core.process.stopping import PROCESS_STOP
 from afl_stream.errors import SchemaUnavailable
 from afl_stream.transport import BrokerUnavailable
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from afl.core.stopping import PROCESS_STOP, Stop
+from afl.core.process.stopping import PROCESS_STOP, Stop
 
 #: How often a flush that waits looks at the word to stop.
 _FLUSH_SLICE_S: Final = 0.2

@@ -25,15 +25,15 @@ from typing import Any, Final, TextIO
 
 import lark
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import collector_paused, compile_text
 from afl.emitter import to_text
+from afl.engine.expressions.expression import compile_expression
+from afl.engine.types import Value
+from afl.evaluation.evaluator import Evaluator
 from afl.grammar import GRAMMAR_FILE, Lexer, load_table
 from afl.grammar.lexer import RAW_BODY
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.expression import compile_expression
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.types import Value
+from afl.stores.memory.store import MemoryStore
 from benchmarks.afl_corpus import corpus
 from benchmarks.measure import PairedSeconds, cpu_seconds, paired
 

@@ -21,11 +21,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from afl.compiled import CompiledProgram
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.limits import MAX_ITERATIONS
-from afl.runtime.sqlite_store import SqliteStore
-from afl_stream.service import tune_collector
+from afl.compiled.program import CompiledProgram
+from afl.engine.limits import MAX_ITERATIONS
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.sqlite.store import SqliteStore
+from afl_stream.evaluator.service import tune_collector
 from benchmarks.evaluator import program
 from benchmarks.measure import cpu_seconds, paired
 

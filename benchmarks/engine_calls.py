@@ -29,14 +29,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, TextIO
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.evaluator import Evaluator, ExecutionStatus
-from afl.runtime.limits import MAX_ITERATIONS
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.types import Value
+from afl.engine.limits import MAX_ITERATIONS
+from afl.engine.types import Value
+from afl.evaluation.evaluator import Evaluator, ExecutionStatus
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore
+from afl.stores.sqlite.store import SqliteStore
 from benchmarks.evaluator import program as shaped
 from benchmarks.measure import PairedSeconds, cpu_seconds, paired
 

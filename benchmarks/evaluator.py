@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Final, TextIO
 
-from afl.compiled import CompiledProgram
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.limits import MAX_ITERATIONS
-from afl.runtime.memory_store import MemoryStore
-from afl_stream.service import tune_collector
+from afl.compiled.program import CompiledProgram
+from afl.engine.limits import MAX_ITERATIONS
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
+from afl_stream.evaluator.service import tune_collector
 from benchmarks import evaluator_floor
 from benchmarks.evaluator_floor import SHAPES, Shape
 from benchmarks.measure import PairedSeconds, cpu_seconds, paired

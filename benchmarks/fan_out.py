@@ -24,14 +24,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.store_port import ENDED_STATUSES
-from afl_stream.agent import Agent
-from afl_stream.config import StreamConfig
-from afl_stream.config_sections import EmbeddedSettings
+from afl.engine.model.store import ENDED_STATUSES
+from afl_stream.agent.agent import Agent
 from afl_stream.dev import LocalDeployment
-from afl_stream.service import tune_collector
+from afl_stream.evaluator.service import tune_collector
+from afl_stream.settings.config import StreamConfig
+from afl_stream.settings.sections import EmbeddedSettings
 
 SOURCE: Final = """
 namespace benchmark {

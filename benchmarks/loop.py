@@ -28,11 +28,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl_stream.client import Client
-from afl_stream.config import load_config
-from afl_stream.kafka import KafkaTransport
+from afl_stream.client.client import Client
+from afl_stream.kafka.transport import KafkaTransport
+from afl_stream.settings.config import load_config
 from benchmarks.loop_processes import WARM
 from tools.kafka import Broker
 

@@ -15,14 +15,14 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TextIO
 
-from afl.core.signals import draining
-from afl.runtime.sqlite_store import SqliteStore
-from afl_stream.agent import Agent, AgentConfig
-from afl_stream.config import load_config
-from afl_stream.control import ControlStats
-from afl_stream.kafka import KafkaTransport
-from afl_stream.outcomes import Outcome
-from afl_stream.service import EvaluatorService, tune_collector
+from afl.core.process.signals import draining
+from afl.stores.sqlite.store import SqliteStore
+from afl_stream.agent.agent import Agent, AgentConfig
+from afl_stream.evaluator.control_loop import ControlStats
+from afl_stream.evaluator.outcomes import Outcome
+from afl_stream.evaluator.service import EvaluatorService, tune_collector
+from afl_stream.kafka.transport import KafkaTransport
+from afl_stream.settings.config import load_config
 
 FACET: Final = "benchmark.Work"
 #: Written when the first workflow is complete, so that both groups have their partitions and every cache is filled.

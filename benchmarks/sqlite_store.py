@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
-from afl.compiled import CompiledProgram
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.sqlite_rows import INSERT_WORKFLOW, UPDATE_WORKFLOW, UPSERT_INPUTS, UPSERT_STEP, ChangeRows
-from afl.runtime.sqlite_schema import open_store_file
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.store_port import Batch, StepDocument, WorkflowChange, WorkflowRow
+from afl.compiled.program import CompiledProgram
+from afl.engine.model.store import Batch, StepDocument, WorkflowChange, WorkflowRow
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
+from afl.stores.sqlite.rows import INSERT_WORKFLOW, UPDATE_WORKFLOW, UPSERT_INPUTS, UPSERT_STEP, ChangeRows
+from afl.stores.sqlite.schema import open_store_file
+from afl.stores.sqlite.store import SqliteStore
 from benchmarks.evaluator import program
 from benchmarks.measure import PairedSeconds, cpu_seconds, paired
 

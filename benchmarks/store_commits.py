@@ -16,9 +16,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.sqlite_store import SqliteStore
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore
+from afl.stores.sqlite.store import SqliteStore
 from benchmarks.sqlite_store import Written, written
 
 _BATCHES: Final = (1, 100)
@@ -44,7 +44,7 @@ def _mongo_store(url: str, ends: ExitStack) -> tuple[EngineStore, Callable[[], i
     from pymongo import MongoClient
     from pymongo.monitoring import CommandListener
 
-    from afl.runtime.mongo_store import MongoStore
+    from afl.stores.mongo.store import MongoStore
 
     class Listener(_Commands, CommandListener):
         pass

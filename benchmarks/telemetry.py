@@ -22,14 +22,14 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from afl.compiled import CompiledProgram
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.limits import MAX_ITERATIONS
-from afl.runtime.logging_sink import LoggingSink
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.otel_sink import OpenTelemetrySink
-from afl.runtime.telemetry import Telemetry
-from afl_stream.service import tune_collector
+from afl.compiled.program import CompiledProgram
+from afl.engine.limits import MAX_ITERATIONS
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
+from afl.telemetry.logging_sink import LoggingSink
+from afl.telemetry.otel_sink import OpenTelemetrySink
+from afl.telemetry.telemetry import Telemetry
+from afl_stream.evaluator.service import tune_collector
 from benchmarks.evaluator import program
 from benchmarks.measure import PairedSeconds, cpu_seconds, paired
 

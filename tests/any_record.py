@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from afl_stream.codec import Codec
 from afl_stream.errors import NewerFormat, Unreadable
-from afl_stream.framing import SingleObjectFraming
-from afl_stream.headers import headers_for
 from afl_stream.limits import MAX_CLAIM_NUMBER
-from afl_stream.messages import (
+from afl_stream.transport import Headers, UnreadableHeaders
+from afl_stream.wire.codec import Codec
+from afl_stream.wire.framing import SingleObjectFraming
+from afl_stream.wire.headers import headers_for
+from afl_stream.wire.messages import (
     STORE_KEY,
     CancelWorkflow,
     Event,
@@ -31,8 +32,7 @@ from afl_stream.messages import (
     StepUpdate,
     StoreClaim,
 )
-from afl_stream.transport import Headers, UnreadableHeaders
-from afl_stream.versions import HEADERS
+from afl_stream.wire.versions import HEADERS
 
 #: Ids that readers act on: of a run that is there, of none, and as long as they get.
 _WORKFLOWS = ("known", "unknown", "x" * 128)

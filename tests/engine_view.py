@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from afl.compiled import Node
-from afl.runtime.states import StepState
-from afl.runtime.store_port import StepDocument, Store
-from afl.runtime.types import ObjectType
+from afl.compiled.program import Node
+from afl.engine.model.store import StepDocument, Store
+from afl.engine.states import StepState
+from afl.engine.types import ObjectType
 
 
 class SeenStep(NamedTuple):

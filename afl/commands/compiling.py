@@ -16,7 +16,7 @@ from afl.commands.terminal import (
     write_json,
     write_output,
 )
-from afl.core.click_options import strictness_options
+from afl.core.process.click_options import strictness_options
 
 
 @click.command("compile", short_help="Compile into one JSON program.")
@@ -60,7 +60,7 @@ def compile_command(
     emitter = JSONEmitter(not no_locations, include_provenance, checked.registry)
     document = emitter.emit_dict(checked.program)
     if resolved:
-        from afl.resolved import add_resolved
+        from afl.compiled.resolved import add_resolved
 
         document = add_resolved(document)
     write_output(ctx, output, (to_text(document, None if compact else 2) + "\n").encode())
@@ -83,7 +83,7 @@ def check_command(ctx: click.Context, named: Named, as_json: bool, as_sarif: boo
     if as_json:
         write_json(findings_json(checked.diagnostics))
     elif as_sarif:
-        from afl.sarif import sarif_log
+        from afl.output.sarif import sarif_log
 
         write_json(sarif_log(checked.diagnostics, __version__))
     else:

@@ -8,7 +8,7 @@ import click
 
 from afl.commands.inputs import Named, WrongInput, check_named, source_options
 from afl.commands.terminal import json_findings, report_checked, write_output
-from afl.core.click_options import strictness_options
+from afl.core.process.click_options import strictness_options
 
 _FORMATS = ("mermaid", "svg", "dot")
 
@@ -39,7 +39,7 @@ def graph_command(
     form = form or _format_of(output)
     checked = check_named(named)
     report_checked(ctx, checked, as_json=as_json)
-    from afl.compiled import CompiledProgram, Declaration, ProgramError
+    from afl.compiled.program import CompiledProgram, Declaration, ProgramError
     from afl.emitter import emit_dict
     from afl.graph import graph_of
 

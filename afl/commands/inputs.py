@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from afl.commands.terminal import say
-from afl.core.masking import secrets_of_environment
 from afl.core.strictness import Strictness
+from afl.core.text.masking import secrets_of_environment
 from afl.errors import AFLError, SourceUnreadable
 from afl.source import MAX_SOURCE_BYTES, CompilerInput, FileOrigin, SourceEntry
 
@@ -169,7 +169,7 @@ def _loaded(named: Named) -> list[SourceEntry]:
 
 def read(files: Sequence[str], *, is_library: bool = False) -> list[SourceEntry]:
     """Return the texts of files. Raises SourceUnreadable, which names every file that cannot be read."""
-    from afl.text_parser import decode_source, read_source
+    from afl.syntax.parser import decode_source, read_source
 
     entries: list[SourceEntry] = []
     unreadable: list[SourceUnreadable] = []
@@ -196,7 +196,7 @@ def _log_to(level: str, file: str | None) -> Iterator[None]:
     """Send the log of the package to a file or standard error; warnings alone are shown as plain sentences."""
     import logging
 
-    from afl.core.log_lines import LogLineFormatter
+    from afl.core.text.log_lines import LogLineFormatter
 
     is_plain = level.upper() == "WARNING" and file is None
     try:

@@ -9,7 +9,7 @@ import click
 
 from afl.commands.inputs import Named, load, settings, source_options
 from afl.commands.terminal import findings_json, report, say, write_json
-from afl.core.click_options import strictness_options
+from afl.core.process.click_options import strictness_options
 
 
 @click.command("publish", short_help="Publish namespaces in MongoDB, where others find them.")

@@ -14,16 +14,16 @@ import click
 
 from afl.commands.inputs import STDIN, Named, WrongInput, check_named, source_options
 from afl.commands.terminal import json_findings, report_checked, say, texts_of, write_json
-from afl.core.click_options import strictness_options
 from afl.core.exit_codes import ExitCode
 from afl.core.json_objects import DuplicateKey, NotJson, input_value, read_json
+from afl.core.process.click_options import strictness_options
 from afl.core.values import plain_values
 from afl.errors import AFLError
 
 if TYPE_CHECKING:
-    from afl.compiled import CompiledProgram, Declaration
-    from afl.local_run import LocalRun
-    from afl.runtime.scripting import ScriptRunner
+    from afl.commands.local_run import LocalRun
+    from afl.compiled.program import CompiledProgram, Declaration
+    from afl.engine.execution.scripts import ScriptRunner
 
 #: What the platform may lack and scripts run all the same, as for the services.
 ACCEPT_MISSING_VARIABLE = "AFL_SCRIPTS_ACCEPT_MISSING"
@@ -35,7 +35,7 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except AFLError as error:
-        from afl.mongo_sources import MongoDBUnavailable
+        from afl.sources.mongo import MongoDBUnavailable
 
         say(f"Error: {error}")
         code = ExitCode.UNAVAILABLE if isinstance(error, MongoDBUnavailable) else ExitCode.BAD_INPUT
@@ -77,9 +77,9 @@ def run_command(
         raise WrongInput("--inputs - and the program would both be read from standard input; name a file for one")
     checked = check_named(named)
     report_checked(ctx, checked, as_json=as_json, code=ExitCode.BAD_INPUT)
-    from afl.compiled import CompiledProgram, ProgramError
+    from afl.commands.local_run import Answers, run_locally, workflow_name
+    from afl.compiled.program import CompiledProgram, ProgramError
     from afl.emitter import emit_dict
-    from afl.local_run import Answers, run_locally, workflow_name
 
     program = CompiledProgram(emit_dict(checked.program, include_sources=True))
     try:
@@ -99,7 +99,7 @@ def _workflow_log() -> Iterator[None]:
     """Show what the workflow says by `sys.log`, and warnings about its steps, on standard error."""
     import logging
 
-    from afl.core.log_lines import LogLineFormatter
+    from afl.core.text.log_lines import LogLineFormatter
 
     log = logging.getLogger("afl.workflow")
     handler = logging.StreamHandler()
@@ -123,7 +123,7 @@ def _tell(run: LocalRun, program: CompiledProgram, texts: Mapping[str, str]) -> 
     for facet in run.unused:
         say(f"note: there were more answers for {facet} than events")
     if run.error is not None:
-        from afl.runtime.errors import InputError
+        from afl.engine.errors import InputError
 
         _tell_failure(run.error, program, texts)
         return ExitCode.BAD_INPUT if isinstance(run.error, InputError) else ExitCode.WORK_LEFT
@@ -139,8 +139,8 @@ def _tell(run: LocalRun, program: CompiledProgram, texts: Mapping[str, str]) -> 
 
 def _tell_failure(error: Exception, program: CompiledProgram, texts: Mapping[str, str]) -> None:
     """Write why a run failed, with the line of the source that it happened at."""
-    from afl.runtime.errors import StepFailure
-    from afl.source_places import find_place, lines_at
+    from afl.engine.errors import StepFailure
+    from afl.output.source_places import find_place, lines_at
 
     place = None
     if isinstance(error, StepFailure):

@@ -12,9 +12,9 @@ import click
 
 from afl.core.exit_codes import ExitCode
 from afl.core.json_objects import write_json as write_document
-from afl.core.masking import secrets_of_environment
-from afl.core.printable import printable, printable_json
-from afl.core.standard_streams import json_for
+from afl.core.process.standard_streams import json_for
+from afl.core.text.masking import secrets_of_environment
+from afl.core.text.printable import printable, printable_json
 
 if TYPE_CHECKING:
     from afl.compiler import CheckedInput

@@ -71,7 +71,7 @@ def fmt_command(ctx: click.Context, files: tuple[str, ...], check: bool, diff: b
 @click.pass_context
 def ast_command(ctx: click.Context, named: Named, no_locations: bool, as_json: bool) -> None:
     """Show the syntax tree of FILEs, together, as JSON. The syntax has to be right, nothing else."""
-    from afl.tree_json import tree_json
+    from afl.output.tree_json import tree_json
 
     checked = check_named(named, validate=False)
     report_checked(ctx, checked, as_json=as_json)
@@ -85,7 +85,7 @@ def ast_command(ctx: click.Context, named: Named, no_locations: bool, as_json: b
 @click.pass_context
 def doc_command(ctx: click.Context, files: tuple[str, ...], output: str | None, as_json: bool) -> None:
     """Write Markdown about the declarations of FILEs, from their doc comments."""
-    from afl.documentation import markdown
+    from afl.output.documentation import markdown
 
     failed = False
     pages: list[str] = []

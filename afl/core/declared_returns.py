@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from afl.core.printable import printable
+from afl.core.text.printable import printable
 
 #: The error of a step whose handler gave a result that the facet's returns do not take. Programs catch it by this name.
 RESULT_MISMATCH: Final = "ResultMismatch"

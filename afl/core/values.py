@@ -16,8 +16,8 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from afl.core.errors import AFLError
-from afl.core.exception_text import class_name
-from afl.core.printable import printable
+from afl.core.text.exception_text import class_name
+from afl.core.text.printable import printable
 
 #: AFL's Int and Long, which are Avro's long.
 LONG_MIN: Final = -(2**63)

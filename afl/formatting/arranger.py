@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from afl.comments import PieceKind
 from afl.formatting.expressions import ExpressionArranger
 from afl.formatting.layout import CommentLines, Document, Group, IfBroken, Indent, Line, Text
 from afl.formatting.reader import GAP, SPACE, UnknownConstruct
 from afl.formatting.tokens import Token
+from afl.syntax.comments import PieceKind
 
 
 @dataclass(frozen=True, slots=True)

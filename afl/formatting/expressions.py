@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from afl.comments import PieceKind
 from afl.formatting.layout import Code, CommentLines, Document, Group, IfBroken, Indent, Line, Text
 from afl.formatting.reader import GAP, SPACE, TokenReader, UnknownConstruct
+from afl.syntax.comments import PieceKind
 
 #: Binary operators by precedence, the loosest first. A new operator is one more word here.
 OPERATORS: tuple[frozenset[str], ...] = (

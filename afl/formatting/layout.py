@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from afl.comments import PieceKind
 from afl.formatting.script_bodies import moved_body
 from afl.formatting.tokens import Comment, Token
+from afl.syntax.comments import PieceKind
 
 #: Columns that a line may take, and blanks of one level.
 WIDTH = 100

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from afl.comments import PieceKind
 from afl.formatting.layout import Code, Line, Text
 from afl.formatting.tokens import Token
+from afl.syntax.comments import PieceKind
 
 SPACE = Text(" ")
 #: A gap that is a blank on one line.

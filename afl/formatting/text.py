@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from afl.comments import Piece, PieceKind, pieces
 from afl.errors import AFLError
 from afl.formatting.arranger import Arranger
 from afl.formatting.layout import render
 from afl.formatting.reader import UnknownConstruct
 from afl.formatting.tokens import tokens_of
 from afl.grammar.script_bodies import script_code
+from afl.syntax.comments import Piece, PieceKind, pieces
 
 #: A comment that moves to another line can let its neighbours move too, so the layout is repeated until it rests.
 MAX_PASSES = 12

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afl.comments import Piece, PieceKind
+from afl.syntax.comments import Piece, PieceKind
 
 _CLOSERS = frozenset({")", "]", "}", ",", ""})
 

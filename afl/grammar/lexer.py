@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from afl.core.text.line_ends import with_line_feeds
 from afl.diagnostics import Diagnostic, Severity
 from afl.errors import ParseError
 from afl.grammar.script_bodies import end_of_body, opens_script
 from afl.grammar.table import END, ParseTable
-from afl.line_ends import with_line_feeds
 
 _END_GROUP = "END_OF_TEXT"
 

@@ -209,7 +209,7 @@ def _write_document(path: Path, document: TableDocument) -> None:
     # Only who builds a table pays for importing these.
     import tempfile
 
-    from afl.core.private_files import PRIVATE_FOLDER, tighten_folder
+    from afl.core.process.private_files import PRIVATE_FOLDER, tighten_folder
 
     # Written aside and renamed, so that a reader never sees half a table.
     with contextlib.suppress(OSError):

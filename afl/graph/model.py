@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from afl.compiled import CALLABLE, SCHEMAS, CompiledProgram, Declaration, Kind, blocks_of
+from afl.compiled.needs import Scope, is_plain, needs, own_parts, yields
+from afl.compiled.program import CALLABLE, SCHEMAS, CompiledProgram, Declaration, Kind, blocks_of
 from afl.graph.wording import expression, short
-from afl.needs import Scope, is_plain, needs, own_parts, yields
 
 Node = Mapping[str, Any]
 

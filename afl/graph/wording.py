@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from afl.compiled_chains import hung
+from afl.compiled.chains import hung
 
 #: Longest piece of an expression that a title shows, in characters.
 LONGEST = 36

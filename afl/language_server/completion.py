@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from lsprotocol import types as lsp
 
 from afl import ast
-from afl.compiled import Kind
+from afl.compiled.program import Kind
 from afl.language_server.analysis import Analysis, attributes, inputs, steps_above
 from afl.language_server.cursor import Cursor, Wanted
 from afl.language_server.hovers import declaration_text, declared

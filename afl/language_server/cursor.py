@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
-from afl.comments import Piece, PieceKind, pieces
 from afl.grammar.script_bodies import end_of_body
+from afl.syntax.comments import Piece, PieceKind, pieces
 
 
 class Wanted(StrEnum):

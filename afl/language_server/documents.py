@@ -6,12 +6,12 @@ from functools import cached_property
 
 from afl import ast
 from afl.compiler import collector_paused
+from afl.core.text.line_ends import with_line_feeds
 from afl.diagnostics import Diagnostic
 from afl.errors import ParseError
 from afl.language_server.texts import Text
-from afl.line_ends import with_line_feeds
-from afl.needed_names import needed_namespaces
 from afl.parser import AFLParser
+from afl.sources.needed_names import needed_namespaces
 
 
 class Parsed:

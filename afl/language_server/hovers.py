@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from afl import ast
-from afl.documentation import signature_text
 from afl.formatting import FormatRefused
 from afl.language_server.analysis import Analysis
 from afl.language_server.targets import Target, TargetKind
+from afl.output.documentation import signature_text
 from afl.validation.signatures import Signature
 
 

@@ -9,7 +9,7 @@ from afl import ast
 from afl.language_server.analysis import Analysis, attributes
 from afl.language_server.targets import Occurrence, Target, TargetKind
 from afl.language_server.texts import Text, holds
-from afl.needed_names import nodes
+from afl.sources.needed_names import nodes
 from afl.validation.findings import name_place
 from afl.validation.scopes import Scope
 from afl.validation.signatures import Part, Signature, Slot

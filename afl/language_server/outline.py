@@ -8,7 +8,7 @@ from lsprotocol import types as lsp
 
 from afl import ast
 from afl.language_server.texts import Text
-from afl.needed_names import nodes
+from afl.sources.needed_names import nodes
 from afl.validation.findings import name_place
 
 _CALLABLES: list[tuple[str, lsp.SymbolKind]] = [

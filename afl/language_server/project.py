@@ -12,7 +12,7 @@ from afl.errors import SourceUnreadable
 from afl.language_server.documents import Document, Parsed
 from afl.language_server.texts import Text, Units
 from afl.source import FileOrigin
-from afl.text_parser import read_source
+from afl.syntax.parser import read_source
 
 _SUFFIXES = (".afl", ".ffl")
 

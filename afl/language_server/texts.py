@@ -10,7 +10,7 @@ from typing import Protocol
 from lsprotocol import types as lsp
 
 from afl.ast import SourceLocation
-from afl.line_ends import with_line_feeds
+from afl.core.text.line_ends import with_line_feeds
 
 _COMMENT_OR_WORD = re.compile(r"//[^\n]*|/\*.*?\*/|([A-Za-z_][A-Za-z0-9_]*)", re.DOTALL)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from afl.runtime.step import StepDefinition
+from afl.stores.public.step import StepDefinition
 
 
 @dataclass

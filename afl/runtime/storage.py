@@ -1,144 +1,23 @@
 """Where handlers keep files: one small interface, found by a path or URL, whatever keeps them."""
 
-from __future__ import annotations
+from afl.workers.storage import (
+    LocalStorage,
+    StorageBackend,
+    StorageRefused,
+    UnknownStorage,
+    get_storage_backend,
+    local_path,
+    register_storage,
+    storage_schemes,
+)
 
-import os
-import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import IO, Any, Protocol
-from urllib.parse import unquote, urlsplit
-
-from afl.runtime.errors import RuntimeError as EngineError
-
-
-class UnknownStorage(EngineError):
-    """A URL whose scheme no back end was registered for."""
-
-    def __init__(self, location: str, scheme: str, known: list[str]) -> None:
-        super().__init__(f"no storage for {location}: there is {', '.join(known)}; register_storage({scheme!r}, ...)")
-        self.location = location
-        self.scheme = scheme
-
-
-class StorageRefused(EngineError, ValueError):
-    """A location that is not written to or removed, because it can hardly be what was meant."""
-
-    def __init__(self, location: str, problem: str) -> None:
-        super().__init__(f"storage location {location!r}: {problem}")
-        self.location = location
-        self.problem = problem
-
-
-class StorageBackend(Protocol):
-    """Files by location: a path, or a URL of the scheme that the back end is for."""
-
-    def exists(self, location: str) -> bool: ...
-    def open(self, location: str, mode: str = "r") -> IO[Any]: ...
-    def makedirs(self, location: str) -> None: ...
-    def listdir(self, location: str) -> list[str]: ...
-    def size(self, location: str) -> int: ...
-    def remove(self, location: str, recursive: bool = False) -> None: ...
-
-
-class LocalStorage:
-    """Files of this machine, by path or `file:` URL.
-
-    With a `root`, relative paths start there, and a location outside of it is refused: `..`, absolute paths and links
-    that lead away included. Raises StorageRefused.
-    """
-
-    def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
-        self._root = None if root is None else Path(root).resolve()
-
-    def exists(self, location: str) -> bool:
-        """Say whether there is a file or folder."""
-        return self._path(location).exists()
-
-    def open(self, location: str, mode: str = "r") -> IO[Any]:
-        """Open a file; text is UTF-8. Folders above a file to be written are made."""
-        path = self._path(location)
-        if any(letter in mode for letter in "wax+"):
-            if path.is_dir():
-                raise StorageRefused(location, "it is a folder; name a file in it")
-            if "r" not in mode:
-                path.parent.mkdir(parents=True, exist_ok=True)
-        return open(path, mode, encoding=None if "b" in mode else "utf-8")
-
-    def makedirs(self, location: str) -> None:
-        """Make a folder and those above it; nothing happens when it is there."""
-        self._path(location).mkdir(parents=True, exist_ok=True)
-
-    def listdir(self, location: str) -> list[str]:
-        """Return the names in a folder, sorted."""
-        return sorted(os.listdir(self._path(location)))
-
-    def size(self, location: str) -> int:
-        """Return a file's size in bytes."""
-        return self._path(location).stat().st_size
-
-    def remove(self, location: str, recursive: bool = False) -> None:
-        """Remove a file or a link; nothing happens when there is none.
-
-        A folder goes with all that is in it when `recursive`, and is refused else. Never removed are the root, the
-        working directory, the home directory, and the folders above them.
-        """
-        path = self._path(location)
-        if path.is_symlink() or not path.is_dir():
-            path.unlink(missing_ok=True)
-            return
-        folder = path.resolve()
-        for kept in (self._root, Path.cwd(), Path(os.path.expanduser("~")).resolve()):
-            if kept is not None and (folder == kept or folder in kept.parents):
-                raise StorageRefused(location, f"it is the folder {kept} or one above it, which is not removed")
-        if not recursive:
-            raise StorageRefused(location, "it is a folder; remove it and all that is in it with recursive=True")
-        shutil.rmtree(folder)
-
-    def _path(self, location: str) -> Path:
-        path = local_path(location)
-        # An empty path is the working directory for Python: most often a variable that was never set.
-        if not str(location).strip() or (path == Path() and location.startswith("file:")):
-            raise StorageRefused(location, "it names nothing")
-        if self._root is None:
-            return path
-        path = self._root / path
-        # The last part is not followed: a link may be removed, wherever it leads.
-        within = path.parent.resolve() / path.name if path.name not in ("", "..") else path.resolve()
-        if not within.is_relative_to(self._root) or (
-            path.is_symlink() and not path.resolve().is_relative_to(self._root)
-        ):
-            raise StorageRefused(location, f"it leads out of {self._root}")
-        return within
-
-
-def local_path(location: str) -> Path:
-    """The path that a path or a `file:` URL means. Raises ValueError for a URL of another machine."""
-    if not location.startswith("file:"):
-        return Path(location)
-    parts = urlsplit(location)
-    if parts.netloc not in ("", "localhost"):
-        raise ValueError(f"{location} is a file of {parts.netloc}, not of this machine")
-    return Path(unquote(parts.path))
-
-
-def register_storage(scheme: str, make: Callable[[], StorageBackend]) -> None:
-    """Have URLs of a scheme (`s3`, `hdfs`) kept by a back end of one's own; the latest registration counts."""
-    _BACKENDS[scheme] = make
-
-
-def storage_schemes() -> Iterator[str]:
-    """The schemes that there are back ends for."""
-    yield from sorted(_BACKENDS)
-
-
-def get_storage_backend(location: str) -> StorageBackend:
-    """The back end for a path or URL. Raises UnknownStorage."""
-    scheme = urlsplit(location).scheme if "://" in location or location.startswith("file:") else "file"
-    make = _BACKENDS.get(scheme)
-    if make is None:
-        raise UnknownStorage(location, scheme, list(storage_schemes()))
-    return make()
-
-
-_BACKENDS: dict[str, Callable[[], StorageBackend]] = {"file": LocalStorage}
+__all__ = [
+    "LocalStorage",
+    "StorageBackend",
+    "StorageRefused",
+    "UnknownStorage",
+    "get_storage_backend",
+    "local_path",
+    "register_storage",
+    "storage_schemes",
+]

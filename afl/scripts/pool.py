@@ -12,7 +12,7 @@ from threading import Condition
 from types import TracebackType
 from typing import Any
 
-from afl.core.exception_text import exception_class
+from afl.core.text.exception_text import exception_class
 from afl.core.values import ValueRefused, plain_values
 from afl.scripts.errors import (
     MEMORY_ERROR,

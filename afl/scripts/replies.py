@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from afl.core.exception_text import MAX_CLASS_CHARS
+from afl.core.text.exception_text import MAX_CLASS_CHARS
 from afl.scripts.errors import SCRIPT_ERROR, ScriptFailed
 from afl.scripts.limits import ScriptLimits
 from afl.scripts.outcomes import CUT, FAILED, MAX_TEXT_CHARS, SUCCEEDED

@@ -7,8 +7,8 @@ import unicodedata
 from typing import Final
 
 from afl.ast import SourceLocation
+from afl.core.text.line_ends import with_line_feeds
 from afl.diagnostics import Diagnostic
-from afl.line_ends import with_line_feeds
 from afl.validation.findings import Findings
 
 #: What Unicode calls Bidi_Control: marks, embeddings and overrides, isolates.

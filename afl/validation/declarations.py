@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from afl import ast
-from afl.compiled import Kind
+from afl.compiled.program import Kind
 from afl.validation.calls import CallChecker
 from afl.validation.constants import ConstantChecker
 from afl.validation.expressions import ExpressionChecker

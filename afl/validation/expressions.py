@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from afl import ast
-from afl.operator_chains import links_of, right_of
+from afl.syntax.operator_chains import links_of, right_of
 from afl.validation.bare_steps import BareSteps
 from afl.validation.findings import Findings, listed
 from afl.validation.other_languages import is_self, value_hint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from afl.ast import CallExpr, MixinCall, MixinSig, SourceLocation
-from afl.core.near_names import did_you_mean, names_alike
+from afl.core.text.near_names import did_you_mean, names_alike
 from afl.diagnostics import Diagnostic
 from afl.validation.rules import RULES
 

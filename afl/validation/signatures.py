@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from afl import ast
-from afl.compiled import Kind
+from afl.compiled.program import Kind
 from afl.validation.value_types import STRING, ValueType
 
 

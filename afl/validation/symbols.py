@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from afl import ast
-from afl.compiled import CALLABLE, SCHEMAS, Kind, Names
+from afl.compiled.program import CALLABLE, SCHEMAS, Kind, Names
 from afl.diagnostics import display_name
 from afl.validation.findings import Findings, listed, name_place, target_place
 from afl.validation.other_languages import type_hint

@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from afl.core.types import type_name
-from afl.runtime.persistence import EngineStore
-from afl.runtime.plan import FacetPlan
-from afl.runtime.planner import plan_workflow
-from afl.runtime.programs import stored_program
-from afl.runtime.states import EventState, StepState
-from afl.runtime.store_port import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
-from afl.runtime.types import Value
-from afl.runtime.values import check_result
-from afl_stream.client import Client
-from afl_stream.command_answers import KEPT
+from afl.engine.model.plan import FacetPlan
+from afl.engine.model.store import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
+from afl.engine.planning.planner import plan_workflow
+from afl.engine.planning.programs import stored_program
+from afl.engine.planning.value_checks import check_result
+from afl.engine.states import EventState, StepState
+from afl.engine.types import Value
+from afl.stores.public.persistence import EngineStore
+from afl_stream.client.client import Client
 from afl_stream.commands.asking import ask, what_comes_next
 from afl_stream.commands.inputs import json_object
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.errors import AlreadyEnded
 from afl_stream.exit_codes import ExitCode
-from afl_stream.messages import Lifecycle, check_workflow_id, workflow_of
+from afl_stream.wire.command_answers import KEPT
+from afl_stream.wire.messages import Lifecycle, check_workflow_id, workflow_of
 
 
 def continue_step(invocation: Invocation, step_id: str, result_text: str) -> ExitCode:

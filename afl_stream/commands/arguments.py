@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from afl.core.click_options import strictness_options
-from afl.core.signals import Told
-from afl.core.standard_streams import give_up_output, stdout_apart
+from afl.core.process.click_options import strictness_options
+from afl.core.process.signals import Told
+from afl.core.process.standard_streams import give_up_output, stdout_apart
 from afl.core.strictness import Strictness
 from afl_stream.commands.invocation import Invocation
 from afl_stream.exit_codes import ExitCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from afl_stream.client import Client, NotAnswered
+from afl_stream.client.client import Client, NotAnswered
 from afl_stream.commands.invocation import Invocation
 from afl_stream.errors import TopicMissing
 from afl_stream.transport import NotAuthorized

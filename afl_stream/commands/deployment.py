@@ -5,17 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from afl.compiled import CompiledProgram
-from afl_stream.client import Client
+from afl.compiled.program import CompiledProgram
+from afl_stream.client.client import Client
 from afl_stream.commands.invocation import Invocation, open_transport, told_store
 from afl_stream.commands.programs import compile_program
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.commands.terminal import Terminal
-from afl_stream.config import StreamConfig
-from afl_stream.embedded import EmbeddedTransport
+from afl_stream.embedded.transport import EmbeddedTransport
 from afl_stream.errors import TopicMissing
 from afl_stream.exit_codes import ExitCode
-from afl_stream.topics import PlanAction, TopicPlan
+from afl_stream.settings.config import StreamConfig
+from afl_stream.topics.declared import PlanAction, TopicPlan
 from afl_stream.transport import NotAuthorized, Transport, TransportError
 
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from afl.compiled import CompiledProgram, Kind
-from afl.core.signals import draining
-from afl.runtime.plan import WorkflowPlan
-from afl_stream.client import NotInTime
+from afl.compiled.program import CompiledProgram, Kind
+from afl.core.process.signals import draining
+from afl.engine.model.plan import WorkflowPlan
+from afl_stream.client.client import NotInTime
 from afl_stream.commands.invocation import Invocation
 from afl_stream.commands.programs import checked_inputs, compile_program
 from afl_stream.commands.refusals import CommandRefused, refuse_unused_facets
@@ -18,9 +18,9 @@ from afl_stream.commands.reports import exit_code_of_run, run_document, show_end
 from afl_stream.commands.terminal import Terminal
 from afl_stream.commands.unanswered import tell_not_ended, tell_unanswered
 from afl_stream.dev import LocalDeployment, Progress
+from afl_stream.evaluator.service import tune_collector
 from afl_stream.exit_codes import ExitCode
-from afl_stream.messages import check_workflow_id
-from afl_stream.service import tune_collector
+from afl_stream.wire.messages import check_workflow_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from afl.compiled import AmbiguousName, ProgramError, UnknownName
-from afl.core.exception_text import exception_class, exception_line, exception_text, exception_traceback
-from afl.core.printable import printable_lines
-from afl.errors import AFLError, CompileError, SourceUnreadable
-from afl.runtime.errors import (
+from afl.compiled.program import AmbiguousName, ProgramError, UnknownName
+from afl.core.handlers.modules import HandlerModuleError
+from afl.core.handlers.stuck_handlers import HandlersStuck
+from afl.core.text.exception_text import exception_class, exception_line, exception_text, exception_traceback
+from afl.core.text.printable import printable_lines
+from afl.engine.errors import (
     ForeignStore,
     InputError,
     StepNotFoundError,
@@ -18,16 +19,14 @@ from afl.runtime.errors import (
     UnknownWorkflow,
     VersionMismatchError,
 )
-from afl.runtime.errors import ReferenceError as UnresolvedReference
+from afl.engine.errors import ReferenceError as UnresolvedReference
+from afl.errors import AFLError, CompileError, SourceUnreadable
 from afl.scripts.errors import ScriptsNotIsolated, ScriptWorkerUnavailable
-from afl_handlers.modules import HandlerModuleError
-from afl_handlers.stuck import HandlersStuck
-from afl_stream.agent_lost_offsets import OffsetsLost
-from afl_stream.client import NotInTime, RefusedByEvaluator
+from afl_stream.agent.lost_offsets import OffsetsLost
+from afl_stream.agent.registry_agent import RegistryUnavailable
+from afl_stream.client.client import NotInTime, RefusedByEvaluator
 from afl_stream.commands.invocation import Invocation, NothingThere
 from afl_stream.commands.refusals import CommandRefused, NotFound
-from afl_stream.definitions import UnknownProgram
-from afl_stream.deployment_store import WrongStore
 from afl_stream.errors import (
     IdRefused,
     PartitionsDiffer,
@@ -39,12 +38,13 @@ from afl_stream.errors import (
     TopicMissing,
     TopicTooSmall,
 )
+from afl_stream.evaluator.deployment_store import WrongStore
+from afl_stream.evaluator.offsets import RecordsLost
+from afl_stream.evaluator.runs import ServiceEnded
 from afl_stream.exit_codes import ExitCode
-from afl_stream.messages import STEP_ID
-from afl_stream.positions import RecordsLost
-from afl_stream.registry_agent import RegistryUnavailable
-from afl_stream.runs import ServiceEnded
+from afl_stream.programs.definitions import UnknownProgram
 from afl_stream.transport import TransportError, UnknownTopic
+from afl_stream.wire.messages import STEP_ID
 
 _log = logging.getLogger(__name__)
 

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from afl.core.stopping import Stop
-from afl.runtime.store_port import CANCELLED, COMPLETED, ENDED_STATUSES, ERROR, ErrorRecord, WorkflowRow
-from afl_stream.client import Milestones, NotInTime
-from afl_stream.command_answers import REFUSED, REJECTED, is_answer_to
-from afl_stream.messages import Lifecycle
-from afl_stream.runs import LONG_WAIT_S, Ending
+from afl.core.process.stopping import Stop
+from afl.engine.model.store import CANCELLED, COMPLETED, ENDED_STATUSES, ERROR, ErrorRecord, WorkflowRow
+from afl_stream.client.client import Milestones, NotInTime
+from afl_stream.evaluator.runs import LONG_WAIT_S, Ending
+from afl_stream.reading.watchdog import Watchdog
 from afl_stream.transport import BrokerUnavailable
-from afl_stream.watchdog import Watchdog
+from afl_stream.wire.command_answers import REFUSED, REJECTED, is_answer_to
+from afl_stream.wire.messages import Lifecycle
 
 _READ_TIMEOUT_S: Final = 0.5
 _STARTED: Final = "workflow.started"

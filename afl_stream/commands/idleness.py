@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from afl_stream.config import StreamConfig
+from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import TransportError
 
 #: Reads in a row that bring nothing, after which everything is read.

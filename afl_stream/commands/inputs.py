@@ -9,7 +9,7 @@ from pathlib import Path
 
 from afl.core.json_objects import DuplicateKey, NotJson, input_value, read_json
 from afl.core.values import plain_values
-from afl.runtime.types import Value
+from afl.engine.types import Value
 from afl_stream.commands.refusals import CommandRefused
 
 

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from afl.core.log_lines import LogLineFormatter
-from afl.core.masking import Secrets, secrets_of_environment, shown_url
-from afl.core.private_files import make_private_folder
+from afl.core.process.private_files import make_private_folder
 from afl.core.strictness import Strictness
+from afl.core.text.log_lines import LogLineFormatter
+from afl.core.text.masking import Secrets, secrets_of_environment, shown_url
 from afl_stream.commands.refusals import CommandRefused
-from afl_stream.store_files import KAFKA_STORE_FILE, find_store_file
+from afl_stream.settings.store_files import KAFKA_STORE_FILE, find_store_file
 
 if TYPE_CHECKING:
-    from afl.runtime.persistence import EngineStore
+    from afl.stores.public.persistence import EngineStore
     from afl_stream.commands.terminal import Terminal
-    from afl_stream.config import StreamConfig
+    from afl_stream.settings.config import StreamConfig
     from afl_stream.transport import Transport
 
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
@@ -62,7 +62,7 @@ class Invocation:
 
     def settings(self) -> StreamConfig:
         """The settings: file, environment, then the options. Raises ConfigError, CommandRefused."""
-        from afl_stream.config import load_config
+        from afl_stream.settings.config import load_config
 
         if self.config_file is not None and not Path(self.config_file).is_file():
             raise CommandRefused(f"there is no settings file {self.config_file}")
@@ -140,13 +140,13 @@ def open_transport(
 
 
 def _kafka(config: StreamConfig) -> Transport:
-    from afl_stream.kafka import KafkaTransport
+    from afl_stream.kafka.transport import KafkaTransport
 
     return KafkaTransport(config)
 
 
 def _embedded(config: StreamConfig, *, create: bool, remedy: str) -> Transport:
-    from afl_stream.embedded import EmbeddedTransport
+    from afl_stream.embedded.transport import EmbeddedTransport
 
     if create:
         make_private_folder(config.data_dir)
@@ -158,7 +158,7 @@ def _embedded(config: StreamConfig, *, create: bool, remedy: str) -> Transport:
 @contextmanager
 def open_store(config: StreamConfig, *, create: bool = False) -> Iterator[EngineStore]:
     """The deployment's store, closed at the end. Raises NothingThere and the store's own errors."""
-    from afl_stream.stores import open_configured_store
+    from afl_stream.evaluator.stores import open_configured_store
 
     if config.store.url is None and not create and not (file := config.store_file).path.exists():
         raise NothingThere(file.path, "store", _where_the_store_is(config), file.reason)
@@ -173,8 +173,8 @@ def store_here(config: StreamConfig, transport: Transport) -> Iterator[EngineSto
     On Kafka most commands run where no evaluator does. A store that is there all the same counts only when it has read
     from this cluster, under this prefix. Raises the store's own errors.
     """
-    from afl.runtime.errors import ForeignStore, StoreMissing
-    from afl_stream.stores import open_configured_store
+    from afl.engine.errors import ForeignStore, StoreMissing
+    from afl_stream.evaluator.stores import open_configured_store
 
     if config.store.url is None and not config.store_path.exists():
         yield None
@@ -215,7 +215,7 @@ def _where_the_store_is(config: StreamConfig) -> str:
 
 def _or_the_embedded_log(config: StreamConfig) -> str:
     """Where the runs may be that a cluster's store is asked for: `dev` leaves the cluster of the settings alone."""
-    from afl_stream.config_sections import EmbeddedSettings
+    from afl_stream.settings.sections import EmbeddedSettings
 
     if config.store.path is not None:
         return ""

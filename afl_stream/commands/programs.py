@@ -5,20 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-from afl.compiled import CompiledProgram, ProgramError
+from afl.compiled.program import CompiledProgram, ProgramError
 from afl.compiler import compile_files
 from afl.core.strictness import Strictness
 from afl.diagnostics import Diagnostic, error_count, render
+from afl.engine.model.plan import WorkflowPlan
+from afl.engine.model.store import WorkflowRow
+from afl.engine.planning.planner import plan_workflow
+from afl.engine.planning.programs import stored_program
+from afl.engine.planning.value_checks import check_inputs
+from afl.engine.types import Value
 from afl.errors import AFLError, CompileError
 from afl.parser import read_source
-from afl.runtime.persistence import EngineStore
-from afl.runtime.plan import WorkflowPlan
-from afl.runtime.planner import plan_workflow
-from afl.runtime.programs import stored_program
-from afl.runtime.store_port import WorkflowRow
-from afl.runtime.types import Value
-from afl.runtime.values import check_inputs
-from afl_stream.client import Client
+from afl.stores.public.persistence import EngineStore
+from afl_stream.client.client import Client
 from afl_stream.commands.inputs import given_inputs
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.commands.terminal import Terminal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from afl.core.near_names import near_names
+from afl.core.text.near_names import near_names
 
 
 class CommandRefused(Exception):

@@ -6,14 +6,14 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from afl_handlers.allowed import AllowedHandlers, HandlerNotAllowed
-from afl_handlers.modules import ModuleLoader, path_of, register_module
+from afl.core.handlers.allowed_modules import AllowedHandlers, HandlerNotAllowed
+from afl.core.handlers.modules import ModuleLoader, path_of, register_module
+from afl_stream.agent.handler_modules import HandlerRegistration, HandlersArgument
 from afl_stream.commands.inputs import json_object
 from afl_stream.commands.invocation import Invocation, open_store
 from afl_stream.commands.refusals import NotFound
+from afl_stream.commands.stored_handlers import StoredHandlers, StoringRegistrar
 from afl_stream.exit_codes import ExitCode
-from afl_stream.handler_modules import HandlerRegistration, HandlersArgument
-from afl_stream.stored_handlers import StoredHandlers, StoringRegistrar
 
 
 def list_handlers(invocation: Invocation) -> ExitCode:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from afl.compiled import CompiledProgram
-from afl.core.printable import printable
+from afl.compiled.program import CompiledProgram
+from afl.core.text.printable import printable
 from afl.core.types import type_name
-from afl.runtime.plan import FacetPlan, WorkflowPlan
-from afl.runtime.store_port import CANCELLED, COMPLETED, ERROR, PAUSED, ErrorRecord, WorkflowRow
-from afl.runtime.unanswered import WaitingStep
-from afl.source_places import SourcePlace, find_place, lines_at, source_text
+from afl.engine.model.plan import FacetPlan, WorkflowPlan
+from afl.engine.model.store import CANCELLED, COMPLETED, ERROR, PAUSED, ErrorRecord, WorkflowRow
+from afl.engine.operations.unanswered import WaitingStep
+from afl.output.source_places import SourcePlace, find_place, lines_at, source_text
 from afl_stream.commands.invocation import Invocation
 from afl_stream.commands.terminal import Terminal, duration_text, time_text, value_text
+from afl_stream.evaluator.runs import Ending
 from afl_stream.exit_codes import ExitCode
-from afl_stream.runs import Ending
 
 #: Waiting steps that are listed with the command that answers each.
 _MOST_WAITING = 10

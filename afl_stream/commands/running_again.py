@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import partial
 
-from afl.runtime.dispatch import TaskDispatch
-from afl.runtime.operation_errors import OperationRefused, UnknownStep
-from afl.runtime.operations import Action, Kind
-from afl.runtime.persistence import EngineStore
-from afl.runtime.workflows import Workflows
-from afl_stream.client import Client, drawn_id
+from afl.engine.execution.task_dispatch import TaskDispatch
+from afl.engine.operations.operation_errors import OperationRefused, UnknownStep
+from afl.engine.operations.operations import Action, Kind
+from afl.engine.workflow_cache import Workflows
+from afl.stores.public.persistence import EngineStore
+from afl_stream.client.client import Client, drawn_id
 from afl_stream.commands.asking import ask, what_comes_next
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.exit_codes import ExitCode
-from afl_stream.messages import check_workflow_id, workflow_of
+from afl_stream.wire.messages import check_workflow_id, workflow_of
 
 #: What a person reads of each action, with how many steps it begins again.
 _TOLD = {

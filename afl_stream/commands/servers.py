@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Final
 
 from afl.core.clock import epoch_ms
-from afl.runtime.entities import ServerDefinition, ServerState
-from afl.runtime.presence import is_stale
+from afl.engine.model.entities import ServerDefinition, ServerState
+from afl.workers.server_record import is_stale
 from afl_stream.commands.invocation import Invocation, open_store
 from afl_stream.commands.terminal import Terminal, duration_text
 from afl_stream.exit_codes import ExitCode

@@ -8,31 +8,31 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from afl.core.private_files import protect
-from afl.core.signals import draining
-from afl.core.standard_streams import takes_utf
-from afl.core.stopping import StopFlag
-from afl.runtime.clock import SystemClock
-from afl.runtime.entities import HandledCount
-from afl.runtime.persistence import EngineStore
-from afl.runtime.presence import Presence, present
-from afl.runtime.unanswered import all_waiting_steps
-from afl_stream.agent import Agent, AgentConfig
-from afl_stream.agent_runtime import LostRecords
-from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
-from afl_stream.audit_group import group_of
-from afl_stream.audit_lines import AuditSink
+from afl.core.process.private_files import protect
+from afl.core.process.signals import draining
+from afl.core.process.standard_streams import takes_utf
+from afl.core.process.stopping import StopFlag
+from afl.engine.clock import SystemClock
+from afl.engine.model.entities import HandledCount
+from afl.engine.operations.unanswered import all_waiting_steps
+from afl.stores.public.persistence import EngineStore
+from afl.workers.server_record import Presence, present
+from afl_stream.agent.agent import Agent, AgentConfig
+from afl_stream.agent.registry_agent import RegistryAgent
+from afl_stream.agent.resources import LostRecords
+from afl_stream.audit.audit import Audit, AuditConfig, AuditFile, AuditStream
+from afl_stream.audit.group import group_of
+from afl_stream.audit.lines import AuditSink
 from afl_stream.commands.idleness import Idleness
 from afl_stream.commands.invocation import Invocation, open_store, open_transport, told_store
 from afl_stream.commands.refusals import refuse_unused_facets
 from afl_stream.commands.reports import waiting_document
+from afl_stream.commands.stored_handlers import StoredHandlers
 from afl_stream.commands.unanswered import facets_of_steps, unanswered_lines
-from afl_stream.config import StreamConfig
+from afl_stream.evaluator.service import EvaluatorService, tune_collector
 from afl_stream.exit_codes import ExitCode
 from afl_stream.outage import waited_out
-from afl_stream.registry_agent import RegistryAgent
-from afl_stream.service import EvaluatorService, tune_collector
-from afl_stream.stored_handlers import StoredHandlers
+from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import Start
 
 _READ_TIMEOUT_S = 0.1

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.core.clock import epoch_ms
-from afl.core.signals import draining
-from afl.core.stopping import StopFlag
-from afl.runtime.plan import WorkflowPlan
-from afl.runtime.store_port import ENDED_STATUSES, WorkflowRow
-from afl.runtime.types import Value, workflow_id_v7
-from afl_stream.client import Client, NotInTime, drawn_id
-from afl_stream.command_answers import REPEATED
+from afl.core.process.signals import draining
+from afl.core.process.stopping import StopFlag
+from afl.engine.model.plan import WorkflowPlan
+from afl.engine.model.store import ENDED_STATUSES, WorkflowRow
+from afl.engine.types import Value, workflow_id_v7
+from afl_stream.client.client import Client, NotInTime, drawn_id
 from afl_stream.commands.asking import ask, what_comes_next
 from afl_stream.commands.following import RunFollower
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
@@ -29,13 +28,14 @@ from afl_stream.commands.reports import (
     what_runs_again,
 )
 from afl_stream.commands.unanswered import tell_not_ended, tell_unanswered, why_it_waits
-from afl_stream.config import StreamConfig
+from afl_stream.evaluator.runs import Ending, check_same_start
+from afl_stream.evaluator.service import tune_collector
 from afl_stream.exit_codes import ExitCode
-from afl_stream.messages import Lifecycle, check_workflow_id
-from afl_stream.runs import Ending, check_same_start
-from afl_stream.service import tune_collector
+from afl_stream.reading.watchdog import Watchdog
+from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import Transport
-from afl_stream.watchdog import Watchdog
+from afl_stream.wire.command_answers import REPEATED
+from afl_stream.wire.messages import Lifecycle, check_workflow_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.core.clock import epoch_ms
-from afl.runtime.generations import current_steps
-from afl.runtime.persistence import EngineStore
-from afl.runtime.states import StepState
-from afl.runtime.store_port import CANCELLED, ENDED_STATUSES, PAUSED, ErrorRecord, StepDocument, WorkflowRow
-from afl.runtime.tombstones import Tombstone
-from afl.runtime.unanswered import waiting_steps
+from afl.engine.execution.generations import current_steps
+from afl.engine.model.store import CANCELLED, ENDED_STATUSES, PAUSED, ErrorRecord, StepDocument, WorkflowRow
+from afl.engine.model.tombstones import Tombstone
+from afl.engine.operations.unanswered import waiting_steps
+from afl.engine.states import StepState
+from afl.stores.public.persistence import EngineStore
 from afl_stream.commands.invocation import Invocation, open_store, told_store
 from afl_stream.commands.programs import program_of, stored_plan
 from afl_stream.commands.refusals import NotFound

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from afl.runtime.plan import BlockPlan, WorkflowPlan
-from afl.runtime.states import EventState, StepState
-from afl.runtime.store_port import StepDocument
-from afl.runtime.types import ObjectType
+from afl.engine.model.plan import BlockPlan, WorkflowPlan
+from afl.engine.model.store import StepDocument
+from afl.engine.states import EventState, StepState
+from afl.engine.types import ObjectType
 
 _SYSTEM = frozenset({ObjectType.SYS_LOG, ObjectType.SYS_ASSERT})
 #: How a block is called that has failed by itself: the source of its foreach, a condition.

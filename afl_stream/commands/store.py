@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 
-from afl.runtime.clock import SystemClock
-from afl.runtime.inspection import Inspection, RecordRules
-from afl.runtime.persistence import EngineStore
-from afl.runtime.purging import Purge
-from afl.runtime.store_port import ENDED_STATUSES, OutboxRecord, WorkflowRow
+from afl.engine.clock import SystemClock
+from afl.engine.model.store import ENDED_STATUSES, OutboxRecord, WorkflowRow
+from afl.stores.maintenance.check import Inspection, RecordRules
+from afl.stores.maintenance.purge import Purge
+from afl.stores.public.persistence import EngineStore
 from afl_stream.commands.invocation import Invocation, open_store, told_store
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.commands.terminal import Terminal, one_line, time_text
-from afl_stream.config import StreamConfig
-from afl_stream.durations import EXAMPLES, duration_ms
+from afl_stream.evaluator.outbox import control_lane
 from afl_stream.exit_codes import ExitCode
-from afl_stream.outbox import control_lane
 from afl_stream.partitioner import partition_for
+from afl_stream.settings.config import StreamConfig
+from afl_stream.settings.durations import EXAMPLES, duration_ms
 
 #: What the type of an event's record starts with; its key is the step's id.
 _EVENT_TYPE = b"afl.event."

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
 from afl.core.json_objects import write_json
-from afl.core.masking import Secrets
-from afl.core.printable import printable, printable_json
-from afl.core.standard_streams import json_for
+from afl.core.process.standard_streams import json_for
+from afl.core.text.masking import Secrets
+from afl.core.text.printable import printable, printable_json
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from afl.runtime.persistence import EngineStore
-from afl.runtime.plan import FacetPlan, WorkflowPlan
-from afl.runtime.unanswered import WaitingStep, unanswered_facets, waiting_steps
-from afl_stream.client import Client, NotAnswered
-from afl_stream.command_answers import RefusedByEvaluator
+from afl.engine.model.plan import FacetPlan, WorkflowPlan
+from afl.engine.operations.unanswered import WaitingStep, unanswered_facets, waiting_steps
+from afl.stores.public.persistence import EngineStore
+from afl_stream.client.client import Client, NotAnswered
 from afl_stream.commands.invocation import Invocation, store_here
 from afl_stream.commands.programs import program_of, stored_plan
 from afl_stream.commands.reports import facets_of, result_form, shown_status
-from afl_stream.messages import Lifecycle
 from afl_stream.transport import Transport, TransportError
+from afl_stream.wire.command_answers import RefusedByEvaluator
+from afl_stream.wire.messages import Lifecycle
 
 if TYPE_CHECKING:
     from afl_stream.dev import LocalDeployment

@@ -10,7 +10,7 @@ from afl.compiled import CompiledProgram
 from afl.compiler import compile_files
 from afl_stream.config import EmbeddedSettings, StreamConfig
 from afl_stream.dev import LocalDeployment, Progress
-from afl_stream.runs import Ending
+from afl_stream.evaluator.runs import Ending
 from afl_stream.service import tune_collector
 from examples.licence_audit.presentation import progress_bar, totals_table
 

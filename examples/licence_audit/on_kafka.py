@@ -26,7 +26,7 @@ from afl_stream.client import REJECTED, Client
 from afl_stream.config import StreamConfig, load_config
 from afl_stream.errors import StreamError
 from afl_stream.kafka import KafkaTransport
-from afl_stream.kafka_settings import admin_settings
+from afl_stream.kafka.settings import admin_settings
 from afl_stream.topics import Topology
 from afl_stream.transport import TopicPartition, Transport, TransportError
 from examples.licence_audit import __main__ as embedded

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from afl.core.exit_codes import MEANINGS, ExitCode
 from afl.validation.rules import RULES
-from afl_stream.config import StreamConfig
-from afl_stream.outcomes import ANSWER_RULES
+from afl_stream.evaluator.outcomes import ANSWER_RULES
+from afl_stream.settings.config import StreamConfig
 
 ROOT = Path(__file__).parents[2]
 _TABLE = re.compile(r"(?<=<!-- table: )([a-z-]+) -->\n.*?(?=<!-- end of table -->)", re.DOTALL)

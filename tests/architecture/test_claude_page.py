@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from afl.runtime import agent, claude_client
-from afl.runtime.claude_errors import ClaudeFailed
-from afl.runtime.claude_runner import ClaudeAgentRunner
+from afl.claude import agent
+from afl.claude import client as claude_client
+from afl.claude.errors import ClaudeFailed
+from afl.claude.runner import ClaudeAgentRunner
 from tests.architecture.page_tables import ROOT
 from tests.architecture.walkthroughs import Command, File, Shown, walkthrough
 from tests.unit.runtime.sdk.messages_api import API_KEY, messages_api, says, use

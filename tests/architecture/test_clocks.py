@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("afl", "afl_handlers", "afl_stream")
+PACKAGES: Final = ("afl", "afl.core.handlers", "afl_stream")
 #: The one module that asks the system for the wall clock's time.
 THE_CLOCK: Final = "afl/core/clock.py"
 #: How the wall clock can be asked.
@@ -23,23 +23,23 @@ STAMP_NAMES: Final = frozenset({"now_ms", "epoch_ms", "epoch_ns"})
 #: Where it is reckoned with all the same, and why that is no interval of a process's own.
 RECKONED: Final = {
     "afl/core/clock.py": "the rule for stamps of others",
-    "afl/runtime/lease_watch.py": "leases are stamps of others; since when they stay is by the monotonic clock",
-    "afl/runtime/memory_tasks.py": "leases: stamps that others judge",
-    "afl/runtime/mongo_tasks.py": "leases: stamps that others judge",
-    "afl/runtime/public_tasks.py": "leases and locks: stamps that others judge",
-    "afl/runtime/sqlite_store.py": "leases: stamps that others judge",
-    "afl/runtime/execution.py": "a step's deadline: a stamp that is published",
-    "afl/runtime/runner/workflow_starts.py": "how long a run took, as it is shown",
-    "afl_stream/agent_cancellations.py": "age of an event, which only decides whether it is looked up",
+    "afl/workers/lease_watch.py": "leases are stamps of others; since when they stay is by the monotonic clock",
+    "afl/stores/memory/tasks.py": "leases: stamps that others judge",
+    "afl/stores/mongo/tasks.py": "leases: stamps that others judge",
+    "afl/stores/public/tasks.py": "leases and locks: stamps that others judge",
+    "afl/stores/sqlite/store.py": "leases: stamps that others judge",
+    "afl/engine/execution/execution.py": "a step's deadline: a stamp that is published",
+    "afl/workers/service/workflow_starts.py": "how long a run took, as it is shown",
+    "afl_stream/agent/cancellations.py": "age of an event, which only decides whether it is looked up",
     "afl_stream/commands/servers.py": "ages as they are shown",
     "afl_stream/commands/store.py": "retention: days since a run's end, as it is stored",
-    "afl_stream/embedded_broker.py": "retention of the log: as Kafka does, by the records' stamps",
-    "afl_stream/parked_answers.py": "how long an answer was parked, as it is shown",
-    "afl_stream/retention.py": "retention: days since a run's end, as it is stored",
-    "afl_stream/side_effects.py": "when a parked answer expires: a stamp",
-    "afl_stream/running_again.py": "what was asked before a command, and what after it: stamps of one workflow",
-    "afl_stream/sweeps.py": "age of outbox rows that others wrote",
-    "afl_stream/unit_of_work.py": "stamps of one workflow never go back",
+    "afl_stream/embedded/broker.py": "retention of the log: as Kafka does, by the records' stamps",
+    "afl_stream/evaluator/parked_answers.py": "how long an answer was parked, as it is shown",
+    "afl_stream/evaluator/retention.py": "retention: days since a run's end, as it is stored",
+    "afl_stream/evaluator/batch_outputs.py": "when a parked answer expires: a stamp",
+    "afl_stream/evaluator/operator_commands.py": "what was asked before a command and after it: stamps",
+    "afl_stream/evaluator/sweeps.py": "age of outbox rows that others wrote",
+    "afl_stream/evaluator/unit_of_work.py": "stamps of one workflow never go back",
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from afl_stream.cli import afl_stream
-from afl_stream.config import load_config
+from afl_stream.settings.config import load_config
 
 _ROOT = Path(__file__).parents[2]
 _COMPOSE: dict[str, Any] = yaml.safe_load((_ROOT / "docker-compose.yml").read_text())

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-from afl.runtime import limits as engine
+from afl.engine import limits as engine
 from afl.scripts.limits import MEBIBYTE, ScriptLimits
 from afl_stream import limits as stream
-from afl_stream.config import EvaluatorSettings, StreamConfig
+from afl_stream.settings.config import EvaluatorSettings, StreamConfig
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
 #: Constants of the stream's limits that are formats and versions.

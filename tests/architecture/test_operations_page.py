@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from afl_stream.versions import HEADERS, SUPPORTED
+from afl_stream.wire.versions import HEADERS, SUPPORTED
 
 _ROOT = Path(__file__).parents[2]
 _PAGE = (_ROOT / "docs" / "operations.md").read_text()
@@ -12,7 +12,7 @@ _ROW = re.compile(r"^\| `([a-z_.*]+\.[a-z_]+)` \|", re.MULTILINE)
 
 
 def test_every_kind_of_finding_has_a_row_and_every_row_a_place() -> None:
-    modules = [_ROOT / "afl" / "runtime" / name for name in ("invariants.py", "inspection.py")]
+    modules = [_ROOT / "afl" / "runtime" / name for name in ("invariants.py", "maintenance/check.py")]
     kinds = {kind for module in modules for kind in _KIND.findall(module.read_text())}
     rows = _ROW.findall(_PAGE)
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 import afl.cli
-from afl_stream import agent_answers
-from afl_stream.agent_handlers import HandlerContext
-from afl_stream.control_json import decode_json
+from afl_stream.agent import answers as agent_answers
+from afl_stream.agent.handlers import HandlerContext
 from afl_stream.errors import AnswerRefused
-from afl_stream.headers import dead_letter_headers
-from afl_stream.messages import StepContinue, StepFailed, StepUpdate
+from afl_stream.wire.control_json import decode_json
+from afl_stream.wire.headers import dead_letter_headers
+from afl_stream.wire.messages import StepContinue, StepFailed, StepUpdate
 from tests.architecture.page_tables import ROOT, TABLES, pages, tables_in, with_tables
 from tests.architecture.walkthroughs import Command, File, Shown, walkthrough
 

@@ -5,7 +5,7 @@ import re
 import socket
 from pathlib import Path
 
-from afl.runtime.runner.settings import RunnerConfig
+from afl.workers.service.settings import RunnerConfig
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "runners.md").read_text()
 _ROW = re.compile(r"^\| (`\w+`(?:, `\w+`)*) \| (.+?) \|", re.MULTILINE)

@@ -7,10 +7,10 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.otel_sink import OpenTelemetrySink
-from afl.runtime.telemetry import EVENT_TYPES, Telemetry
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
+from afl.telemetry.otel_sink import OpenTelemetrySink
+from afl.telemetry.telemetry import EVENT_TYPES, Telemetry
 from tests.unit.runtime.engine.running import compiled
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")

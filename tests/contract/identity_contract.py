@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afl.runtime.store_identity import MARKS_KEPT
+from afl.engine.model.store_identity import MARKS_KEPT
 from tests.contract.store_rows import WholeStore, in_threads, start
 
 

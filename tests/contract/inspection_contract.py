@@ -8,16 +8,16 @@ from typing import Any, Final, Protocol
 
 import pytest
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.clock import ManualClock
-from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.inspection import Inspection, RecordRules
-from afl.runtime.persistence import EventDefinition
-from afl.runtime.purging import Purge, tombstone_of
-from afl.runtime.states import EventState, StepState
-from afl.runtime.store_port import COMPLETED, Batch, OutboxRecord, ParkedRecord, PositionMove, StepDocument, WorkflowRow
+from afl.engine.clock import ManualClock
+from afl.engine.model.entities import TaskDefinition, TaskState
+from afl.engine.model.store import COMPLETED, Batch, OutboxRecord, ParkedRecord, PositionMove, StepDocument, WorkflowRow
+from afl.engine.states import EventState, StepState
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.maintenance.check import Inspection, RecordRules
+from afl.stores.maintenance.purge import Purge, tombstone_of
+from afl.stores.public.persistence import EventDefinition
 from tests.contract.store_rows import CONTROL_0, WholeStore, public_step, task
 
 SOURCE: Final = """

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from afl.runtime.clock import ManualClock
-from afl.runtime.entities import LockMetaData, TaskState
-from afl.runtime.states import EventState, StepState
-from afl.runtime.store_port import Batch, TaskEnd
+from afl.engine.clock import ManualClock
+from afl.engine.model.entities import LockMetaData, TaskState
+from afl.engine.model.store import Batch, TaskEnd
+from afl.engine.states import EventState, StepState
 from tests.contract.store_rows import WholeStore, change, in_threads, step_document, task, workflow_row
 
 

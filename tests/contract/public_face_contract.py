@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from afl.compiler import compile_text
-from afl.runtime.clock import ManualClock
-from afl.runtime.entities import (
+from afl.engine.clock import ManualClock
+from afl.engine.errors import ConcurrencyError, WorkflowConflict
+from afl.engine.model.entities import (
     HandledCount,
     HandlerRegistration,
     LockMetaData,
@@ -19,13 +20,12 @@ from afl.runtime.entities import (
     ServerState,
     TaskState,
 )
-from afl.runtime.errors import ConcurrencyError, WorkflowConflict
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.persistence import EventDefinition, IterationChanges, PersistenceAPI
-from afl.runtime.states import EventState, StepState
-from afl.runtime.step import StepDefinition
-from afl.runtime.store_port import Batch, ErrorRecord, OutboxRecord
-from afl.runtime.types import AttributeValue, BlockId, ObjectType, StatementId, StepId, WorkflowId
+from afl.engine.model.store import Batch, ErrorRecord, OutboxRecord
+from afl.engine.states import EventState, StepState
+from afl.engine.types import AttributeValue, BlockId, ObjectType, StatementId, StepId, WorkflowId
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.public.persistence import EventDefinition, IterationChanges, PersistenceAPI
+from afl.stores.public.step import StepDefinition
 from tests.contract.lease_contract import LeaseContract
 from tests.contract.store_rows import (
     WholeStore,

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from afl.core.values import ValueRefused
-from afl.runtime.clock import ManualClock
-from afl.runtime.entities import LogDefinition, TaskState
-from afl.runtime.errors import ConcurrencyError, PositionLost, WorkflowConflict
-from afl.runtime.persistence import EventDefinition, IterationChanges
-from afl.runtime.states import EventState
-from afl.runtime.store_port import (
+from afl.engine.clock import ManualClock
+from afl.engine.errors import ConcurrencyError, PositionLost, WorkflowConflict
+from afl.engine.model.entities import LogDefinition, TaskState
+from afl.engine.model.store import (
     COMPLETED,
     RUNNING,
     Batch,
@@ -26,7 +24,9 @@ from afl.runtime.store_port import (
     WorkflowChange,
     WorkflowRow,
 )
-from afl.runtime.types import AttributeValue, Value
+from afl.engine.states import EventState
+from afl.engine.types import AttributeValue, Value
+from afl.stores.public.persistence import EventDefinition, IterationChanges
 from tests.bad_values import NOT_KEPT, BadValue, nested
 from tests.contract.store_rows import (
     CONTROL_0,

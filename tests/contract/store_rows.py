@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from afl.runtime.entities import (
+from afl.engine.model.entities import (
     Parameter,
     RunnerDefinition,
     RunnerState,
@@ -18,11 +18,7 @@ from afl.runtime.entities import (
     WorkflowDefinition,
     WorkflowMetaData,
 )
-from afl.runtime.persistence import EventDefinition, PersistenceAPI, TaskStore
-from afl.runtime.states import StepState
-from afl.runtime.step import StepDefinition
-from afl.runtime.store_identity import IdentifiedStore
-from afl.runtime.store_port import (
+from afl.engine.model.store import (
     PAUSED,
     Batch,
     OutboxRecord,
@@ -33,8 +29,12 @@ from afl.runtime.store_port import (
     WorkflowChange,
     WorkflowRow,
 )
-from afl.runtime.types import ObjectType, Value, WorkflowId
-from afl.runtime.upkeep import Upkeep
+from afl.engine.model.store_identity import IdentifiedStore
+from afl.engine.model.upkeep import Upkeep
+from afl.engine.states import StepState
+from afl.engine.types import ObjectType, Value, WorkflowId
+from afl.stores.public.persistence import EventDefinition, PersistenceAPI, TaskStore
+from afl.stores.public.step import StepDefinition
 
 CONTROL_0 = Position("cluster", "afl.control", 0)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from afl_stream.embedded import EmbeddedTransport
+from afl_stream.embedded.transport import EmbeddedTransport
 from afl_stream.transport import TopicPartition, Transport
 from tests.contract.transport_contract import TransportContract, make_topic, write
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from afl.runtime.clock import ManualClock
-from afl.runtime.entities import TaskState
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.store_port import Batch
+from afl.engine.clock import ManualClock
+from afl.engine.model.entities import TaskState
+from afl.engine.model.store import Batch
+from afl.stores.memory.store import MemoryStore
 from tests.contract.public_face_contract import PublicFaceContract
 from tests.contract.store_contract import StoreContract
 from tests.contract.store_rows import WholeStore, outbox_record, public_step, start, step_document, task

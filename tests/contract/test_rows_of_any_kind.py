@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from afl.runtime.clock import ManualClock
-from afl.runtime.errors import ForeignStore, StoreCorrupt, VersionMismatchError
-from afl.runtime.inspection import Inspection
-from afl.runtime.public_store import ENTITY_TABLES
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.tombstones import PURGED, Tombstone
+from afl.engine.clock import ManualClock
+from afl.engine.errors import ForeignStore, StoreCorrupt, VersionMismatchError
+from afl.engine.model.tombstones import PURGED, Tombstone
+from afl.stores.maintenance.check import Inspection
+from afl.stores.public.store import ENTITY_TABLES
+from afl.stores.sqlite.store import SqliteStore
 from tests.contract.inspection_contract import DONE, RULES, WAITING, Case, findings_of
 from tests.contract.store_rows import public_step, task
 
@@ -79,7 +79,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def columns() -> Iterator[tuple[str, str]]:
     with closing(sqlite3.connect(":memory:")) as scratch:
-        from afl.runtime.sqlite_schema import _statements
+        from afl.stores.sqlite.schema import _statements
 
         for statement in _statements():
             scratch.execute(statement)

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.clock import ManualClock
-from afl.runtime.documents import encode_step
-from afl.runtime.entities import TaskState
-from afl.runtime.errors import (
+from afl.engine.clock import ManualClock
+from afl.engine.errors import (
     ForeignStore,
     StoreCorrupt,
     StoreUnavailable,
     VersionMismatchError,
     WorkflowConflict,
 )
-from afl.runtime.sqlite_schema import APPLICATION_ID, FORMAT, OLDEST_FORMAT
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.store_port import Batch, PositionMove
+from afl.engine.model.entities import TaskState
+from afl.engine.model.store import Batch, PositionMove
+from afl.stores.documents import encode_step
+from afl.stores.sqlite.schema import APPLICATION_ID, FORMAT, OLDEST_FORMAT
+from afl.stores.sqlite.store import SqliteStore
 from tests.contract.public_face_contract import PublicFaceContract
 from tests.contract.store_contract import DurableContract, StoreContract
 from tests.contract.store_rows import (
@@ -144,9 +144,9 @@ def test_threads_read_while_others_write(path: Path) -> None:
 
 OTHER_PROCESS = """
 import sys
-from afl.runtime.errors import WorkflowConflict
-from afl.runtime.store_port import Batch
-from afl.runtime.sqlite_store import SqliteStore
+from afl.engine.errors import WorkflowConflict
+from afl.engine.model.store import Batch
+from afl.stores.sqlite.store import SqliteStore
 from tests.contract.store_rows import change, step_document, workflow_row
 store = SqliteStore(sys.argv[1])
 print([step.id for step in store.load_steps("w")], flush=True)
@@ -190,8 +190,8 @@ def test_another_process_on_the_file_sees_commits_and_conflicts(path: Path) -> N
 
 KILLED_PROCESS = """
 import sys
-from afl.runtime.store_port import Batch, PositionMove
-from afl.runtime.sqlite_store import SqliteStore
+from afl.engine.model.store import Batch, PositionMove
+from afl.stores.sqlite.store import SqliteStore
 from tests.contract.store_rows import CONTROL_0, change, outbox_record, step_document, workflow_row
 store = SqliteStore(sys.argv[1])
 filler = "x" * 2000
@@ -233,8 +233,8 @@ def test_a_process_killed_in_the_middle_of_commits_leaves_each_whole_or_not_at_a
 
 CRASHING_PROCESS = """
 import os, signal, sys
-from afl.runtime.store_port import Batch, PositionMove
-from afl.runtime.sqlite_store import SqliteStore
+from afl.engine.model.store import Batch, PositionMove
+from afl.stores.sqlite.store import SqliteStore
 from tests.contract.store_rows import CONTROL_0, change, outbox_record, step_document, workflow_row
 def crash(step):
     if step == f"store.{sys.argv[2]}":
@@ -283,7 +283,7 @@ def test_an_exception_in_the_middle_of_a_commit_leaves_nothing_and_the_store_goe
 
 OPENING_PROCESS = """
 import sys
-from afl.runtime.sqlite_store import SqliteStore
+from afl.stores.sqlite.store import SqliteStore
 from tests.contract.store_rows import start
 start(SqliteStore(sys.argv[1]), sys.argv[2])
 """

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.clock import ManualClock
-from afl.runtime.documents import encode_step, encode_workflow
-from afl.runtime.entities import TaskDefinition
-from afl.runtime.entity_documents import encode_entity
-from afl.runtime.inspection import Inspection
-from afl.runtime.memory_steps import KeptSteps
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.store_port import PAUSED, Batch, StepDocument, WorkflowRow
-from afl.runtime.types import RUNTIME_VERSION
-from afl.runtime.upkeep import StepEntry
+from afl.engine.clock import ManualClock
+from afl.engine.model.entities import TaskDefinition
+from afl.engine.model.store import PAUSED, Batch, StepDocument, WorkflowRow
+from afl.engine.model.upkeep import StepEntry
+from afl.engine.types import RUNTIME_VERSION
+from afl.stores.documents import encode_step, encode_workflow
+from afl.stores.entity_documents import encode_entity
+from afl.stores.maintenance.check import Inspection
+from afl.stores.memory.steps import KeptSteps
+from afl.stores.memory.store import MemoryStore
+from afl.stores.sqlite.store import SqliteStore
 from tests.contract.inspection_contract import DONE, WAITING, Case, Damage, InspectionContract, findings_of
 from tests.contract.store_rows import WholeStore, change, start, step_document, task, workflow_row
 

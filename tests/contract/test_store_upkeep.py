@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.clock import ManualClock
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.sqlite_store import SqliteStore
+from afl.engine.clock import ManualClock
+from afl.stores.memory.store import MemoryStore
+from afl.stores.sqlite.store import SqliteStore
 from tests.contract.identity_contract import IdentityContract
 from tests.contract.store_rows import WholeStore
 from tests.contract.upkeep_contract import PurgeContract, UpkeepContract

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.clock import ManualClock
-from afl.runtime.errors import StoreCorrupt, VersionMismatchError
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.purging import tombstone_of
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.store_port import Batch
-from afl.runtime.tombstones import PURGING
-from afl.runtime.versions import VERSIONS
+from afl.engine.clock import ManualClock
+from afl.engine.errors import StoreCorrupt, VersionMismatchError
+from afl.engine.model.store import Batch
+from afl.engine.model.tombstones import PURGING
+from afl.engine.versions import VERSIONS
+from afl.stores.maintenance.purge import tombstone_of
+from afl.stores.memory.store import MemoryStore
+from afl.stores.sqlite.store import SqliteStore
 from tests.contract.store_rows import WholeStore, change, without_identity, workflow_row
 from tests.contract.versions_contract import BEFORE, Rewrite, VersionsContract
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from afl.runtime.clock import ManualClock
-from afl.runtime.entities import LogDefinition, TaskState
-from afl.runtime.errors import WorkflowConflict
-from afl.runtime.persistence import EventDefinition
-from afl.runtime.purging import Purge, tombstone_of
-from afl.runtime.store_port import COMPLETED, ERROR, PAUSED, Batch, OutboxRecord, WorkflowRow
-from afl.runtime.tombstones import PURGED, PURGING, Tombstone, digest_of_inputs
-from afl.runtime.upkeep import Ended
-from afl_stream.embedded import Crash, Faults
+from afl.engine.clock import ManualClock
+from afl.engine.errors import WorkflowConflict
+from afl.engine.model.entities import LogDefinition, TaskState
+from afl.engine.model.store import COMPLETED, ERROR, PAUSED, Batch, OutboxRecord, WorkflowRow
+from afl.engine.model.tombstones import PURGED, PURGING, Tombstone, digest_of_inputs
+from afl.engine.model.upkeep import Ended
+from afl.stores.maintenance.purge import Purge, tombstone_of
+from afl.stores.public.persistence import EventDefinition
+from afl_stream.embedded.transport import Crash, Faults
 from tests.contract.store_rows import (
     WholeStore,
     change,

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from afl.runtime.entities import HandlerRegistration, LogDefinition, ServerDefinition
-from afl.runtime.errors import StoreCorrupt, VersionMismatchError
-from afl.runtime.persistence import EventDefinition
-from afl.runtime.purging import tombstone_of
-from afl.runtime.store_port import Batch
-from afl.runtime.versions import VERSIONS
+from afl.engine.errors import StoreCorrupt, VersionMismatchError
+from afl.engine.model.entities import HandlerRegistration, LogDefinition, ServerDefinition
+from afl.engine.model.store import Batch
+from afl.engine.versions import VERSIONS
+from afl.stores.maintenance.purge import tombstone_of
+from afl.stores.public.persistence import EventDefinition
 from tests.contract.store_rows import WholeStore, change, runner, step_document, task, workflow_row
 
 #: Every kind of artifact, by the table or collection that it stands in, and what reads one.

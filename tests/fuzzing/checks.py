@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from afl.compiled import CompiledProgram, ProgramError
+from afl.compiled.program import CompiledProgram, ProgramError
 from afl.compiler import check_texts, compile_text
-from afl.documentation import markdown
 from afl.emitter import emit_dict, emit_json
+from afl.engine.errors import UnknownFacet
+from afl.engine.planning.planner import plan_workflow
 from afl.errors import AFLError, ParseError
 from afl.formatting import FormatRefused, format_text
 from afl.graph import graph_of
 from afl.graph.dot import dot
 from afl.graph.mermaid import mermaid
 from afl.graph.svg import svg
+from afl.output.documentation import markdown
+from afl.output.tree_json import tree_json
 from afl.parser import decode_source, parse
-from afl.runtime.errors import UnknownFacet
-from afl.runtime.planner import plan_workflow
-from afl.tree_json import tree_json
 
 #: Nothing here may take longer; it is far more than anything needs.
 LONGEST_S = 20

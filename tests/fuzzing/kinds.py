@@ -7,11 +7,11 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-from afl.compiled import ProgramError
+from afl.compiled.program import ProgramError
 from afl.compiler import compile_text
 from afl.errors import AFLError
-from afl.runtime.evaluator import Evaluator, ExecutionStatus
-from afl.runtime.memory_store import MemoryStore
+from afl.evaluation.evaluator import Evaluator, ExecutionStatus
+from afl.stores.memory.store import MemoryStore
 from tests.fuzzing.checks import Defect, check_any, check_json, check_tree, check_valid, in_time
 from tests.fuzzing.mutations import deepened, mutated_bytes, mutated_tree
 from tests.fuzzing.programs import valid_program

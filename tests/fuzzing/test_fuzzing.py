@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from afl.compiled import CompiledProgram, ProgramError
+from afl.compiled.program import CompiledProgram, ProgramError
 from afl.compiler import check_texts, compile_text
 from afl.errors import ParseError
 from afl.formatting import FormatRefused, format_text
 from afl.parser import parse
-from afl.transformer import MAX_BLOCK_DEPTH, MAX_EXPRESSION_DEPTH, MAX_TYPE_DEPTH
+from afl.syntax.tree_builder import MAX_BLOCK_DEPTH, MAX_EXPRESSION_DEPTH, MAX_TYPE_DEPTH
 from tests.fuzzing.__main__ import main
 from tests.fuzzing.checks import check_any, in_time
 from tests.fuzzing.kinds import KINDS, attempt

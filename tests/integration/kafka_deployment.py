@@ -17,16 +17,16 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
-from afl.compiled import CompiledProgram
-from afl.runtime.store_port import ENDED_STATUSES, StepDocument, WorkflowRow
-from afl_stream.client import Client
-from afl_stream.config import StreamConfig, load_config
-from afl_stream.kafka import KafkaTransport
-from afl_stream.messages import Event, Lifecycle, Message
-from afl_stream.service import open_codec
-from afl_stream.stores import open_configured_store
-from afl_stream.topics import Topology
+from afl.compiled.program import CompiledProgram
+from afl.engine.model.store import ENDED_STATUSES, StepDocument, WorkflowRow
+from afl_stream.client.client import Client
+from afl_stream.evaluator.stores import open_configured_store
+from afl_stream.kafka.transport import KafkaTransport
+from afl_stream.programs.deployment_codec import open_codec
+from afl_stream.settings.config import StreamConfig, load_config
+from afl_stream.topics.declared import Topology
 from afl_stream.transport import CommittedOffset, Headers, Record, TopicPartition
+from afl_stream.wire.messages import Event, Lifecycle, Message
 from tests.eventually import eventually
 from tests.integration.mongodb import rows_of_database
 from tests.integration.party_handlers import argument_for

@@ -10,9 +10,9 @@ from typing import Final
 
 from pymongo import MongoClient
 
-from afl.runtime.mongo_store import MongoStore
-from afl.runtime.persistence import EngineStore
-from afl_stream.embedded import Faults
+from afl.stores.mongo.store import MongoStore
+from afl.stores.public.persistence import EngineStore
+from afl_stream.embedded.transport import Faults
 from tests.scenarios.loop_harness import Deployment, StoreOpener, store_elsewhere
 
 #: What died is in this process: nobody waits long for it.

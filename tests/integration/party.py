@@ -24,18 +24,18 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
-from afl.core.signals import draining
-from afl.core.stopping import StopFlag
+from afl.core.process.signals import draining
+from afl.core.process.stopping import StopFlag
+from afl.evaluation.evaluator import Evaluator
 from afl.runtime import AgentPoller, AgentPollerConfig
-from afl.runtime.evaluator import Evaluator
-from afl_stream.agent import Agent, AgentConfig
-from afl_stream.audit import Audit, AuditConfig, AuditFile
-from afl_stream.config import StreamConfig, load_config
-from afl_stream.kafka import KafkaTransport
-from afl_stream.registry_agent import RegistryAgent
-from afl_stream.service import EvaluatorService
-from afl_stream.stored_handlers import StoredHandlers
-from afl_stream.stores import open_configured_store
+from afl_stream.agent.agent import Agent, AgentConfig
+from afl_stream.agent.registry_agent import RegistryAgent
+from afl_stream.audit.audit import Audit, AuditConfig, AuditFile
+from afl_stream.commands.stored_handlers import StoredHandlers
+from afl_stream.evaluator.service import EvaluatorService
+from afl_stream.evaluator.stores import open_configured_store
+from afl_stream.kafka.transport import KafkaTransport
+from afl_stream.settings.config import StreamConfig, load_config
 
 #: What a party does to itself.
 ACTS: Final = {"kill": signal.SIGKILL, "freeze": signal.SIGSTOP}

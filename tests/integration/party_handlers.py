@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Final
 
-from afl_stream.agent import Deferred
+from afl_stream.agent.agent import Deferred
 
 #: An item whose price kills whoever asks for it, and one whose price comes later, or never.
 DEADLY, DEFERRED = "deadly", "deferred"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from afl_stream.config import StreamConfig
+from afl_stream.settings.config import StreamConfig
 from tests.integration.processes import ROOT
 
 SCHEMAS: Final = ROOT / "schemas"

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from afl.runtime.states import EventState
-from afl.runtime.store_port import CANCELLED, COMPLETED, ERROR
+from afl.engine.model.store import CANCELLED, COMPLETED, ERROR
+from afl.engine.states import EventState
 from afl_stream.partitioner import partition_for
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment

@@ -11,16 +11,17 @@ from confluent_kafka import Producer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.store_port import COMPLETED
-from afl_stream.agent import Agent, AgentConfig
-from afl_stream.audit import Audit, AuditConfig, AuditStream
-from afl_stream.client import Client
-from afl_stream.config import KafkaSettings, StreamConfig, TopicSettings
-from afl_stream.kafka import KafkaTransport
-from afl_stream.service import EvaluatorService, open_codec
-from afl_stream.topic_log import TopicLog
-from afl_stream.topics import Topology
+from afl.engine.model.store import COMPLETED
+from afl.stores.sqlite.store import SqliteStore
+from afl_stream.agent.agent import Agent, AgentConfig
+from afl_stream.audit.audit import Audit, AuditConfig, AuditStream
+from afl_stream.client.client import Client
+from afl_stream.evaluator.service import EvaluatorService
+from afl_stream.kafka.transport import KafkaTransport
+from afl_stream.programs.deployment_codec import open_codec
+from afl_stream.reading.topic_log import TopicLog
+from afl_stream.settings.config import KafkaSettings, StreamConfig, TopicSettings
+from afl_stream.topics.declared import Topology
 from afl_stream.transport import Record, TopicPartition, UnreadableHeaders
 from tests.any_record import AnyRecord, any_records
 from tests.contract.transport_contract import make_topic, unique

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from afl_stream.messages import StepContinue
 from afl_stream.transport import CommittedOffset, TopicPartition
+from afl_stream.wire.messages import StepContinue
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
 from tests.integration.processes import DEADLINE_S, Processes

@@ -8,7 +8,7 @@ import pytest
 
 import afl.runtime
 import afl_stream
-from afl_stream.embedded import FAULT_POINTS
+from afl_stream.embedded.transport import FAULT_POINTS
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
 from tests.scenarios.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
 from tests.scenarios.shop import SHOP, assert_one_answer_each, start_orders

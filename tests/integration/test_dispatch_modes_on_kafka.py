@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.entities import TaskState
-from afl.runtime.identity import event_id_of
-from afl_stream.messages import StepContinue
+from afl.core.ids import event_id_of
+from afl.engine.model.entities import TaskState
+from afl_stream.wire.messages import StepContinue
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
 from tests.integration.processes import DEADLINE_S

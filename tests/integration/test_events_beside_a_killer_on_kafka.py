@@ -2,7 +2,7 @@
 
 import pytest
 
-from afl_stream.messages import StepContinue, StepFailed
+from afl_stream.wire.messages import StepContinue, StepFailed
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
 from tests.integration.party_handlers import DEADLY

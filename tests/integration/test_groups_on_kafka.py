@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from confluent_kafka import Consumer
 
-from afl_stream.messages import Event
+from afl_stream.wire.messages import Event
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
 from tests.integration.processes import DEADLINE_S

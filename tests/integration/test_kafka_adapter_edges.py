@@ -9,8 +9,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from afl_stream.config import KafkaSettings, StreamConfig
-from afl_stream.kafka import KafkaTransport
+from afl_stream.kafka.transport import KafkaTransport
+from afl_stream.settings.config import KafkaSettings, StreamConfig
 from afl_stream.transport import (
     Assignor,
     AuthenticationFailed,

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from afl_stream.config import KafkaSettings, StreamConfig
-from afl_stream.kafka import KafkaTransport
+from afl_stream.kafka.transport import KafkaTransport
+from afl_stream.settings.config import KafkaSettings, StreamConfig
 from afl_stream.transport import Transport
 from tests.contract.transport_contract import TransportContract
 

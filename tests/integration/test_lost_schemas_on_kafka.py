@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import TopicPartition as Place
 
-from afl.runtime.store_port import COMPLETED
+from afl.engine.model.store import COMPLETED
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
 from tests.integration.processes import DEADLINE_S

@@ -12,9 +12,9 @@ import pytest
 from pymongo import MongoClient
 
 from afl.config import MongoDBConfig
-from afl.runtime.errors import StoreUnavailable, WorkflowConflict
-from afl.runtime.mongo_store import MongoStore
-from afl.runtime.store_port import Batch
+from afl.engine.errors import StoreUnavailable, WorkflowConflict
+from afl.engine.model.store import Batch
+from afl.stores.mongo.store import MongoStore
 from tests.contract.store_rows import change, outbox_record, start, step_document, task, workflow_row
 from tests.integration.mongodb import a_database
 from tools.mongodb import Server

@@ -17,9 +17,8 @@ from pymongo import MongoClient
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from afl.config import MongoDBConfig
-from afl.runtime.clock import ManualClock
-from afl.runtime.entities import HandlerRegistration, ServerDefinition, TaskState
-from afl.runtime.errors import (
+from afl.engine.clock import ManualClock
+from afl.engine.errors import (
     DocumentTooLarge,
     ForeignStore,
     StoreCorrupt,
@@ -27,10 +26,11 @@ from afl.runtime.errors import (
     StoreUnavailable,
     WorkflowConflict,
 )
-from afl.runtime.mongo_documents import COLLECTION_OF
-from afl.runtime.mongo_store import MongoStore
-from afl.runtime.mongo_writes import Writes
-from afl.runtime.store_port import Batch, PositionMove
+from afl.engine.model.entities import HandlerRegistration, ServerDefinition, TaskState
+from afl.engine.model.store import Batch, PositionMove
+from afl.stores.mongo.documents import COLLECTION_OF
+from afl.stores.mongo.store import MongoStore
+from afl.stores.mongo.writes import Writes
 from tests.contract.public_face_contract import PublicFaceContract
 from tests.contract.store_contract import DurableContract, StoreContract
 from tests.contract.store_rows import (
@@ -214,8 +214,8 @@ def test_a_heartbeat_waits_for_nobody_and_changes_only_its_time(store: MongoStor
 
 OTHER_PROCESS = """
 import os, signal, sys
-from afl.runtime.mongo_store import MongoStore
-from afl.runtime.store_port import Batch, PositionMove
+from afl.stores.mongo.store import MongoStore
+from afl.engine.model.store import Batch, PositionMove
 from tests.contract.store_rows import CONTROL_0, change, outbox_record, step_document, workflow_row
 def crash(step):
     if step == f"store.{sys.argv[3]}":

@@ -16,13 +16,13 @@ from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
 from afl.config import MongoDBConfig
-from afl.runtime.clock import ManualClock
-from afl.runtime.entities import TaskDefinition
-from afl.runtime.errors import StoreCorrupt, VersionMismatchError
-from afl.runtime.inspection import Inspection
-from afl.runtime.mongo_documents import entity_values, step_values, workflow_values
-from afl.runtime.mongo_store import MongoStore
-from afl.runtime.store_port import StepDocument, WorkflowRow
+from afl.engine.clock import ManualClock
+from afl.engine.errors import StoreCorrupt, VersionMismatchError
+from afl.engine.model.entities import TaskDefinition
+from afl.engine.model.store import StepDocument, WorkflowRow
+from afl.stores.maintenance.check import Inspection
+from afl.stores.mongo.documents import entity_values, step_values, workflow_values
+from afl.stores.mongo.store import MongoStore
 from tests.contract.identity_contract import IdentityContract
 from tests.contract.inspection_contract import Damage, InspectionContract
 from tests.contract.store_rows import WholeStore

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.store_port import COMPLETED
+from afl.engine.model.store import COMPLETED
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
 from tests.integration.processes import DEADLINE_S, Party

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from afl.core.clock import epoch_ms
-from afl.runtime.generations import current_steps
-from afl.runtime.store_port import CANCELLED, COMPLETED, ERROR, PAUSED, StepDocument
-from afl_stream.agent import Agent, AgentConfig, HandlerContext
-from afl_stream.kafka import KafkaTransport
+from afl.engine.execution.generations import current_steps
+from afl.engine.model.store import CANCELLED, COMPLETED, ERROR, PAUSED, StepDocument
+from afl_stream.agent.agent import Agent, AgentConfig, HandlerContext
+from afl_stream.kafka.transport import KafkaTransport
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
 from tests.integration.processes import DEADLINE_S

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from afl.runtime.store_port import ERROR, StepDocument
-from afl_stream.messages import StepContinue
+from afl.engine.model.store import ERROR, StepDocument
 from afl_stream.transport import Headers
+from afl_stream.wire.messages import StepContinue
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
 from tests.integration.party_handlers import DEADLY, DEFERRED

@@ -12,11 +12,11 @@ from afl.cli import main
 from afl.compiler import compile_text
 from afl.config import AFLConfig, MongoDBConfig
 from afl.loader import SourceLoader, SourceNotFound
-from afl.mongo_sources import MongoDBUnavailable, MongoSources
 from afl.parser import parse
 from afl.publisher import PublishError, SourcePublisher
 from afl.resolver import MongoDBNamespaceResolver
 from afl.source import CompilerInput, FileOrigin, MongoDBOrigin, SourceEntry
+from afl.sources.mongo import MongoDBUnavailable, MongoSources
 from tools.kafka.ports import free_ports
 
 _LIB = "namespace lib.money { facet Twice(n: Int) => (n2: Int = $.n * 2) }"

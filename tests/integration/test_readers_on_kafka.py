@@ -16,10 +16,10 @@ import fastavro
 import pytest
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
-from afl.runtime.store_port import COMPLETED, StepDocument
-from afl_stream.avro_schema import parse_schema_text
-from afl_stream.messages import StepContinue
+from afl.engine.model.store import COMPLETED, StepDocument
 from afl_stream.partitioner import partition_for
+from afl_stream.wire.avro.schema import parse_schema_text
+from afl_stream.wire.messages import StepContinue
 from tests.eventually import eventually
 from tests.integration.java_programs import EXAMPLES, JavaPrograms
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
@@ -105,7 +105,7 @@ def read_by_python(deployment: KafkaDeployment, facet: str, folder: Path) -> lis
     assert run.returncode == 0, run.stderr
     loaded = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
     assert "fastavro" in loaded
-    ours = {"afl", "afl_handlers", "afl_stream", "tests", "tools"}
+    ours = {"afl", "afl.core.handlers", "afl_stream", "tests", "tools"}
     assert [name for name in loaded if name.partition(".")[0] in ours] == []
     return by_key(run.stdout)
 

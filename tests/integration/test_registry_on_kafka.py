@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from afl_stream.handler_modules import HandlerRegistration
-from afl_stream.stored_handlers import StoredHandlers
+from afl_stream.agent.handler_modules import HandlerRegistration
+from afl_stream.commands.stored_handlers import StoredHandlers
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
 from tests.integration.processes import DEADLINE_S

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.store_port import COMPLETED
-from afl_stream.client import Client
+from afl.engine.model.store import COMPLETED
+from afl_stream.client.client import Client
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
 from tests.integration.processes import DEADLINE_S

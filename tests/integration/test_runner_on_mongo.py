@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from afl.config import AFLConfig, MongoDBConfig
+from afl.engine.model.entities import RunnerState, TaskDefinition, TaskState
 from afl.publisher import SourcePublisher
 from afl.runtime import Evaluator, MongoStore, RunnerConfig, RunnerService, ToolRegistry
-from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
-from afl.runtime.runner.deployment import PublishedFlows
 from afl.source import CompilerInput, FileOrigin, SourceEntry
+from afl.workers.service.deployment import PublishedFlows
 from afl_stream.cli import main as afl_stream
 from tests.unit.runtime.sdk.runner_shop import answered_from_afar, run_record
 from tests.unit.runtime.sdk.workshop import PROGRAM, Workshop, pay, started

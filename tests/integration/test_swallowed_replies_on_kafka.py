@@ -65,7 +65,7 @@ def deployment(
 def services(deployment: KafkaDeployment) -> list[Party]:
     """Evaluator, agent and audit, each at work."""
     folder = deployment.store_path.parent.parent
-    (folder / "answering.py").write_text(ANSWERING)
+    (folder / "execution/answer_acceptance.py").write_text(ANSWERING)
     started = [
         deployment.command("evaluator"),
         deployment.command("agent", "--handlers", "./answering.py"),

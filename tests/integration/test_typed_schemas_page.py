@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.store_port import COMPLETED, ERROR
+from afl.engine.model.store import COMPLETED, ERROR
 from tests.eventually import eventually
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
 from tests.integration.processes import DEADLINE_S, ROOT

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from random import Random
 
 from afl.compiler import compile_text
-from afl.runtime.errors import StepFailure
-from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.scripting import ScriptRunner
+from afl.engine.errors import StepFailure
+from afl.engine.execution.scripts import ScriptRunner
+from afl.evaluation.evaluator import Evaluator, ExecutionResult, ExecutionStatus
+from afl.stores.memory.store import MemoryStore
 from tests.random_programs.answers import Answers
 from tests.random_programs.expressions import Failure, Node, Undecided
 from tests.random_programs.generator import RandomProgram

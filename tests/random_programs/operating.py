@@ -7,10 +7,10 @@ from random import Random
 from typing import Any
 
 from afl.compiler import compile_text
-from afl.runtime.errors import StepFailure
-from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
-from afl.runtime.generations import current_steps
-from afl.runtime.memory_store import MemoryStore
+from afl.engine.errors import StepFailure
+from afl.engine.execution.generations import current_steps
+from afl.evaluation.evaluator import Evaluator, ExecutionResult, ExecutionStatus
+from afl.stores.memory.store import MemoryStore
 from tests.random_programs.answers import Answers
 from tests.random_programs.expressions import Failure
 from tests.random_programs.generator import RandomProgram

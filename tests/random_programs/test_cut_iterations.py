@@ -9,16 +9,16 @@ from random import Random
 
 import pytest
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.clock import ManualClock
-from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.operation_errors import OperationRefused
-from afl.runtime.store_port import StepDocument, WorkflowRow
-from afl.runtime.types import Value
-from afl.runtime.workflows import Workflows
-from afl_stream.messages import StepContinue
+from afl.engine.clock import ManualClock
+from afl.engine.model.store import StepDocument, WorkflowRow
+from afl.engine.operations.operation_errors import OperationRefused
+from afl.engine.types import Value
+from afl.engine.workflow_cache import Workflows
+from afl.evaluation.evaluator import Evaluator, ExecutionResult, ExecutionStatus
+from afl.stores.memory.store import MemoryStore
+from afl_stream.wire.messages import StepContinue
 from tests.random_programs.answers import Answers
 from tests.random_programs.expressions import Failure
 from tests.random_programs.generator import RandomProgram, generate

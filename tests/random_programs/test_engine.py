@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from afl.compiler import compile_text
-from afl.runtime.errors import StepFailure
-from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
-from afl.runtime.memory_store import MemoryStore
+from afl.engine.errors import StepFailure
+from afl.evaluation.evaluator import Evaluator, ExecutionResult, ExecutionStatus
+from afl.stores.memory.store import MemoryStore
 from tests.random_programs.answers import Answers
 from tests.random_programs.expressions import Failure, Node
 from tests.random_programs.generator import RandomProgram, generate

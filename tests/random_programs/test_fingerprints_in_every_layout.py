@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from afl.comments import pieces
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
 from afl.formatting import format_text
+from afl.syntax.comments import pieces
 from tests.fuzzing.layout import laid_out
 from tests.fuzzing.programs import valid_program
 from tests.random_programs.whole_generator import generate_whole

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from afl_stream.cli import main
-from afl_stream.embedded import EmbeddedTransport
+from afl_stream.embedded.transport import EmbeddedTransport
 from afl_stream.transport import TopicPartition
 
 ROOT = Path(__file__).parents[2]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from afl.compiled import CompiledProgram
-from afl.runtime.persistence import EngineStore
-from afl.runtime.states import EventState, StepState
-from afl.runtime.store_port import COMPLETED, StepDocument, WorkflowRow
-from afl_stream.client import Client
-from afl_stream.codec import Codec
-from afl_stream.config import StreamConfig
-from afl_stream.messages import Event, Lifecycle, Message, StartWorkflow, StepContinue, StepFailed
-from afl_stream.topics import Topology
+from afl.compiled.program import CompiledProgram
+from afl.engine.model.store import COMPLETED, StepDocument, WorkflowRow
+from afl.engine.states import EventState, StepState
+from afl.stores.public.persistence import EngineStore
+from afl_stream.client.client import Client
+from afl_stream.settings.config import StreamConfig
+from afl_stream.topics.declared import Topology
 from afl_stream.transport import CommittedOffset, Record, TopicPartition
+from afl_stream.wire.codec import Codec
+from afl_stream.wire.messages import Event, Lifecycle, Message, StartWorkflow, StepContinue, StepFailed
 from tests.scenarios.loop_harness import facets_with_events, unique_ids
 
 

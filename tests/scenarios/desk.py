@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from afl.runtime.states import EventState, StepState
-from afl.runtime.store_port import Batch, StepDocument, WorkflowChange
-from afl_stream.messages import StepContinue
+from afl.engine.model.store import Batch, StepDocument, WorkflowChange
+from afl.engine.states import EventState, StepState
+from afl_stream.wire.messages import StepContinue
 from tests.scenarios.loop_harness import Deployment, Evaluator
 
 DESK = """

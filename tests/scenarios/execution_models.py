@@ -6,20 +6,20 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
+from afl.core.handlers.modules import ModuleLoader, register_module
+from afl.engine.model.store import StepDocument, WorkflowRow
+from afl.evaluation.evaluator import Evaluator
 from afl.runtime import AgentPoller, AgentPollerConfig, RegistryRunner, RegistryRunnerConfig
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.polling_server import PollingServer
-from afl.runtime.runner import RunnerConfig, RunnerService
-from afl.runtime.store_port import StepDocument, WorkflowRow
-from afl_handlers.modules import ModuleLoader, register_module
-from afl_stream.agent import Agent, AgentConfig
-from afl_stream.embedded import EmbeddedTransport
-from afl_stream.registry_agent import RegistryAgent
-from afl_stream.stored_handlers import StoredHandlers, StoringRegistrar
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore
+from afl.workers.polling_server import PollingServer
+from afl.workers.service import RunnerConfig, RunnerService
+from afl_stream.agent.agent import Agent, AgentConfig
+from afl_stream.agent.registry_agent import RegistryAgent
+from afl_stream.commands.stored_handlers import StoredHandlers, StoringRegistrar
+from afl_stream.embedded.transport import EmbeddedTransport
 from tests.eventually import eventually
 from tests.scenarios.loop_harness import Deployment
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from afl_stream.avro_schema import WriterSchema, fingerprint_of, parse_schema_text
+from afl_stream.wire.avro.schema import WriterSchema, fingerprint_of, parse_schema_text
 
 #: Letters that differ in three bits, each of which may be set or not.
 _LETTERS: Final = "acegikmo"

@@ -14,19 +14,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.clock import ManualClock
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.scripting import ScriptRunner
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.store_port import StepDocument, WorkflowRow
-from afl.runtime.telemetry import Telemetry
-from afl_stream.agent import Agent, AgentConfig, HandlerContext
-from afl_stream.client import Client
-from afl_stream.codec import Codec
-from afl_stream.config import (
+from afl.engine.clock import ManualClock
+from afl.engine.execution.scripts import ScriptRunner
+from afl.engine.model.store import StepDocument, WorkflowRow
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore
+from afl.stores.sqlite.store import SqliteStore
+from afl.telemetry.telemetry import Telemetry
+from afl_stream.agent.agent import Agent, AgentConfig, HandlerContext
+from afl_stream.client.client import Client
+from afl_stream.embedded.transport import EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport, Faults
+from afl_stream.evaluator.control_loop import ControlStats
+from afl_stream.evaluator.service import EvaluatorService
+from afl_stream.partitioner import partition_for
+from afl_stream.programs.deployment_codec import open_codec
+from afl_stream.settings.config import (
     AgentSettings,
     AnswerSettings,
     DispatchSettings,
@@ -35,14 +39,11 @@ from afl_stream.config import (
     StreamConfig,
     TopicSettings,
 )
-from afl_stream.control import ControlStats
-from afl_stream.embedded import EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport, Faults
-from afl_stream.headers import headers_for
-from afl_stream.messages import Answer, Event, Lifecycle, Message, workflow_of
-from afl_stream.partitioner import partition_for
-from afl_stream.service import EvaluatorService, open_codec
-from afl_stream.topics import Topology
+from afl_stream.topics.declared import Topology
 from afl_stream.transport import CommittedOffset, Headers, Record, TopicPartition
+from afl_stream.wire.codec import Codec
+from afl_stream.wire.headers import headers_for
+from afl_stream.wire.messages import Answer, Event, Lifecycle, Message, workflow_of
 from tests.record_headers import headers_of
 
 START_MS = 1_700_000_000_000

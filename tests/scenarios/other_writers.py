@@ -6,11 +6,11 @@ import hashlib
 import json
 from typing import Any
 
-from afl_stream.avro_schema import WriterSchema, parse_schema_text
-from afl_stream.codec import Codec
-from afl_stream.framing import SingleObjectFraming
-from afl_stream.message_shapes import shape_of
-from afl_stream.messages import Message
+from afl_stream.wire.avro.schema import WriterSchema, parse_schema_text
+from afl_stream.wire.codec import Codec
+from afl_stream.wire.framing import SingleObjectFraming
+from afl_stream.wire.messages import Message
+from afl_stream.wire.shapes import shape_of
 
 
 def schema_of_another_writer(message: Message) -> WriterSchema:

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from afl.scripts.pool import ScriptResult
-from afl_stream.agent import HandlerContext
+from afl_stream.agent.agent import HandlerContext
 from tests.scenarios.loop_harness import Deployment, Handler
 
 PRESS = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from afl.runtime.store_port import StepDocument
-from afl_stream.agent import HandlerContext
+from afl.engine.model.store import StepDocument
+from afl_stream.agent.agent import HandlerContext
 from tests.scenarios.delivery_checks import Observed
 from tests.scenarios.loop_harness import Handler
 

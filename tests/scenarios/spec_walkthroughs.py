@@ -11,10 +11,10 @@ from functools import cache
 from typing import NamedTuple, Protocol
 
 from afl.compiler import compile_text
-from afl.runtime.persistence import EventDefinition
-from afl.runtime.states import EventState, StepState
-from afl.runtime.telemetry import Telemetry
-from afl.runtime.types import Value
+from afl.engine.states import EventState, StepState
+from afl.engine.types import Value
+from afl.stores.public.persistence import EventDefinition
+from afl.telemetry.telemetry import Telemetry
 from tests.engine_view import SeenStep
 
 

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from afl_stream.embedded import Crash, Faults
-from afl_stream.messages import StepContinue, StepFailed
+from afl_stream.embedded.transport import Crash, Faults
+from afl_stream.wire.messages import StepContinue, StepFailed
 from tests.unit.stream.agent_bench import PAY, Deployment, TestAgent, event, named
 
 EVENTS = 6

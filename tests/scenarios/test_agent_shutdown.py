@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from afl_stream.embedded import EmbeddedBroker
+from afl_stream.embedded.transport import EmbeddedBroker
 from afl_stream.exit_codes import ExitCode
 from tests.eventually import eventually
 from tests.unit.stream.agent_bench import PAY, Deployment, event
@@ -19,9 +19,9 @@ PROCESS = """
 import sys
 from pathlib import Path
 from threading import Event
-from afl_stream.agent import Agent, AgentConfig
-from afl_stream.config import AgentSettings, StreamConfig, TopicSettings
-from afl_stream.embedded import EmbeddedTransport
+from afl_stream.agent.agent import Agent, AgentConfig
+from afl_stream.settings.config import AgentSettings, StreamConfig, TopicSettings
+from afl_stream.embedded.transport import EmbeddedTransport
 
 log, notes, wanted = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from afl.runtime.store_port import CANCELLED, COMPLETED, PAUSED
-from afl_stream.agent import HandlerContext, RetryPolicy
-from afl_stream.agent_cancellations import Cancellations
-from afl_stream.config import AgentSettings
-from afl_stream.embedded import EmbeddedTransport
+from afl.engine.model.store import CANCELLED, COMPLETED, PAUSED
+from afl_stream.agent.agent import HandlerContext, RetryPolicy
+from afl_stream.agent.cancellations import Cancellations
+from afl_stream.embedded.transport import EmbeddedTransport
+from afl_stream.settings.config import AgentSettings
 from tests.eventually import eventually
 from tests.scenarios.desk import ASK, DESK, SECOND, Desk
 from tests.scenarios.loop_harness import Deployment, Worker
@@ -143,7 +143,7 @@ def test_the_events_of_a_cancelled_run_are_skipped_and_counted_and_that_is_told_
     desk.deployment.client.cancel("wf-1")
     desk.deployment.settle()
 
-    with caplog.at_level("INFO", "afl_stream.agent_cancellations"):
+    with caplog.at_level("INFO", "afl_stream.agent.cancellations"):
         works(desk, worker)
 
     counts = worker.agent.counts

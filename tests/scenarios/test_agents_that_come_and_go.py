@@ -6,7 +6,7 @@ from threading import Lock
 
 import pytest
 
-from afl_stream.embedded import Crash, Faults
+from afl_stream.embedded.transport import Crash, Faults
 from afl_stream.transport import TopicPartition
 from tests.unit.stream.agent_bench import PAY, Deployment, TestAgent, event
 

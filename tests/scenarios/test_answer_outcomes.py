@@ -1,15 +1,14 @@
-"""What becomes of an answer or a command: one outcome after the other, as the table in afl_stream.outcomes has them."""
+"""What becomes of an answer or a command: one outcome after the other, in the order of the outcomes' table."""
 
 import pytest
 
-from afl.runtime.states import EventState, StepState
-from afl.runtime.store_port import CANCELLED, COMPLETED, ERROR, PAUSED
-from afl_stream.answer_tokens import AnswerTokens
-from afl_stream.client import AttemptNeeded
-from afl_stream.config import AnswerSettings, EvaluatorSettings, StreamConfig
-from afl_stream.messages import CancelWorkflow, FailureReason, StartWorkflow, StepContinue, StepFailed, StepUpdate
-from afl_stream.outcomes import ANSWER_RULES, Outcome
-from afl_stream.service import answer_tokens
+from afl.engine.model.store import CANCELLED, COMPLETED, ERROR, PAUSED
+from afl.engine.states import EventState, StepState
+from afl_stream.client.client import AttemptNeeded
+from afl_stream.evaluator.outcomes import ANSWER_RULES, Outcome
+from afl_stream.settings.answer_tokens import AnswerTokens, answer_tokens
+from afl_stream.settings.config import AnswerSettings, EvaluatorSettings
+from afl_stream.wire.messages import CancelWorkflow, FailureReason, StartWorkflow, StepContinue, StepFailed, StepUpdate
 from tests.record_headers import headers_of
 from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk, ask_again, step_id_of
 from tests.scenarios.loop_harness import Deployment, program_of
@@ -376,7 +375,7 @@ def test_answers_to_a_key_that_was_rotated_out_are_taken_while_it_is_listed() ->
     (token,) = [event.answer_token for event in desk.deployment.events(ASK) if event.step_id == step_id]
 
     rotated = AnswerSettings(token_secret="newer", token_key_id="k2", older_secrets="k1=secret")
-    tokens = answer_tokens(StreamConfig(answers=rotated))
+    tokens = answer_tokens(rotated)
 
     assert tokens is not None
     assert tokens.accepts(token, f"{step_id}#1", 1)

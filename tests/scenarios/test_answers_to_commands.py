@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.store_port import CANCELLED, COMPLETED, PAUSED
-from afl_stream.client import Client, NotAnswered, RefusedByEvaluator
+from afl.engine.model.store import CANCELLED, COMPLETED, PAUSED
+from afl_stream.client.client import Client, NotAnswered, RefusedByEvaluator
 from afl_stream.commands.following import RunFollower
 from afl_stream.commands.invocation import Invocation
 from afl_stream.commands.unanswered import described_lines
-from afl_stream.config import EvaluatorSettings
-from afl_stream.headers import COMMAND_HEADER, headers_for
-from afl_stream.messages import (
+from afl_stream.settings.config import EvaluatorSettings
+from afl_stream.wire.headers import COMMAND_HEADER, headers_for
+from afl_stream.wire.messages import (
     CancelWorkflow,
     Command,
     DescribeWorkflow,

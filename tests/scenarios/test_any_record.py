@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from afl.runtime.store_port import COMPLETED
-from afl_stream.agent import HandlerContext
-from afl_stream.audit import Audit, AuditConfig, AuditStream
-from afl_stream.codec import Codec
-from afl_stream.embedded import EmbeddedTransport
+from afl.engine.model.store import COMPLETED
+from afl_stream.agent.agent import HandlerContext
+from afl_stream.audit.audit import Audit, AuditConfig, AuditStream
+from afl_stream.embedded.transport import EmbeddedTransport
 from afl_stream.transport import TopicPartition
+from afl_stream.wire.codec import Codec
 from tests.any_record import AnyRecord, any_records, newer_records, records_without_schema, text_headers
 from tests.scenarios.loop_harness import START_MS, Deployment
 

@@ -14,10 +14,10 @@ import pytest
 
 from afl.cli import main
 from afl.core.values import ValueRefused
+from afl.engine.states import StepState
 from afl.runtime import AgentPoller, AgentPollerConfig
-from afl.runtime.states import StepState
 from afl_stream.errors import StreamError
-from afl_stream.messages import StepContinue, StepFailed
+from afl_stream.wire.messages import StepContinue, StepFailed
 from tests.bad_values import BEYOND_64_BITS, NOT_TAKEN, OF_JSON, BadNumber, BadValue
 from tests.contract.store_rows import public_step
 from tests.scenarios.command_lines import CommandLine

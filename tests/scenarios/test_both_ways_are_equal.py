@@ -5,15 +5,15 @@ from random import Random
 
 import pytest
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.clock import ManualClock
-from afl.runtime.evaluator import Evaluator, ExecutionStatus
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.store_port import StepDocument
-from afl.runtime.types import Value
-from afl_stream.config import EvaluatorSettings
-from afl_stream.messages import StepContinue
+from afl.engine.clock import ManualClock
+from afl.engine.model.store import StepDocument
+from afl.engine.types import Value
+from afl.evaluation.evaluator import Evaluator, ExecutionStatus
+from afl.stores.memory.store import MemoryStore
+from afl_stream.settings.config import EvaluatorSettings
+from afl_stream.wire.messages import StepContinue
 from tests.random_programs.answers import Answers
 from tests.random_programs.generator import RandomProgram, generate
 from tests.scenarios.loop_harness import START_MS, Deployment

@@ -4,15 +4,15 @@ from random import Random
 
 import pytest
 
-from afl.compiled import CompiledProgram, Node
-from afl.runtime.clock import ManualClock
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.otel_sink import OpenTelemetrySink
-from afl.runtime.store_port import StepDocument, WorkflowRow
-from afl.runtime.telemetry import Telemetry, TelemetryEvent, TelemetrySink
-from afl_stream.config import EvaluatorSettings
-from afl_stream.messages import FailureReason, StepContinue, StepFailed
+from afl.compiled.program import CompiledProgram, Node
+from afl.engine.clock import ManualClock
+from afl.engine.model.store import StepDocument, WorkflowRow
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
+from afl.telemetry.otel_sink import OpenTelemetrySink
+from afl.telemetry.telemetry import Telemetry, TelemetryEvent, TelemetrySink
+from afl_stream.settings.config import EvaluatorSettings
+from afl_stream.wire.messages import FailureReason, StepContinue, StepFailed
 from tests.scenarios.loop_harness import START_MS, Deployment
 from tests.unit.runtime.engine.nested_programs import branching_program
 

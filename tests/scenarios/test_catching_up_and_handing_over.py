@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from afl.compiled import CompiledProgram
-from afl.runtime.evaluator import Evaluator as Engine
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.plan import FacetPlan
-from afl.runtime.store_port import PAUSED, Batch, OutboxRecord, ParkedRecord, WorkflowRow
-from afl.runtime.workflows import Workflows
-from afl_stream.codec import single_object_codec
-from afl_stream.config import StreamConfig
-from afl_stream.embedded import Faults
-from afl_stream.headers import headers_for
-from afl_stream.messages import StepContinue
-from afl_stream.outbox import Lanes, OutboxDispatch
-from afl_stream.schema_source import InMemorySchemaLog
-from afl_stream.topics import Topology
+from afl.compiled.program import CompiledProgram
+from afl.engine.model.plan import FacetPlan
+from afl.engine.model.store import PAUSED, Batch, OutboxRecord, ParkedRecord, WorkflowRow
+from afl.engine.workflow_cache import Workflows
+from afl.evaluation.evaluator import Evaluator as Engine
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore
+from afl_stream.embedded.transport import Faults
+from afl_stream.evaluator.outbox import Lanes, OutboxDispatch
+from afl_stream.settings.config import StreamConfig
+from afl_stream.topics.declared import Topology
 from afl_stream.transport import BrokerUnavailable
+from afl_stream.wire.codec import single_object_codec
+from afl_stream.wire.headers import headers_for
+from afl_stream.wire.messages import StepContinue
+from afl_stream.wire.schema_source import InMemorySchemaLog
 from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk, step_id_of
 from tests.scenarios.loop_harness import Deployment, make_again, unique_ids
 from tests.scenarios.other_writers import announcement_of, schema_of_another_writer, written_by_another

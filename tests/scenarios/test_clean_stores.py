@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from afl.compiler import compile_text
-from afl.runtime.evaluator import Evaluator, ExecutionStatus
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.sqlite_store import SqliteStore
+from afl.evaluation.evaluator import Evaluator, ExecutionStatus
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore
+from afl.stores.sqlite.store import SqliteStore
 from tests.random_programs.answers import Answers
 from tests.random_programs.expressions import Failure
 from tests.random_programs.generator import generate

@@ -219,7 +219,7 @@ def test_a_result_with_a_misspelt_name_is_logged_by_the_agent(
 
     deployed("agent", "--handlers", handlers, "--until-idle")
 
-    (told,) = [record.getMessage() for record in caplog.records if record.name == "afl_stream.agent_answers"]
+    (told,) = [record.getMessage() for record in caplog.records if record.name == "afl_stream.agent.answers"]
     assert told.startswith("the result of the handler of net.Note fails step ")
     assert "ResultMismatch: the result of net.Note lacks ok and has okay" in told
 
@@ -230,7 +230,7 @@ def test_a_refused_command_is_told_where_the_evaluator_runs(
     deployed("cancel", "w9")
     deployed("evaluator", "--until-idle")
 
-    told = [record.getMessage() for record in caplog.records if record.name == "afl_stream.control"]
+    told = [record.getMessage() for record in caplog.records if record.name == "afl_stream.evaluator.control_loop"]
     assert told == ["CancelWorkflow of run w9 is refused: NothingToCancel: there is no workflow w9 to cancel"]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.sqlite_store import SqliteStore
+from afl.stores.sqlite.store import SqliteStore
 from tests.scenarios.command_lines import CommandLine
 
 

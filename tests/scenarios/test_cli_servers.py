@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
-from afl.runtime.sqlite_store import SqliteStore
+from afl.engine.model.entities import HandledCount, ServerDefinition, ServerState
+from afl.stores.sqlite.store import SqliteStore
 from tests.scenarios.command_lines import CommandLine
 
 _HOUR_MS = 3_600_000

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.unanswered import waiting_steps
-from afl_stream.config import EmbeddedSettings, StreamConfig
+from afl.engine.operations.unanswered import waiting_steps
 from afl_stream.dev import LocalDeployment
+from afl_stream.settings.config import EmbeddedSettings, StreamConfig
 from tests.scenarios.command_lines import CommandLine
 from tests.scenarios.loop_harness import program_of
 

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
 from afl.core.clock import CLOCK_TOLERANCE_MS
-from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
-from afl.runtime.clock import ManualClock
-from afl.runtime.entities import HandlerRegistration, TaskState
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.limits import POLL_ONCE_LEASE_MS
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.registry_runner import RegistryRunner, RegistryRunnerConfig
-from afl.runtime.store_port import COMPLETED
-from afl_stream.config import DispatchSettings, EvaluatorSettings
+from afl.engine.clock import ManualClock
+from afl.engine.limits import POLL_ONCE_LEASE_MS
+from afl.engine.model.entities import HandlerRegistration, TaskState
+from afl.engine.model.store import COMPLETED
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
+from afl.workers.poller import AgentPoller, AgentPollerConfig
+from afl.workers.registry_runner import RegistryRunner, RegistryRunnerConfig
+from afl_stream.settings.config import DispatchSettings, EvaluatorSettings
 from tests.scenarios.desk import ASK, DESK, FIRST, THIRD, Desk, step_id_of
 from tests.scenarios.handlers import counting
 from tests.scenarios.loop_harness import Deployment

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
+from afl.core.ids import event_id_of
+from afl.engine.model.entities import TaskDefinition, TaskState
+from afl.engine.operations.operation_errors import RunByDeployment
+from afl.evaluation.evaluator import Evaluator as DirectEvaluator
 from afl.runtime import AgentPoller, AgentPollerConfig, RegistryRunner, RegistryRunnerConfig
-from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.evaluator import Evaluator as DirectEvaluator
-from afl.runtime.identity import event_id_of
-from afl.runtime.operation_errors import RunByDeployment
-from afl_stream.agent import HandlerContext, NoHandlers
-from afl_stream.config import DispatchSettings, StreamConfig
-from afl_stream.embedded import Crash, Faults
+from afl_stream.agent.agent import HandlerContext, NoHandlers
+from afl_stream.embedded.transport import Crash, Faults
 from afl_stream.errors import ConfigError
-from afl_stream.messages import StepContinue
+from afl_stream.settings.config import DispatchSettings, StreamConfig
+from afl_stream.wire.messages import StepContinue
 from tests.scenarios.loop_harness import Deployment
 
 SHOP = """

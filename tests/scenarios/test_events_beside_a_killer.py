@@ -6,8 +6,8 @@ from threading import Event as Flag
 
 import pytest
 
-from afl_stream.embedded import Crash
-from afl_stream.offset_tracker import PartitionProgress
+from afl_stream.embedded.transport import Crash
+from afl_stream.reading.offset_tracker import PartitionProgress
 from tests.eventually import eventually
 from tests.unit.stream.agent_bench import PAY, Deployment, TestAgent, event
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from afl.runtime.clock import ManualClock
-from afl.runtime.states import StepState
-from afl.runtime.store_port import PAUSED, RUNNING
-from afl_stream.config import EvaluatorSettings
-from afl_stream.messages import CancelWorkflow, StartWorkflow, StepContinue
+from afl.engine.clock import ManualClock
+from afl.engine.model.store import PAUSED, RUNNING
+from afl.engine.states import StepState
+from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.transport import TopicPartition
+from afl_stream.wire.messages import CancelWorkflow, StartWorkflow, StepContinue
 from tests.scenarios.desk import DESK, FIRST, REPORT, THIRD
 from tests.scenarios.loop_harness import Deployment, Evaluator
 from tests.scenarios.test_orphaned_outbox import run_until_it_crashes, two_evaluators

@@ -2,8 +2,8 @@
 
 import pytest
 
-from afl.runtime.states import StepState
-from afl_stream.agent import Deferred
+from afl.engine.states import StepState
+from afl_stream.agent.agent import Deferred
 from afl_stream.transport import Headers
 from tests.scenarios.desk import ASK, DESK, FIRST, THIRD, Desk, ask_again
 from tests.scenarios.loop_harness import Deployment

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from afl.runtime.errors import WorkflowConflict
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.store_port import ERROR, PAUSED, Batch, ParkedRecord, StepDocument
-from afl_stream.messages import StepContinue
+from afl.engine.errors import WorkflowConflict
+from afl.engine.model.store import ERROR, PAUSED, Batch, ParkedRecord, StepDocument
+from afl.stores.memory.store import MemoryStore
+from afl_stream.wire.messages import StepContinue
 from tests.record_headers import headers_of
 from tests.scenarios.desk import DESK, SECOND, THIRD, Desk
 from tests.scenarios.loop_harness import Deployment, StoreOpener, store_elsewhere

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from afl.runtime.store_port import WorkflowRow
+from afl.engine.model.store import WorkflowRow
 from tests.eventually import eventually
 from tests.scenarios.execution_models import MODELS, Model
 from tests.scenarios.handlers.hostile import HOSTILE, PROGRAM, facet_of

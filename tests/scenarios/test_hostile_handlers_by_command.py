@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.runner.__main__ import main as runner
-from afl.runtime.sqlite_store import SqliteStore
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.sqlite.store import SqliteStore
+from afl.workers.service.__main__ import main as runner
 from tests.scenarios.command_lines import CommandLine
 from tests.scenarios.handlers.hostile import HOSTILE, PROGRAM, facet_of
 

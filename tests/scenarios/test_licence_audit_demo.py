@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from afl.runtime.sqlite_store import SqliteStore
+from afl.stores.sqlite.store import SqliteStore
 from examples.licence_audit import plain
 from examples.licence_audit.__main__ import main
 

@@ -1,7 +1,7 @@
 """Limits hold in the control loop, too: a run over one ends by its name, and no other workflow with it."""
 
-from afl_stream.config import EvaluatorSettings
-from afl_stream.messages import CancelWorkflow, StepContinue, StepUpdate
+from afl_stream.settings.config import EvaluatorSettings
+from afl_stream.wire.messages import CancelWorkflow, StepContinue, StepUpdate
 from tests.scenarios.loop_harness import Deployment
 
 SOURCE = """

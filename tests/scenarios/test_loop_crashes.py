@@ -10,7 +10,7 @@ import pytest
 
 import afl.runtime
 import afl_stream
-from afl_stream.embedded import FAULT_POINTS, Crash, Faults
+from afl_stream.embedded.transport import FAULT_POINTS, Crash, Faults
 from tests.scenarios.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
 from tests.scenarios.loop_harness import Deployment
 from tests.scenarios.shop import SHOP, Handlers, assert_one_answer_each, start_orders

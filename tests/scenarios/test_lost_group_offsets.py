@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from afl.runtime.store_port import COMPLETED
-from afl_stream.agent import Deferred, HandlerContext
-from afl_stream.agent_lost_offsets import OffsetsLost
+from afl.engine.model.store import COMPLETED
+from afl_stream.agent.agent import Deferred, HandlerContext
+from afl_stream.agent.lost_offsets import OffsetsLost
 from afl_stream.commands.failures import exit_code_of
-from afl_stream.embedded import Crash, EmbeddedBroker
+from afl_stream.embedded.transport import Crash, EmbeddedBroker
 from afl_stream.exit_codes import ExitCode
 from afl_stream.transport import CommittedOffset, TopicPartition
 from tests.scenarios.desk import ASK, DESK, SECOND, Desk

@@ -6,16 +6,16 @@ from random import Random
 
 import pytest
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.clock import ManualClock
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.store_port import StepDocument, WorkflowRow
-from afl.runtime.telemetry import Telemetry
-from afl.runtime.types import Value
-from afl_stream.config import EvaluatorSettings
-from afl_stream.messages import StepContinue
+from afl.engine.clock import ManualClock
+from afl.engine.model.store import StepDocument, WorkflowRow
+from afl.engine.types import Value
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
+from afl.telemetry.telemetry import Telemetry
+from afl_stream.settings.config import EvaluatorSettings
+from afl_stream.wire.messages import StepContinue
 from tests.scenarios import test_branching_through_the_loop as branching
 from tests.scenarios.loop_harness import START_MS, Deployment
 from tests.unit.runtime.engine.mixed_programs import mixed_program

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.store_port import COMPLETED
-from afl_stream.client import Client
-from afl_stream.definitions import UnknownProgram
-from afl_stream.deployment_store import CLAIM_INTERVAL_S, WrongStore
-from afl_stream.embedded import Crash, EmbeddedTransport, Faults
-from afl_stream.messages import STORE_KEY, StoreClaim
-from afl_stream.service import EvaluatorService
+from afl.engine.model.store import COMPLETED
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore
+from afl.stores.sqlite.store import SqliteStore
+from afl_stream.client.client import Client
+from afl_stream.embedded.transport import Crash, EmbeddedTransport, Faults
+from afl_stream.evaluator.deployment_store import CLAIM_INTERVAL_S, WrongStore
+from afl_stream.evaluator.service import EvaluatorService
+from afl_stream.programs.definitions import UnknownProgram
 from afl_stream.transport import WrongCluster
+from afl_stream.wire.messages import STORE_KEY, StoreClaim
 from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, Desk
 from tests.scenarios.loop_harness import Deployment, Interruptions, make_again
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from afl.runtime.store_port import COMPLETED
-from afl_stream.config import EvaluatorSettings
-from afl_stream.embedded import Crash, Faults
-from afl_stream.messages import StepContinue
+from afl.engine.model.store import COMPLETED
+from afl_stream.embedded.transport import Crash, Faults
+from afl_stream.settings.config import EvaluatorSettings
+from afl_stream.wire.messages import StepContinue
 from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk
 from tests.scenarios.loop_harness import Deployment, Evaluator, Interruptions, unique_ids
 from tests.scenarios.turns import CHAIN, LINKS, start_chain

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from afl_stream.config import KafkaSettings
-from afl_stream.embedded import EmbeddedTransport, Faults
+from afl_stream.embedded.transport import EmbeddedTransport, Faults
+from afl_stream.evaluator.service import EvaluatorService
 from afl_stream.outage import LONGEST_WAIT_S
-from afl_stream.service import EvaluatorService
+from afl_stream.settings.config import KafkaSettings
 from afl_stream.transport import BrokerUnavailable
 from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk
 from tests.scenarios.loop_harness import Deployment, unique_ids

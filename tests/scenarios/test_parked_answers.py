@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Iterator
 
 import pytest
 
-from afl.runtime.errors import WorkflowConflict
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.store_port import Batch, ParkedRecord, WorkflowChange
-from afl_stream.config import EvaluatorSettings
+from afl.engine.errors import WorkflowConflict
+from afl.engine.model.store import Batch, ParkedRecord, WorkflowChange
+from afl.stores.memory.store import MemoryStore
 from afl_stream.errors import SchemaUnavailable
-from afl_stream.messages import StepContinue
-from afl_stream.parked_answers import ParkedAnswers
-from afl_stream.unit_of_work import UnitOfWork
+from afl_stream.evaluator.parked_answers import ParkedAnswers
+from afl_stream.evaluator.unit_of_work import UnitOfWork
+from afl_stream.settings.config import EvaluatorSettings
+from afl_stream.wire.messages import StepContinue
 from tests.record_headers import headers_of
 from tests.scenarios.desk import DESK, FIRST, SECOND, THIRD, Desk, ask_again, step_id_of
 from tests.scenarios.loop_harness import START_MS, Deployment, StoreOpener, store_elsewhere

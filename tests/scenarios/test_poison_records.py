@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from afl.runtime.errors import WorkflowConflict
-from afl.runtime.store_port import COMPLETED
-from afl_stream.embedded import Faults
+from afl.engine.errors import WorkflowConflict
+from afl.engine.model.store import COMPLETED
+from afl_stream.embedded.transport import Faults
 from afl_stream.errors import SchemaUnavailable
-from afl_stream.headers import headers_for
-from afl_stream.messages import Event, ExternalEvent, StartWorkflow, StepContinue
 from afl_stream.transport import BrokerUnavailable, Headers, TopicPartition
+from afl_stream.wire.headers import headers_for
+from afl_stream.wire.messages import Event, ExternalEvent, StartWorkflow, StepContinue
 from tests.record_headers import headers_of
 from tests.scenarios.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.scenarios.loop_harness import Deployment, Interruptions, program_of

@@ -5,13 +5,12 @@ import logging
 
 import pytest
 
-from afl.runtime.store_port import COMPLETED, Batch, Position, PositionMove
-from afl_stream.config import EvaluatorSettings
-from afl_stream.embedded import EmbeddedConsumer, EmbeddedTransport, Faults
-from afl_stream.embedded_faults import no_probe
-from afl_stream.messages import StepContinue
-from afl_stream.positions import PositionOutsideLog, RecordsLost, TopicMadeAnew
-from afl_stream.service import EvaluatorService
+from afl.engine.model.store import COMPLETED, Batch, Position, PositionMove
+from afl_stream.embedded.faults import no_probe
+from afl_stream.embedded.transport import EmbeddedConsumer, EmbeddedTransport, Faults
+from afl_stream.evaluator.offsets import PositionOutsideLog, RecordsLost, TopicMadeAnew
+from afl_stream.evaluator.service import EvaluatorService
+from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.transport import (
     Assignor,
     OffsetOutOfRange,
@@ -22,6 +21,7 @@ from afl_stream.transport import (
     Watermarks,
     WrongCluster,
 )
+from afl_stream.wire.messages import StepContinue
 from tests.scenarios.desk import DESK, FIRST, SECOND, THIRD, Desk
 from tests.scenarios.loop_harness import Deployment, Interruptions
 

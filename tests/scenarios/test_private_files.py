@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from afl.core.private_files import make_private_folder, tighten_file, warn_of_readers
-from afl.runtime.sqlite_store import SqliteStore
-from afl_stream.audit_lines import AuditFile
+from afl.core.process.private_files import make_private_folder, tighten_file, warn_of_readers
+from afl.stores.sqlite.store import SqliteStore
+from afl_stream.audit.lines import AuditFile
 from tests.scenarios.command_lines import CommandLine
 
 

@@ -14,15 +14,15 @@ from typing import Final
 
 import pytest
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
+from afl.engine.model.store import COMPLETED, ERROR, PAUSED
+from afl.evaluation.evaluator import Evaluator
 from afl.formatting import format_text
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.inspection import Inspection
-from afl.runtime.store_port import COMPLETED, ERROR, PAUSED
-from afl_stream.definitions import Definitions
+from afl.stores.maintenance.check import Inspection
 from afl_stream.errors import AlreadyExists
-from afl_stream.messages import ProgramDefinition, StartWorkflow, StepContinue
-from afl_stream.runs import check_same_start
+from afl_stream.evaluator.runs import check_same_start
+from afl_stream.programs.definitions import Definitions
+from afl_stream.wire.messages import ProgramDefinition, StartWorkflow, StepContinue
 from tests.scenarios.loop_harness import Deployment, program_of
 
 BEFORE: Final = Path(__file__).parent / "release_before"

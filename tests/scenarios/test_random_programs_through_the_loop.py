@@ -5,13 +5,13 @@ from random import Random
 
 import pytest
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.store_port import COMPLETED, ENDED_STATUSES
-from afl_stream.config import EvaluatorSettings
-from afl_stream.embedded import Crash, Faults
-from afl_stream.messages import Event, StepContinue
+from afl.engine.model.store import COMPLETED, ENDED_STATUSES
+from afl_stream.embedded.transport import Crash, Faults
+from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.transport import TopicPartition
+from afl_stream.wire.messages import Event, StepContinue
 from tests.random_programs.answers import Answers
 from tests.random_programs.expressions import Failure, Node
 from tests.random_programs.generator import RandomProgram, generate

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from afl.runtime.store_port import ErrorRecord
-from afl_stream.agent import HandlerContext
-from afl_stream.embedded import Crash
-from afl_stream.messages import Message, StepContinue, StepFailed
+from afl.engine.model.store import ErrorRecord
+from afl_stream.agent.agent import HandlerContext
+from afl_stream.embedded.transport import Crash
+from afl_stream.wire.messages import Message, StepContinue, StepFailed
 from tests.scenarios.loop_harness import Deployment, program_of
 
 SHOP = """

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.errors import WorkflowPurged
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.inspection import Inspection
-from afl.runtime.store_port import COMPLETED
-from afl.runtime.tombstones import PURGED, PURGING
-from afl_stream.config import StoreSettings
-from afl_stream.embedded import Crash, Faults
+from afl.engine.errors import WorkflowPurged
+from afl.engine.model.store import COMPLETED
+from afl.engine.model.tombstones import PURGED, PURGING
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.maintenance.check import Inspection
+from afl_stream.embedded.transport import Crash, Faults
 from afl_stream.errors import AlreadyExists, AlreadyPurged
-from afl_stream.messages import CancelWorkflow, Lifecycle, StartWorkflow, StepContinue
-from afl_stream.runs import check_same_start
+from afl_stream.evaluator.runs import check_same_start
+from afl_stream.settings.config import StoreSettings
+from afl_stream.wire.messages import CancelWorkflow, Lifecycle, StartWorkflow, StepContinue
 from tests.contract.upkeep_contract import PURGE_POINTS
 from tests.scenarios.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.scenarios.loop_harness import Deployment

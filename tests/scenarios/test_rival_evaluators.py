@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from afl.runtime.store_port import COMPLETED, Batch, Position, PositionMove
-from afl_stream.agent import HandlerContext
-from afl_stream.config import EvaluatorSettings
-from afl_stream.embedded import EmbeddedTransport
-from afl_stream.messages import Event, StepContinue
+from afl.engine.model.store import COMPLETED, Batch, Position, PositionMove
+from afl_stream.agent.agent import HandlerContext
+from afl_stream.embedded.transport import EmbeddedTransport
+from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.transport import TopicPartition
+from afl_stream.wire.messages import Event, StepContinue
 from tests.eventually import eventually
 from tests.scenarios.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
 from tests.scenarios.desk import DESK, FIRST, SECOND, THIRD, Desk, ask_again

@@ -1,4 +1,4 @@
-"""`python -m afl.runtime.runner` as a process: it drains, is killed, cannot start; and who sees that."""
+"""`python -m afl.workers.service` as a process: it drains, is killed, cannot start; and who sees that."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.entities import ServerDefinition, ServerState, TaskDefinition, TaskState
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.identity import event_id_of
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.store_port import Batch
+from afl.core.ids import event_id_of
+from afl.engine.model.entities import ServerDefinition, ServerState, TaskDefinition, TaskState
+from afl.engine.model.store import Batch
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.sqlite.store import SqliteStore
 from afl_stream.cli import main as afl_stream
 from tests.eventually import eventually
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from afl.runtime.generations import current_steps
-from afl.runtime.states import EventState, StepState
-from afl.runtime.store_port import CANCELLED, COMPLETED, ERROR, PAUSED, StepDocument
-from afl_stream.control_json import encode_json
-from afl_stream.embedded import Crash
-from afl_stream.messages import (
+from afl.engine.execution.generations import current_steps
+from afl.engine.model.store import CANCELLED, COMPLETED, ERROR, PAUSED, StepDocument
+from afl.engine.states import EventState, StepState
+from afl_stream.embedded.transport import Crash
+from afl_stream.wire.control_json import encode_json
+from afl_stream.wire.messages import (
     FailureReason,
     Message,
     RerunStep,

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime import limits
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.store_port import CANCELLED, COMPLETED, ERROR, Batch
-from afl.runtime.telemetry import Telemetry
-from afl_stream.config import EvaluatorSettings
-from afl_stream.messages import CancelWorkflow, StepContinue
+from afl.engine import limits
+from afl.engine.model.store import CANCELLED, COMPLETED, ERROR, Batch
+from afl.stores.sqlite.store import SqliteStore
+from afl.telemetry.telemetry import Telemetry
+from afl_stream.settings.config import EvaluatorSettings
+from afl_stream.wire.messages import CancelWorkflow, StepContinue
 from tests.scenarios.loop_harness import Deployment, Evaluator, store_elsewhere
 from tests.scenarios.turns import CHAIN, start_chain
 

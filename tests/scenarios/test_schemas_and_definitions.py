@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from afl.core.declared_returns import DeclaredReturns
-from afl.runtime.store_port import COMPLETED
-from afl_stream.audit import Audit, AuditConfig, AuditFile
-from afl_stream.definitions import Definitions, UnknownProgram
-from afl_stream.embedded import EmbeddedTransport
-from afl_stream.headers import headers_for
-from afl_stream.messages import (
+from afl.engine.model.store import COMPLETED
+from afl_stream.audit.audit import Audit, AuditConfig, AuditFile
+from afl_stream.embedded.transport import EmbeddedTransport
+from afl_stream.evaluator.service import EvaluatorService
+from afl_stream.programs.definitions import Definitions, UnknownProgram
+from afl_stream.wire.headers import headers_for
+from afl_stream.wire.messages import (
     Message,
     ProgramDefinition,
     ProgramPointer,
@@ -21,7 +22,6 @@ from afl_stream.messages import (
     StepContinue,
     name_key,
 )
-from afl_stream.service import EvaluatorService
 from tests.eventually import eventually
 from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk
 from tests.scenarios.forged_schemas import forged, swap_payload_fields

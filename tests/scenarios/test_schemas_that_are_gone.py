@@ -2,11 +2,11 @@
 
 import pytest
 
-from afl.runtime.store_port import COMPLETED
+from afl.engine.model.store import COMPLETED
 from afl_stream.errors import SchemaUnavailable
-from afl_stream.headers import headers_for
-from afl_stream.messages import Lifecycle, Message, StartWorkflow, StepContinue
 from afl_stream.transport import BrokerUnavailable, TopicPartition
+from afl_stream.wire.headers import headers_for
+from afl_stream.wire.messages import Lifecycle, Message, StartWorkflow, StepContinue
 from tests.scenarios.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.scenarios.loop_harness import START_MS, Deployment, Interruptions, program_of
 from tests.scenarios.other_writers import announcement_of, schema_of_another_writer, written_by_another

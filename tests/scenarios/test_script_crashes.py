@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.store_port import COMPLETED, RUNNING
-from afl_stream.embedded import Crash
-from afl_stream.messages import StepContinue
+from afl.engine.model.store import COMPLETED, RUNNING
+from afl_stream.embedded.transport import Crash
+from afl_stream.wire.messages import StepContinue
 from tests.scenarios.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
 from tests.scenarios.loop_harness import Deployment, Interruptions
 from tests.scenarios.script_desk import HANDLERS, ITEMS, PRESS, Presses, start_catalogue
 from tests.scenarios.test_orphaned_outbox import two_evaluators
 
-#: The steps of a script's way (afl_stream/script_turns.py) and of the batches that it is part of, and how often a run
+#: The steps of a script's way (evaluator/script_turns.py) and of the batches that it is part of, and how often a run
 #: comes by there.
 POINTS = {
     "control.read": 2,

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.states import StepState
-from afl.runtime.store_port import COMPLETED, ERROR, PAUSED, RUNNING
+from afl.engine.model.store import COMPLETED, ERROR, PAUSED, RUNNING
+from afl.engine.states import StepState
 from afl.scripts.errors import ScriptWorkerUnavailable
 from afl.scripts.pool import ScriptPool, ScriptResult
-from afl_stream.agent import HandlerContext
-from afl_stream.config import EvaluatorSettings, ScriptSettings
+from afl_stream.agent.agent import HandlerContext
 from afl_stream.errors import ConfigError
-from afl_stream.messages import CancelWorkflow
-from afl_stream.script_pool import open_script_pool
+from afl_stream.evaluator.script_pool import open_script_pool
+from afl_stream.settings.config import EvaluatorSettings, ScriptSettings
+from afl_stream.wire.messages import CancelWorkflow
 from tests.eventually import eventually
 from tests.record_headers import headers_of
 from tests.scenarios.delivery_checks import assert_delivered

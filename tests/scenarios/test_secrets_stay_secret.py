@@ -13,7 +13,7 @@ import pytest
 
 from afl.cli import afl
 from afl.cli import main as afl_main
-from afl.runtime.runner.__main__ import main as runner_main
+from afl.workers.service.__main__ import main as runner_main
 from afl_stream.cli import afl_stream
 from tests.scenarios.command_lines import Called, CommandLine
 

@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-from afl.runtime.sqlite_store import SqliteStore
+from afl.stores.sqlite.store import SqliteStore
 from tests.eventually import eventually
 from tests.scenarios.command_lines import ROOT, CommandLine
 

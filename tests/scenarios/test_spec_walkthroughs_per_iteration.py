@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from afl.compiled import CompiledProgram
-from afl.runtime.evaluator import Evaluator, ExecutionResult
-from afl.runtime.identity import event_id_of
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore, EventDefinition
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.states import StepState
-from afl.runtime.store_port import Batch
-from afl.runtime.telemetry import Telemetry
-from afl.runtime.types import Value
+from afl.compiled.program import CompiledProgram
+from afl.core.ids import event_id_of
+from afl.engine.model.store import Batch
+from afl.engine.states import StepState
+from afl.engine.types import Value
+from afl.evaluation.evaluator import Evaluator, ExecutionResult
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore, EventDefinition
+from afl.stores.sqlite.store import SqliteStore
+from afl.telemetry.telemetry import Telemetry
 from tests.engine_view import RunView, SeenStep
 from tests.scenarios.spec_walkthroughs import (
     CHECKOUT,

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from afl.compiled import CompiledProgram
-from afl.runtime.identity import event_id_of
-from afl.runtime.persistence import EventDefinition
-from afl.runtime.telemetry import Telemetry
-from afl.runtime.types import Value
-from afl_stream.messages import FailureReason, StepContinue, StepFailed
+from afl.compiled.program import CompiledProgram
+from afl.core.ids import event_id_of
+from afl.engine.types import Value
+from afl.stores.public.persistence import EventDefinition
+from afl.telemetry.telemetry import Telemetry
+from afl_stream.wire.messages import FailureReason, StepContinue, StepFailed
 from tests.engine_view import RunView, SeenStep
 from tests.scenarios.loop_harness import Deployment
 from tests.scenarios.spec_walkthroughs import (

@@ -11,14 +11,14 @@ from threading import Thread
 
 import pytest
 
-from afl.core.stopping import StopFlag
-from afl_stream.agent import Agent, AgentConfig, AgentHealth
-from afl_stream.audit import Audit, AuditConfig, AuditFile
-from afl_stream.config import KafkaSettings
-from afl_stream.embedded import EmbeddedTransport, Faults
-from afl_stream.service import EvaluatorService
+from afl.core.process.stopping import StopFlag
+from afl_stream.agent.agent import Agent, AgentConfig, AgentHealth
+from afl_stream.audit.audit import Audit, AuditConfig, AuditFile
+from afl_stream.embedded.transport import EmbeddedTransport, Faults
+from afl_stream.evaluator.service import EvaluatorService
+from afl_stream.reading.watchdog import Health
+from afl_stream.settings.config import KafkaSettings
 from afl_stream.transport import BrokerUnavailable
-from afl_stream.watchdog import Health
 from tests.eventually import eventually
 from tests.scenarios.desk import ASK, DESK, FIRST, REPORT
 from tests.scenarios.loop_harness import Deployment

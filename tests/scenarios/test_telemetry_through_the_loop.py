@@ -11,21 +11,21 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 
-from afl.runtime.clock import ManualClock
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.otel_sink import OpenTelemetrySink
-from afl.runtime.states import StepState
-from afl.runtime.store_port import Batch
-from afl.runtime.telemetry import Telemetry
-from afl_stream.agent_handlers import HandlerContext
-from afl_stream.config import EvaluatorSettings, TelemetrySettings
-from afl_stream.embedded import EmbeddedTransport
+from afl.engine.clock import ManualClock
+from afl.engine.model.store import Batch
+from afl.engine.states import StepState
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
+from afl.telemetry.otel_sink import OpenTelemetrySink
+from afl.telemetry.telemetry import Telemetry
+from afl_stream.agent.handlers import HandlerContext
+from afl_stream.embedded.transport import EmbeddedTransport
 from afl_stream.errors import ConfigError
-from afl_stream.headers import header, headers_for
-from afl_stream.messages import FailureReason, StartWorkflow, StepContinue, StepFailed
-from afl_stream.service import EvaluatorService
-from afl_stream.telemetry_sinks import open_telemetry
+from afl_stream.evaluator.service import EvaluatorService
+from afl_stream.evaluator.telemetry_sinks import open_telemetry
+from afl_stream.settings.config import EvaluatorSettings, TelemetrySettings
+from afl_stream.wire.headers import header, headers_for
+from afl_stream.wire.messages import FailureReason, StartWorkflow, StepContinue, StepFailed
 from tests.scenarios.loop_harness import START_MS, Deployment
 
 SOURCE = """
@@ -229,8 +229,8 @@ def test_a_file_that_cannot_be_written_is_an_error_of_the_settings(tmp_path: Pat
 WITHOUT_THE_EXTRA = """
 import sys
 sys.modules["opentelemetry"] = None
-from afl_stream.config import TelemetrySettings
-from afl_stream.telemetry_sinks import open_telemetry
+from afl_stream.settings.config import TelemetrySettings
+from afl_stream.evaluator.telemetry_sinks import open_telemetry
 try:
     open_telemetry(TelemetrySettings(sink="opentelemetry"))
 except Exception as error:

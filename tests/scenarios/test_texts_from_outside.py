@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from afl.core.log_lines import LogLineFormatter
+from afl.core.text.log_lines import LogLineFormatter
 from afl_stream.limits import MAX_FAILURE_CHARS, MAX_NAME_CHARS
-from afl_stream.messages import CancelWorkflow, FailureReason, StartWorkflow, StepContinue, StepFailed
+from afl_stream.wire.messages import CancelWorkflow, FailureReason, StartWorkflow, StepContinue, StepFailed
 from tests.scenarios.command_lines import CommandLine
 from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.scenarios.loop_harness import Deployment

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from afl_stream.embedded import Crash
+from afl_stream.embedded.transport import Crash
 from afl_stream.transport import UnknownTopic
 from tests.unit.stream.agent_bench import PAY, Deployment, TestAgent, event
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from afl.runtime.store_port import COMPLETED, ERROR, ErrorRecord, WorkflowRow
-from afl_stream.messages import FailureReason, StepContinue, StepFailed
+from afl.engine.model.store import COMPLETED, ERROR, ErrorRecord, WorkflowRow
+from afl_stream.wire.messages import FailureReason, StepContinue, StepFailed
 from tests.scenarios.loop_harness import Deployment
 
 SUMS = """

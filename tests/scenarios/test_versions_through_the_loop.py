@@ -7,9 +7,10 @@ import json
 
 import pytest
 
-from afl.runtime.store_port import COMPLETED, PAUSED
-from afl_stream.headers import headers_for
-from afl_stream.messages import (
+from afl.engine.model.store import COMPLETED, PAUSED
+from afl_stream.transport import Headers, TopicPartition
+from afl_stream.wire.headers import headers_for
+from afl_stream.wire.messages import (
     CancelWorkflow,
     FailureReason,
     Message,
@@ -21,8 +22,7 @@ from afl_stream.messages import (
     StepUpdate,
     name_key,
 )
-from afl_stream.transport import Headers, TopicPartition
-from afl_stream.versions import HEADERS
+from afl_stream.wire.versions import HEADERS
 from tests.scenarios.desk import DESK, FIRST, REPORT, THIRD, Desk
 from tests.scenarios.loop_harness import Deployment, program_of
 

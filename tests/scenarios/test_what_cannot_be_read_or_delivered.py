@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from afl.compiled import CompiledProgram, Node
-from afl.runtime.store_port import COMPLETED, ERROR, Batch, ParkedRecord, WorkflowChange, WorkflowRow
-from afl_stream.config import EvaluatorSettings
-from afl_stream.embedded import Faults
+from afl.compiled.program import CompiledProgram, Node
+from afl.engine.model.store import COMPLETED, ERROR, Batch, ParkedRecord, WorkflowChange, WorkflowRow
+from afl_stream.embedded.transport import Faults
 from afl_stream.errors import SchemaUnavailable
-from afl_stream.messages import StepContinue
+from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.transport import BrokerUnavailable, TopicPartition
+from afl_stream.wire.messages import StepContinue
 from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.scenarios.loop_harness import Deployment, Evaluator
 from tests.scenarios.turns import CHAIN, start_chain

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable
 
 from afl.compiler import compile_text
-from afl.runtime.clock import SystemClock
-from afl.runtime.evaluator import Evaluator, ExecutionStatus
-from afl.runtime.inspection import Inspection
-from afl.runtime.persistence import EngineStore
-from afl.runtime.purging import Purge
+from afl.engine.clock import SystemClock
+from afl.evaluation.evaluator import Evaluator, ExecutionStatus
+from afl.stores.maintenance.check import Inspection
+from afl.stores.maintenance.purge import Purge
+from afl.stores.public.persistence import EngineStore
 from tests.random_programs.answers import Answers
 from tests.random_programs.expressions import Failure
 from tests.random_programs.trusted_scripts import TrustingRunner

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TextIO
 
-from afl.runtime.persistence import EngineStore
+from afl.stores.public.persistence import EngineStore
 from tests.stress.pollers import InProcesses, InThreads, Pollers, processes
 from tests.stress.programs import SHAPES, program
 from tests.stress.stores import Stores

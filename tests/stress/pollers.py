@@ -11,11 +11,11 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Final, Protocol
 
-from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.mongo_store import MongoStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.task_context import TaskContext
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.mongo.store import MongoStore
+from afl.stores.public.persistence import EngineStore
+from afl.workers.poller import AgentPoller, AgentPollerConfig
+from afl.workers.task_context import TaskContext
 from tests.stress.programs import HANDLERS
 from tests.stress.stores import StoreAddress, open_store
 

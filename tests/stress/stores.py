@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.mongo_store import MongoStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.sqlite_store import SqliteStore
+from afl.stores.memory.store import MemoryStore
+from afl.stores.mongo.store import MongoStore
+from afl.stores.public.persistence import EngineStore
+from afl.stores.sqlite.store import SqliteStore
 from tools.mongodb import Server
 
 #: Kinds of stores; `mongodb` is a replica set, `standalone` a server without transactions.

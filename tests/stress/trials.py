@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from afl.compiled import CompiledProgram
-from afl.runtime.entities import TaskState
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.identity import event_id_of
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.store_port import COMPLETED, ENDED_STATUSES, StepDocument
+from afl.compiled.program import CompiledProgram
+from afl.core.ids import event_id_of
+from afl.engine.model.entities import TaskState
+from afl.engine.model.store import COMPLETED, ENDED_STATUSES, StepDocument
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore
 from tests.stress.pollers import Pollers, Report
 from tests.stress.programs import HANDLERS, Run
 

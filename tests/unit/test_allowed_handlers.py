@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from afl_handlers.allowed import AllowedHandlers, HandlerNotAllowed
-from afl_handlers.modules import ModuleLoader
+from afl.core.handlers.allowed_modules import AllowedHandlers, HandlerNotAllowed
+from afl.core.handlers.modules import ModuleLoader
 
 
 @pytest.fixture

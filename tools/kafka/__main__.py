@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from afl.core.signals import signals_handled
+from afl.core.process.signals import signals_handled
 from tools.kafka.cluster import Cluster, broker_folders
 from tools.kafka.errors import KafkaToolError
 from tools.kafka.jars import cache_root, locked

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from afl.core.signals import signals_handled
+from afl.core.process.signals import signals_handled
 from tools.mongodb.server import NotInstalled, Server, ServerDidNotStart, cache_folder
 
 _folder = click.option(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from afl.engine.types import ObjectType
+from afl.evaluation.context import ExecutionContext
 from afl.runtime.changers.base import StateChanger, TableStateChanger
 from afl.runtime.changers.block_changer import BlockStateChanger
 from afl.runtime.changers.step_changer import SchemaStateChanger, StepStateChanger, SystemStateChanger
 from afl.runtime.changers.yield_changer import YieldStateChanger
-from afl.runtime.context import ExecutionContext
-from afl.runtime.step import StepDefinition
-from afl.runtime.types import ObjectType
+from afl.stores.public.step import StepDefinition
 
 #: The changer of each kind of step; each goes by the engine's machine for its kind.
 STATE_CHANGERS: Mapping[str, type[TableStateChanger]] = {

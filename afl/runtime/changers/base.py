@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
+from afl.engine.execution.machine import STATE_MACHINES
 from afl.runtime.handlers import get_handler
-from afl.runtime.machine import STATE_MACHINES
 from afl.runtime.state_change import StateChangeResult as StateChangeResult
-from afl.runtime.step import StepDefinition
+from afl.stores.public.step import StepDefinition
 
 if TYPE_CHECKING:
-    from afl.runtime.context import ExecutionContext
+    from afl.evaluation.context import ExecutionContext
 
 
 class StateChanger(ABC):

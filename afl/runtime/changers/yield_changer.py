@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from afl.engine.types import ObjectType
 from afl.runtime.changers.base import TableStateChanger
-from afl.runtime.types import ObjectType
 
 
 class YieldStateChanger(TableStateChanger):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from afl.engine.states import StepState
 from afl.runtime.handlers.base import StateHandler
 from afl.runtime.handlers.block_execution import (
     BlockExecutionBeginHandler,
@@ -38,11 +39,10 @@ from afl.runtime.handlers.scripts import (
     StatementScriptsBeginHandler,
     StatementScriptsEndHandler,
 )
-from afl.runtime.states import StepState
 
 if TYPE_CHECKING:
-    from afl.runtime.context import ExecutionContext
-    from afl.runtime.step import StepDefinition
+    from afl.evaluation.context import ExecutionContext
+    from afl.stores.public.step import StepDefinition
 
 STATE_HANDLERS: Mapping[str, type[StateHandler]] = {
     StepState.CREATED: StatementBeginHandler,

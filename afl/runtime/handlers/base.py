@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from afl.runtime.public_driving import work_on
+from afl.engine.execution.states import STATE_WORK
+from afl.evaluation.step_driving import work_on
 from afl.runtime.state_change import StateChangeResult
-from afl.runtime.state_work import STATE_WORK
 
 if TYPE_CHECKING:
-    from afl.runtime.context import ExecutionContext
-    from afl.runtime.step import StepDefinition
+    from afl.evaluation.context import ExecutionContext
+    from afl.stores.public.step import StepDefinition
 
 
 class StateHandler:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from afl.engine.states import StepState
 from afl.runtime.handlers.base import StateHandler
-from afl.runtime.states import StepState
 
 
 class StatementBeginHandler(StateHandler):

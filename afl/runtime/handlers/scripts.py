@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from afl.compiled import Node
+from afl.compiled.program import Node
 from afl.runtime.handlers.base import StateHandler
-from afl.runtime.script_executor import PYTHON, ScriptError, execute_script
 from afl.runtime.state_change import StateChangeResult
+from afl.scripts.executor import PYTHON, ScriptError, execute_script
 
 
 class FacetScriptsBeginHandler(StateHandler):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from afl.runtime.runner.requests import WorkflowIdTaken, request_workflow
-from afl.runtime.runner.service import RunnerService
-from afl.runtime.runner.settings import RunnerConfig
-from afl.runtime.runner.task_names import EXECUTE_TASK_NAME, RESUME_TASK_NAME
+from afl.workers.service.requests import WorkflowIdTaken, request_workflow
+from afl.workers.service.service import RunnerService
+from afl.workers.service.settings import RunnerConfig
+from afl.workers.service.task_names import EXECUTE_TASK_NAME, RESUME_TASK_NAME
 
 __all__ = [
     "EXECUTE_TASK_NAME",

@@ -15,7 +15,7 @@ from afl.config import (
     load_config,
     misspelt_variables,
 )
-from afl_stream.config import StreamConfig
+from afl_stream.settings.config import StreamConfig
 
 _FILE = {"mongodb": {"url": "mongodb://db:1", "authSource": "people"}, "resolver": {"sourcePaths": ["lib"]}}
 

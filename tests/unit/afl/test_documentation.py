@@ -4,8 +4,8 @@ import pytest
 
 from afl import ast
 from afl.cli import main
-from afl.doc_comments import read_doc
-from afl.documentation import markdown
+from afl.output.documentation import markdown
+from afl.syntax.doc_comments import read_doc
 
 _TARIFF = """\
 /** Everything about tariffs. */

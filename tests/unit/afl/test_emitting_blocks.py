@@ -7,8 +7,8 @@ import pytest
 
 from afl import ast
 from afl.emitter import emit_dict
+from afl.output.tree_json import tree_json
 from afl.parser import parse
-from afl.tree_json import tree_json
 
 from .programs import WHOLE_LANGUAGE
 

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from afl.comments import PieceKind, pieces
 from afl.emitter import emit_dict
 from afl.formatting import FormatRefused, format_text
 from afl.parser import parse
+from afl.syntax.comments import PieceKind, pieces
 
 
 def test_a_long_list_has_one_item_on_a_line() -> None:

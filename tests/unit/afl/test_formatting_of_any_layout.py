@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from afl.comments import COMMENT_KINDS, PieceKind, pieces
 from afl.emitter import emit_dict
 from afl.formatting import format_text
 from afl.parser import parse
+from afl.syntax.comments import COMMENT_KINDS, PieceKind, pieces
 from tests.random_programs.generator import generate
 
 from . import programs

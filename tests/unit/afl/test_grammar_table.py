@@ -9,7 +9,7 @@ import pytest
 from lark.exceptions import GrammarError
 
 from afl.grammar.table import GRAMMAR_FILE, build_table, load_table, user_cache_dir
-from afl.transformer import TreeBuilder
+from afl.syntax.tree_builder import TreeBuilder
 
 
 def test_the_grammar_has_no_conflicts_and_a_conflict_would_be_refused() -> None:

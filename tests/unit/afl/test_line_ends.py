@@ -3,12 +3,12 @@
 import pytest
 from lsprotocol import types as lsp
 
-from afl.comments import pieces
 from afl.compiler import compile_text
 from afl.diagnostics import render
 from afl.formatting import format_text
 from afl.language_server.texts import Text
 from afl.parser import parse
+from afl.syntax.comments import pieces
 
 from .checking import findings
 

@@ -9,8 +9,8 @@ from afl import ast
 from afl.compiler import check_texts, compile_text
 from afl.errors import ParseError
 from afl.formatting.text import format_text
+from afl.output.tree_json import tree_json
 from afl.parser import parse
-from afl.tree_json import tree_json
 from tests.fuzzing.checks import check_valid
 
 #: Operators of one level, what they join, and the type that comes of it.

@@ -5,7 +5,7 @@ import pytest
 from afl import ast
 from afl.errors import ParseError
 from afl.parser import parse
-from afl.transformer import MAX_BLOCK_DEPTH
+from afl.syntax.tree_builder import MAX_BLOCK_DEPTH
 
 from .programs import WHOLE_LANGUAGE
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from afl.errors import AFLError, ParseError, SourceUnreadable
-from afl.joining import NotJoinable, joined
 from afl.loader import MAVEN_REPOSITORY_VARIABLE, SourceLoader, SourceNotFound
 from afl.parser import AFLParser, parse
 from afl.source import FileOrigin, MavenOrigin
+from afl.sources.joining import NotJoinable, joined
 
 
 class Repository:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_files, compile_text
-from afl.source_places import SourcePlace, find_place, lines_at, source_text
+from afl.output.source_places import SourcePlace, find_place, lines_at, source_text
 
 TEXT = """namespace shop {
     event facet Pay(n: Int) => (r: Int)

@@ -9,7 +9,6 @@ import pytest
 from afl.compiler import check_input
 from afl.config import AFLConfig, ResolverConfig
 from afl.errors import ParseError
-from afl.needed_names import needed_namespaces
 from afl.parser import AFLParser, parse
 from afl.resolver import DependencyResolver, NamespaceIndex
 from afl.source import (
@@ -20,6 +19,7 @@ from afl.source import (
     SourceEntry,
     SourceRegistry,
 )
+from afl.sources.needed_names import needed_namespaces
 
 _MAIN = "namespace main { use a.lib facet F() andThen { s = A() t = b.lib.B() } }"
 _A = "namespace a.lib { use c.lib facet A() facet Unused(x: c.lib.S) }"

@@ -10,7 +10,8 @@ from afl.compiler import check_texts
 from afl.diagnostics import Diagnostic
 from afl.emitter import emit_json
 from afl.errors import ParseError
-from afl.foreign_words import (
+from afl.parser import parse
+from afl.syntax.foreign_words import (
     AFTER_WORD_HELP,
     BLOCK_WORD_HELP,
     CASES_HELP,
@@ -19,9 +20,8 @@ from afl.foreign_words import (
     TYPED_STEP_HELP,
     WORD_HELP,
 )
-from afl.parser import parse
-from afl.syntax_help import SYNTAX_HELP
-from afl.transformer import MAX_BLOCK_DEPTH, MAX_EXPRESSION_DEPTH
+from afl.syntax.help import SYNTAX_HELP
+from afl.syntax.tree_builder import MAX_BLOCK_DEPTH, MAX_EXPRESSION_DEPTH
 
 from .programs import EVERYTHING, WHOLE_LANGUAGE
 

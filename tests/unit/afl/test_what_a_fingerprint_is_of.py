@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from afl.annotations import pack
-from afl.compiled import CompiledProgram, ProgramError, WrongFingerprint
+from afl.compiled.annotations import pack
+from afl.compiled.program import CompiledProgram, ProgramError, WrongFingerprint
 from afl.compiler import compile_text
 from afl.emitter import JSONEmitter
+from afl.evaluation.evaluator import Evaluator
 from afl.formatting import format_text
 from afl.parser import AFLParser
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
+from afl.stores.memory.store import MemoryStore
 
 SOURCE = """
 /** Greets. */

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from afl.cli import main
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
+from afl.compiled.resolved import add_resolved
 from afl.compiler import compile_text
 from afl.graph import Cluster, Graph, graph_of
 from afl.graph.dot import dot
@@ -19,7 +20,6 @@ from afl.graph.mermaid import mermaid
 from afl.graph.model import everything
 from afl.graph.svg import svg
 from afl.graph.wording import expression, short
-from afl.resolved import add_resolved
 
 _SHOP = """
 namespace shop {

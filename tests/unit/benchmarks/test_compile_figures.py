@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from afl.compiler import compile_text
+from afl.engine.expressions.expression import compile_expression
 from afl.parser import parse
-from afl.runtime.expression import compile_expression
 from benchmarks.afl_corpus import corpus, programs, renamed
 from benchmarks.compile import (
     EXPRESSION,

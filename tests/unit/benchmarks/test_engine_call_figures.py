@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from afl.runtime.memory_store import MemoryStore
+from afl.stores.memory.store import MemoryStore
 from benchmarks.engine_calls import (
     LIVE_KINDS,
     answer,

@@ -5,10 +5,10 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl_stream.control import ControlStats
-from afl_stream.outcomes import Outcome
+from afl_stream.evaluator.control_loop import ControlStats
+from afl_stream.evaluator.outcomes import Outcome
 from benchmarks.loop import LoopFigures, Pair, ratios, source
 from benchmarks.loop_floor import FloorEvaluator, decoded, encoded
 from benchmarks.loop_processes import FACET, WARM, Stopwatch

@@ -3,8 +3,8 @@
 import sqlite3
 from pathlib import Path
 
-from afl.runtime.sqlite_rows import ChangeRows
-from afl.runtime.sqlite_store import SqliteStore
+from afl.stores.sqlite.rows import ChangeRows
+from afl.stores.sqlite.store import SqliteStore
 from benchmarks import sqlite_store
 from benchmarks.durable_steps import our_seconds, result_of
 from benchmarks.fan_out import Figures, figures

@@ -3,7 +3,7 @@
 import io
 import json
 
-from afl.runtime.telemetry import Telemetry, TelemetryEvent, TelemetrySink
+from afl.telemetry.telemetry import Telemetry, TelemetryEvent, TelemetrySink
 from benchmarks.telemetry import compare, main
 
 

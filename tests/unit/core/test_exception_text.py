@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from afl.core.exception_text import (
+from afl.core.text.exception_text import (
     MAX_EXCEPTION_CHARS,
     MAX_TRACEBACK_CHARS,
     exception_class,

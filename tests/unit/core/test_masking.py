@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from afl.core.masking import (
+from afl.core.text.masking import (
     MASK,
     Secrets,
     is_secret,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from afl.core.printable import bounded, printable, printable_json, printable_lines
+from afl.core.text.printable import bounded, printable, printable_json, printable_lines
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from afl.core.file_holders import holders_text
-from afl.core.signals import Told, draining, signals_handled
-from afl.core.stopping import PROCESS_STOP, StopFlag
-from afl.core.waits import Waits
+from afl.core.process.file_holders import holders_text
+from afl.core.process.long_waits import Waits
+from afl.core.process.signals import Told, draining, signals_handled
+from afl.core.process.stopping import PROCESS_STOP, StopFlag
 from tests.eventually import eventually
 
 ROOT = Path(__file__).parents[3]
@@ -79,8 +79,8 @@ def test_a_signal_within_a_drain_asks_for_it_and_says_what_there_is_to_wait_for(
 
 DRAINS = """
 import sys, time
-from afl.core.signals import draining, signals_handled
-from afl.core.stopping import StopFlag
+from afl.core.process.signals import draining, signals_handled
+from afl.core.process.stopping import StopFlag
 with signals_handled(lambda number: 130), draining(lambda: None, lambda: "a handler", limit_s={limit_s}, limit_code=3):
     print("ready", flush=True)
     time.sleep(600)

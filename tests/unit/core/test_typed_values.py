@@ -8,8 +8,8 @@ import pytest
 
 from afl.core.types import type_name
 from afl.core.values import ValueRefused
-from afl_stream.afl_types import TypeCompiler, TypeScope
 from afl_stream.errors import TypeUnknown
+from afl_stream.wire.avro.afl_types import TypeCompiler, TypeScope
 from tests.typed_values import check_value
 
 ARRAY_OF_LONG = {"type": "ArrayType", "elementType": "Long"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from afl.core.warning_limits import MAX_KINDS, LimitedLog
+from afl.core.text.warning_limits import MAX_KINDS, LimitedLog
 
 
 class Lines(logging.Handler):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.comments import PieceKind, pieces
+from afl.syntax.comments import PieceKind, pieces
 from tests.unit.afl.programs import EVERYTHING, WHOLE_LANGUAGE
 from tests.unit.editors.textmate import Engine, Token
 

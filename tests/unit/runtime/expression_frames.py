@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from afl.runtime.errors import ReferenceError
-from afl.runtime.expression import compile_expression, walk_members
-from afl.runtime.types import Value
+from afl.engine.errors import ReferenceError
+from afl.engine.expressions.expression import compile_expression, walk_members
+from afl.engine.types import Value
 
 #: Step name, or "$" for the inputs, to attributes.
 Frame = Mapping[str, Mapping[str, Value]]

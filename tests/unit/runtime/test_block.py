@@ -1,9 +1,9 @@
 """How far a block is."""
 
-from afl.runtime.block import BlockAnalysis, StatementDefinition, StepAnalysis
-from afl.runtime.states import StepState
-from afl.runtime.step import StepDefinition
-from afl.runtime.types import ObjectType, StatementId, WorkflowId
+from afl.engine.states import StepState
+from afl.engine.types import ObjectType, StatementId, WorkflowId
+from afl.evaluation.block import BlockAnalysis, StatementDefinition, StepAnalysis
+from afl.stores.public.step import StepDefinition
 
 BLOCK = StepDefinition.create(WorkflowId("w1"), ObjectType.AND_THEN)
 

@@ -6,12 +6,12 @@ from functools import reduce
 
 import pytest
 
-from afl.compiled_chains import hung
+from afl.compiled.chains import hung
 from afl.compiler import compile_text
-from afl.runtime.errors import EvaluationError
-from afl.runtime.expression import compile_expression, expression_text, references_in
-from afl.runtime.limits import MAX_EXPRESSION_DEPTH
-from afl.runtime.types import Value
+from afl.engine.errors import EvaluationError
+from afl.engine.expressions.expression import compile_expression, expression_text, references_in
+from afl.engine.limits import MAX_EXPRESSION_DEPTH
+from afl.engine.types import Value
 from tests.unit.runtime.engine.restarts import MakeEngine, make_engine
 from tests.unit.runtime.expression_frames import evaluate, given, literal
 

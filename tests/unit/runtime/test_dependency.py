@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from afl.compiled import AmbiguousName, ProgramError
-from afl.runtime.dependency import DependencyGraph, references_of_statement
-from afl.runtime.errors import NoProgress
-from afl.runtime.types import ObjectType
+from afl.compiled.program import AmbiguousName, ProgramError
+from afl.engine.errors import NoProgress
+from afl.engine.types import ObjectType
+from afl.evaluation.dependency import DependencyGraph, references_of_statement
 from tests.unit.runtime.expression_frames import binary, given, literal, step
 
 

@@ -4,8 +4,8 @@ from dataclasses import MISSING, asdict, fields, is_dataclass
 
 import pytest
 
-from afl.runtime import entities
-from afl.runtime.entities import (
+from afl.engine.model import entities
+from afl.engine.model.entities import (
     FlowDefinition,
     FlowIdentity,
     HandlerRegistration,

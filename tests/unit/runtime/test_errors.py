@@ -5,9 +5,8 @@ import pickle
 
 import pytest
 
-from afl.errors import AFLError
-from afl.runtime import errors, limit_errors
-from afl.runtime.errors import (
+from afl.engine import errors, limit_errors
+from afl.engine.errors import (
     EvaluationError,
     ForeignStore,
     InputError,
@@ -22,6 +21,7 @@ from afl.runtime.errors import (
     UnknownWorkflow,
     WorkflowConflict,
 )
+from afl.errors import AFLError
 
 SPOKEN: list[tuple[errors.RuntimeError, str]] = [
     (

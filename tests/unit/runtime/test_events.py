@@ -2,9 +2,9 @@
 
 from typing import cast
 
-from afl.runtime.events import EventDispatcher, EventManager, LocalEventHandler
-from afl.runtime.persistence import EventDefinition, PersistenceAPI
-from afl.runtime.types import StepId, WorkflowId
+from afl.engine.types import StepId, WorkflowId
+from afl.evaluation.events import EventDispatcher, EventManager, LocalEventHandler
+from afl.stores.public.persistence import EventDefinition, PersistenceAPI
 
 # Nothing that an event manager does touches its store.
 MANAGER = EventManager(cast(PersistenceAPI, None))

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from afl.runtime.errors import EvaluationError, ReferenceError
-from afl.runtime.expression import (
+from afl.engine.errors import EvaluationError, ReferenceError
+from afl.engine.expressions.compiler import _COMPILERS
+from afl.engine.expressions.expression import (
     EvaluationContext,
     ExpressionEvaluator,
     compile_default,
@@ -14,10 +15,9 @@ from afl.runtime.expression import (
     expression_text,
     references_in,
 )
-from afl.runtime.expression_compiler import _COMPILERS
-from afl.runtime.expression_nodes import CHILDREN
-from afl.runtime.limits import MAX_EXPRESSION_DEPTH
-from afl.runtime.types import Value
+from afl.engine.expressions.nodes import CHILDREN
+from afl.engine.limits import MAX_EXPRESSION_DEPTH
+from afl.engine.types import Value
 from tests.unit.runtime.expression_frames import FrameReferences, binary, evaluate, given, literal, step
 
 #: Every node of the compiled JSON that has operands, each operand a reference of its own.

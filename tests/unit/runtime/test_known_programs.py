@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.errors import ProgramMismatch
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.known_programs import KnownPrograms
-from afl.runtime.memory_store import MemoryStore
+from afl.engine.errors import ProgramMismatch
+from afl.engine.planning.known_programs import KnownPrograms
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
 
 SOURCE = """
 namespace pay {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from afl.runtime.errors import EvaluationError
-from afl.runtime.types import Value
+from afl.engine.errors import EvaluationError
+from afl.engine.types import Value
 from tests.unit.runtime.expression_frames import binary, evaluate, given, literal, step
 
 X, Y = given("x"), step("s", "y")

@@ -6,18 +6,18 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
+from afl.engine.model.entities import TaskState
+from afl.engine.states import SCHEMA_TRANSITIONS, EventState
 from afl.runtime import Evaluator, ExecutionContext, MemoryStore, ObjectType, StepDefinition, StepState, WorkflowId
 from afl.runtime.changers import get_state_changer
 from afl.runtime.changers.base import StateChanger, StateChangeResult
-from afl.runtime.entities import TaskState
 from afl.runtime.handlers import get_handler
 from afl.runtime.handlers.base import StateHandler
 from afl.runtime.handlers.scripts import FacetScriptsBeginHandler
-from afl.runtime.inspection import Inspection
-from afl.runtime.script_executor import ScriptError
-from afl.runtime.states import SCHEMA_TRANSITIONS, EventState
+from afl.scripts.executor import ScriptError
+from afl.stores.maintenance.check import Inspection
 
 PROGRAM = """
 namespace shop {

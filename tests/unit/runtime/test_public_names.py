@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import afl.runtime
-from afl.runtime import block, entities
+from afl.engine.model import entities
+from afl.evaluation import block
 
 #: What users of `afl.runtime` rely on, by the module that has it.
 NAMES = {

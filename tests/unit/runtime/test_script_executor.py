@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from afl.runtime.script_executor import ScriptError, ScriptExecutor, execute_script
 from afl.scripts.errors import ScriptFailed
+from afl.scripts.executor import ScriptError, ScriptExecutor, execute_script
 
 
 @pytest.fixture(scope="module")

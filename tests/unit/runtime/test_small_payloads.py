@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from afl.runtime import limits
-from afl.runtime.run_bounds import RunBounds, RunLimits
-from afl.runtime.value_bounds import SMALL_PAYLOAD_VALUES, small_payload_bytes
-from afl.runtime.value_sizes import attribute_bytes
+from afl.engine import limits
+from afl.engine.execution.run_bounds import RunBounds, RunLimits
+from afl.engine.values.bounds import SMALL_PAYLOAD_VALUES, small_payload_bytes
+from afl.engine.values.sizes import attribute_bytes
 
 #: The longest integer that an expression makes.
 _LONGEST = (1 << limits.MAX_INTEGER_BITS) - 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from afl.runtime.states import (
+from afl.engine.states import (
     BLOCK_TRANSITIONS,
     CATCH_TRANSITIONS,
     EVENT_TRANSITIONS,
@@ -14,7 +14,7 @@ from afl.runtime.states import (
     get_next_state,
     select_transitions,
 )
-from afl.runtime.types import ObjectType
+from afl.engine.types import ObjectType
 
 
 def walk(table: dict[str, str], start: str) -> list[str]:

@@ -1,8 +1,8 @@
 """The public view of a step."""
 
-from afl.runtime.states import StepState
-from afl.runtime.step import StepDefinition, StepTransition
-from afl.runtime.types import ObjectType, WorkflowId
+from afl.engine.states import StepState
+from afl.engine.types import ObjectType, WorkflowId
+from afl.stores.public.step import StepDefinition, StepTransition
 
 
 def a_step(object_type: str = ObjectType.VARIABLE_ASSIGNMENT) -> StepDefinition:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.storage import (
+from afl.workers.storage import (
     LocalStorage,
     StorageRefused,
     UnknownStorage,

@@ -10,16 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afl.runtime.documents import (
-    DAMAGE,
-    decode_step,
-    decode_value,
-    decode_workflow,
-    encode_step,
-    encode_value,
-    encode_workflow,
-)
-from afl.runtime.entities import (
+from afl.engine.errors import VersionMismatchError
+from afl.engine.model.entities import (
     HandledCount,
     LockDefinition,
     LockMetaData,
@@ -29,11 +21,19 @@ from afl.runtime.entities import (
     TaskDefinition,
     WorkflowDefinition,
 )
-from afl.runtime.entity_documents import decode_entity, encode_entity
-from afl.runtime.errors import VersionMismatchError
-from afl.runtime.store_port import ErrorRecord, StepDocument, WorkflowRow
-from afl.runtime.types import Value
-from afl.runtime.versions import VERSIONS
+from afl.engine.model.store import ErrorRecord, StepDocument, WorkflowRow
+from afl.engine.types import Value
+from afl.engine.versions import VERSIONS
+from afl.stores.documents import (
+    DAMAGE,
+    decode_step,
+    decode_value,
+    decode_workflow,
+    encode_step,
+    encode_value,
+    encode_workflow,
+)
+from afl.stores.entity_documents import decode_entity, encode_entity
 
 STEP = StepDocument(
     id="w:1",

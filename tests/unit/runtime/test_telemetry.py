@@ -2,11 +2,11 @@
 
 import json
 
-from afl.runtime.clock import ManualClock
-from afl.runtime.states import StepState
-from afl.runtime.step import StepDefinition
-from afl.runtime.telemetry import Telemetry, TelemetryEvent
-from afl.runtime.types import ObjectType, WorkflowId
+from afl.engine.clock import ManualClock
+from afl.engine.states import StepState
+from afl.engine.types import ObjectType, WorkflowId
+from afl.stores.public.step import StepDefinition
+from afl.telemetry.telemetry import Telemetry, TelemetryEvent
 
 STEP = StepDefinition.create(WorkflowId("w1"), ObjectType.VARIABLE_ASSIGNMENT, facet_name="shop.Pay")
 

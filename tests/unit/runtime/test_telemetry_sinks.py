@@ -6,11 +6,11 @@ import logging
 
 import pytest
 
-from afl.runtime.clock import ManualClock
-from afl.runtime.logging_sink import LOGGER_NAME, JsonLinesFormatter, LoggingSink
-from afl.runtime.step import StepDefinition
-from afl.runtime.telemetry import Telemetry, TelemetryEvent, TelemetrySink
-from afl.runtime.types import ObjectType, StepId, WorkflowId
+from afl.engine.clock import ManualClock
+from afl.engine.types import ObjectType, StepId, WorkflowId
+from afl.stores.public.step import StepDefinition
+from afl.telemetry.logging_sink import LOGGER_NAME, JsonLinesFormatter, LoggingSink
+from afl.telemetry.telemetry import Telemetry, TelemetryEvent, TelemetrySink
 
 STEP = StepDefinition(
     id=StepId("w1:s1"), object_type=ObjectType.FACET, workflow_id=WorkflowId("w1"), facet_name="n.F", timestamp=5

@@ -2,10 +2,10 @@
 
 import pytest
 
-from afl.runtime.operators import values_equal
-from afl.runtime.tombstones import digest_of_inputs
-from afl.runtime.types import Value
-from afl_stream.durations import duration_ms
+from afl.engine.model.tombstones import digest_of_inputs
+from afl.engine.types import Value
+from afl.engine.values.operators import values_equal
+from afl_stream.settings.durations import duration_ms
 
 SAMES: list[tuple[dict[str, Value], dict[str, Value]]] = [
     ({"a": 1, "b": 2}, {"b": 2, "a": 1}),

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from afl.runtime.types import (
+from afl.engine.types import (
     AttributeValue,
     FacetAttributes,
     ObjectType,

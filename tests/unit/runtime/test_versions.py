@@ -7,17 +7,23 @@ import json
 
 import pytest
 
-from afl.compiled import SCHEMA_VERSION, CompiledProgram, ProgramError, ProgramVersionError, check_schema_version
-from afl.runtime import types, versions
-from afl.runtime.dispatch import TaskDispatch
-from afl.runtime.errors import VersionMismatchError
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.store_port import Batch
-from afl.runtime.versions import Versions
-from afl.runtime.workflows import Workflows
+from afl.compiled.program import (
+    SCHEMA_VERSION,
+    CompiledProgram,
+    ProgramError,
+    ProgramVersionError,
+    check_schema_version,
+)
+from afl.engine import types, versions
+from afl.engine.errors import VersionMismatchError
+from afl.engine.execution.task_dispatch import TaskDispatch
+from afl.engine.model.store import Batch
+from afl.engine.versions import Versions
+from afl.engine.workflow_cache import Workflows
+from afl.stores.memory.store import MemoryStore
 from afl_stream import limits
-from afl_stream import versions as stream_versions
 from afl_stream.errors import NewerFormat, Reason, Unreadable
+from afl_stream.wire import versions as stream_versions
 
 #: A release some years from now.
 LATER = Versions("3.1", "3.1", "3.1.4")

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from afl_stream.agent import Agent, AgentConfig
-from afl_stream.codec import Codec, single_object_codec
-from afl_stream.config import AgentSettings, StreamConfig, TopicSettings
-from afl_stream.embedded import EmbeddedAdmin, EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport
-from afl_stream.headers import headers_for
-from afl_stream.messages import Event, Lifecycle, Message, StepContinue, StepFailed, event_id_of
-from afl_stream.topic_declarations import load_declarations
-from afl_stream.topic_log import TopicLog
-from afl_stream.topics import Topology
+from afl_stream.agent.agent import Agent, AgentConfig
+from afl_stream.embedded.transport import EmbeddedAdmin, EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport
+from afl_stream.reading.topic_log import TopicLog
+from afl_stream.settings.config import AgentSettings, StreamConfig, TopicSettings
+from afl_stream.topics.declarations import load_declarations
+from afl_stream.topics.declared import Topology
 from afl_stream.transport import CommittedOffset, Headers, Record, TopicDescription, TopicPartition
+from afl_stream.wire.codec import Codec, single_object_codec
+from afl_stream.wire.headers import headers_for
+from afl_stream.wire.messages import Event, Lifecycle, Message, StepContinue, StepFailed, event_id_of
 
 PAY = "billing.Pay"
 

@@ -7,12 +7,12 @@ from threading import Lock, Thread
 
 import pytest
 
-from afl_stream.agent import HandlerContext, LostRecords
-from afl_stream.embedded import Faults
+from afl_stream.agent.agent import HandlerContext, LostRecords
+from afl_stream.embedded.transport import Faults
 from afl_stream.errors import NewerFormat, SchemaGone, SchemaUnavailable
 from afl_stream.exit_codes import ExitCode
-from afl_stream.messages import StepFailed
 from afl_stream.transport import BrokerUnavailable, OffsetOutOfRange, TopicPartition
+from afl_stream.wire.messages import StepFailed
 from tests.eventually import eventually
 from tests.unit.stream.agent_bench import PAY, Deployment, MoodyCodec, TestAgent, event, named
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from afl.core.exception_text import MAX_TRACEBACK_CHARS
-from afl.core.warning_limits import MAX_LINES
-from afl_stream.agent import Deferred, HandlerContext, HandlerOver, HandlersStuck, NoHandlers, RetryPolicy
-from afl_stream.agent_handlers import NoSuchFacet
+from afl.core.text.exception_text import MAX_TRACEBACK_CHARS
+from afl.core.text.warning_limits import MAX_LINES
+from afl_stream.agent.agent import Deferred, HandlerContext, HandlerOver, HandlersStuck, NoHandlers, RetryPolicy
+from afl_stream.agent.handler_modules import Handler
+from afl_stream.agent.handlers import NoSuchFacet
 from afl_stream.errors import TopicMissing
-from afl_stream.handler_modules import Handler
-from afl_stream.messages import StepContinue, StepFailed, StepUpdate
+from afl_stream.wire.messages import StepContinue, StepFailed, StepUpdate
 from tests.bad_values import nested
 from tests.eventually import eventually
 from tests.unit.stream.agent_bench import PAY, Deployment, TestAgent, event

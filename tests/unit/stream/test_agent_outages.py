@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from afl_stream.embedded import Crash, Faults
+from afl_stream.embedded.transport import Crash, Faults
 from afl_stream.transport import BrokerUnavailable, UnknownTopic
 from tests.eventually import eventually
 from tests.unit.stream.agent_bench import PAY, Deployment, event

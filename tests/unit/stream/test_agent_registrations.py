@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from afl_stream.agent_handlers import NoSuchFacet
+from afl_stream.agent.handlers import NoSuchFacet
 from afl_stream.errors import TopicMissing
 from tests.eventually import eventually
 from tests.unit.stream.agent_bench import PAY, Deployment, event

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from afl_stream.answer_tokens import AnswerTokens
-from afl_stream.config import AnswerSettings, StreamConfig
 from afl_stream.errors import ConfigError
-from afl_stream.service import answer_tokens
+from afl_stream.settings.answer_tokens import AnswerTokens, answer_tokens
+from afl_stream.settings.config import AnswerSettings, StreamConfig
 
 EVENT = "wf-1:0a#1"
 
 
 @pytest.mark.parametrize("key_id", ["1", "2026.03", "a.b.c", ".", "team/key-1", "x" * 64])
 def test_a_token_is_taken_whatever_its_key_is_called(key_id: str) -> None:
-    tokens = answer_tokens(StreamConfig(answers=AnswerSettings(token_secret="secret", token_key_id=key_id)))
+    tokens = answer_tokens(AnswerSettings(token_secret="secret", token_key_id=key_id))
     assert tokens is not None
     token = tokens.token_for(EVENT, 1)
 
@@ -25,10 +24,10 @@ def test_a_token_is_taken_whatever_its_key_is_called(key_id: str) -> None:
 
 
 def test_a_key_with_a_dot_that_was_rotated_out_is_taken_while_it_is_listed() -> None:
-    old = answer_tokens(StreamConfig(answers=AnswerSettings(token_secret="secret", token_key_id="2026.03")))
+    old = answer_tokens(AnswerSettings(token_secret="secret", token_key_id="2026.03"))
     listed = "2026.03=secret, a.b=x=y"
     rotated = AnswerSettings(token_secret="newer", token_key_id="2026.04", older_secrets=listed)
-    new = answer_tokens(StreamConfig(answers=rotated))
+    new = answer_tokens(rotated)
     assert old is not None
     assert new is not None
 

@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from afl_stream.agent import LostRecords
-from afl_stream.audit import Audit, AuditConfig, AuditFile, AuditStream
-from afl_stream.audit_assignment import DESCRIPTIONS_INTERVAL_S
-from afl_stream.audit_group import GroupNameUnreadable, group_of
-from afl_stream.audit_lines import TAIL_BYTES, encode_line
-from afl_stream.config import StreamConfig
-from afl_stream.embedded import Crash, EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport, Faults
+from afl_stream.agent.agent import LostRecords
+from afl_stream.audit.assignment import DESCRIPTIONS_INTERVAL_S
+from afl_stream.audit.audit import Audit, AuditConfig, AuditFile, AuditStream
+from afl_stream.audit.group import GroupNameUnreadable, group_of
+from afl_stream.audit.lines import TAIL_BYTES, encode_line
+from afl_stream.embedded.transport import Crash, EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport, Faults
 from afl_stream.errors import NewerFormat, SchemaGone, SchemaUnavailable, TopicMissing
-from afl_stream.messages import (
+from afl_stream.settings.config import StreamConfig
+from afl_stream.transport import BrokerUnavailable, OffsetOutOfRange, Start, TopicPartition, UnknownTopic
+from afl_stream.wire.messages import (
     FailureReason,
     Lifecycle,
     Message,
@@ -28,7 +29,6 @@ from afl_stream.messages import (
     StepFailed,
     StepUpdate,
 )
-from afl_stream.transport import BrokerUnavailable, OffsetOutOfRange, Start, TopicPartition, UnknownTopic
 from tests.eventually import eventually
 from tests.scenarios.loop_harness import Interruptions
 from tests.unit.stream.agent_bench import PAY, Deployment, MoodyCodec, TransportOfUntoldIds, event

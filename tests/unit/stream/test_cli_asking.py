@@ -7,13 +7,13 @@ from typing import cast
 
 import pytest
 
-from afl_stream.client import Client, NotAnswered, RefusedByEvaluator
+from afl_stream.client.client import Client, NotAnswered, RefusedByEvaluator
 from afl_stream.commands.asking import ANSWER_TIMEOUT_S, ask, what_comes_next
 from afl_stream.commands.invocation import Invocation
 from afl_stream.errors import TopicMissing
-from afl_stream.messages import FailureReason
-from afl_stream.topics import Topology
+from afl_stream.topics.declared import Topology
 from afl_stream.transport import NotAuthorized
+from afl_stream.wire.messages import FailureReason
 
 ON_KAFKA = Invocation(bootstrap="localhost:1")
 EMBEDDED = Invocation()

@@ -9,14 +9,14 @@ import click
 import pytest
 
 from afl import __version__
-from afl.compiled import AmbiguousName, UnknownName
-from afl.runtime.errors import ForeignStore, MissingInput, StoreCorrupt, StoreUnavailable
+from afl.compiled.program import AmbiguousName, UnknownName
+from afl.engine.errors import ForeignStore, MissingInput, StoreCorrupt, StoreUnavailable
+from afl_stream.agent.handler_modules import HandlerModuleError
 from afl_stream.cli import afl_stream, main
-from afl_stream.client import NotInTime
+from afl_stream.client.client import NotInTime
 from afl_stream.commands.failures import exit_code_of, message_of
 from afl_stream.commands.refusals import CommandRefused, NotFound
-from afl_stream.definitions import UnknownProgram
-from afl_stream.embedded_file import FileInUse, FileUnusable
+from afl_stream.embedded.file import FileInUse, FileUnusable
 from afl_stream.errors import (
     ConfigError,
     PartitionsDiffer,
@@ -26,10 +26,10 @@ from afl_stream.errors import (
     TopicNameRefused,
     ValueRefused,
 )
+from afl_stream.evaluator.offsets import PositionOutsideLog, TopicMadeAnew
+from afl_stream.evaluator.runs import ServiceEnded
 from afl_stream.exit_codes import MEANINGS, ExitCode, table
-from afl_stream.handler_modules import HandlerModuleError
-from afl_stream.positions import PositionOutsideLog, TopicMadeAnew
-from afl_stream.runs import ServiceEnded
+from afl_stream.programs.definitions import UnknownProgram
 from afl_stream.transport import BrokerUnavailable, TopicPartition, UnknownTopic
 
 ROOT = Path(__file__).parents[3]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from afl.core.values import ValueRefused
-from afl.runtime.types import Value
+from afl.engine.types import Value
 from afl_stream.commands.inputs import given_inputs, json_object
 from afl_stream.commands.refusals import CommandRefused
 

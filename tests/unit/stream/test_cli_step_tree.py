@@ -1,12 +1,12 @@
 """A run's steps as a tree of calls."""
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.core.printable import printable_lines
-from afl.runtime.planner import plan_workflow
-from afl.runtime.states import EventState, StepState
-from afl.runtime.store_port import ErrorRecord, StepDocument
-from afl.runtime.types import ObjectType
+from afl.core.text.printable import printable_lines
+from afl.engine.model.store import ErrorRecord, StepDocument
+from afl.engine.planning.planner import plan_workflow
+from afl.engine.states import EventState, StepState
+from afl.engine.types import ObjectType
 from afl_stream.commands.step_tree import CaughtFailure, statement_names, step_tree
 from afl_stream.commands.terminal import duration_text, one_line, value_text
 

@@ -5,10 +5,10 @@ import math
 
 import pytest
 
-from afl_stream.codec import Codec, single_object_codec
-from afl_stream.control_json import decode_json, encode_json
 from afl_stream.errors import NewerFormat, Reason, Unreadable, ValueRefused
-from afl_stream.messages import (
+from afl_stream.wire.codec import Codec, single_object_codec
+from afl_stream.wire.control_json import decode_json, encode_json
+from afl_stream.wire.messages import (
     CancelWorkflow,
     ExternalEvent,
     FailureReason,
@@ -18,7 +18,7 @@ from afl_stream.messages import (
     StepFailed,
     StepUpdate,
 )
-from afl_stream.schema_source import InMemorySchemaLog
+from afl_stream.wire.schema_source import InMemorySchemaLog
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from afl_stream.embedded import AssignorMismatch
-from afl_stream.embedded_group import Group, Member, assign_range, assign_sticky
+from afl_stream.embedded.group import Group, Member, assign_range, assign_sticky
+from afl_stream.embedded.transport import AssignorMismatch
 from afl_stream.transport import Assignor, TopicPartition
 
 

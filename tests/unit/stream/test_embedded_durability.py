@@ -8,8 +8,8 @@ from threading import Thread
 
 import pytest
 
-from afl_stream.embedded import Crash, EmbeddedBroker, EmbeddedTransport, Faults
-from afl_stream.embedded_log import TAIL_RECORDS
+from afl_stream.embedded.log import TAIL_RECORDS
+from afl_stream.embedded.transport import Crash, EmbeddedBroker, EmbeddedTransport, Faults
 from afl_stream.transport import (
     BrokerUnavailable,
     CommittedOffset,
@@ -345,7 +345,7 @@ def test_many_records_are_delivered_through_few_writes(path: Path) -> None:
 ENDLESS_PRODUCER = """
 import itertools, sys
 from pathlib import Path
-from afl_stream.embedded import EmbeddedTransport
+from afl_stream.embedded.transport import EmbeddedTransport
 producer = EmbeddedTransport(Path(sys.argv[1])).producer()
 for number in itertools.count():
     def report(error, where, offset, number=number):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from afl_stream.embedded import EmbeddedBroker, FileInUse, FileUnusable
-from afl_stream.embedded_file import pack_headers, unpack_headers
+from afl_stream.embedded.file import pack_headers, unpack_headers
+from afl_stream.embedded.transport import EmbeddedBroker, FileInUse, FileUnusable
 from afl_stream.transport import TransportError
 
 REPOSITORY = Path(__file__).parents[3]
@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).parents[3]
 HOLDER = """
 import sys
 from pathlib import Path
-from afl_stream.embedded import EmbeddedBroker
+from afl_stream.embedded.transport import EmbeddedBroker
 broker = EmbeddedBroker(Path(sys.argv[1]))
 sys.stdout.write("open\\n")
 sys.stdout.flush()

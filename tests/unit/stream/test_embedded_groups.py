@@ -5,7 +5,14 @@ from threading import Thread
 
 import pytest
 
-from afl_stream.embedded import Crash, EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport, Faults, NotAssigned
+from afl_stream.embedded.transport import (
+    Crash,
+    EmbeddedBroker,
+    EmbeddedConsumer,
+    EmbeddedTransport,
+    Faults,
+    NotAssigned,
+)
 from afl_stream.transport import (
     Assignor,
     BrokerUnavailable,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from afl_stream.embedded import (
+from afl_stream.embedded.transport import (
     FAULT_POINTS,
     Crash,
     EmbeddedBroker,

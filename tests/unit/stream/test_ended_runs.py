@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from afl.core.stopping import PROCESS_STOP
-from afl_stream.agent_lost_offsets import OffsetsLost
-from afl_stream.embedded import Faults, Swallowed
-from afl_stream.ended_runs import EndedRuns
-from afl_stream.log_ranges import NotReadInTime, read_ranges
+from afl.core.process.stopping import PROCESS_STOP
+from afl_stream.agent.ended_runs import EndedRuns
+from afl_stream.agent.lost_offsets import OffsetsLost
+from afl_stream.embedded.transport import Faults, Swallowed
+from afl_stream.reading.log_ranges import NotReadInTime, read_ranges
 from afl_stream.transport import Stopping, TopicPartition, Transport, Watermarks
 from tests.unit.stream.agent_bench import PAY, Deployment, TransportOfUntoldIds, event
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from afl_handlers.calling import Handler
-from afl_handlers.modules import HandlerModuleError, ModuleLoader, checksum_of, register_module
-from afl_stream.handler_modules import HandlersArgument
+from afl.core.handlers.calling import Handler
+from afl.core.handlers.modules import HandlerModuleError, ModuleLoader, checksum_of, register_module
+from afl_stream.agent.handler_modules import HandlersArgument
 
 
 class Registrations:

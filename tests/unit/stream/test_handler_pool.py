@@ -7,11 +7,11 @@ from threading import Event
 
 import pytest
 
-from afl_handlers.calling import Handler, is_async, takes_context
-from afl_handlers.stuck import HandlersStuck
-from afl_stream.agent_handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut
-from afl_stream.embedded import Crash
-from afl_stream.handler_pool import SECLUSION_S, Call, HandlerPool, Lot
+from afl.core.handlers.calling import Handler, is_async, takes_context
+from afl.core.handlers.stuck_handlers import HandlersStuck
+from afl_stream.agent.handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut
+from afl_stream.agent.pool import SECLUSION_S, Call, HandlerPool, Lot
+from afl_stream.embedded.transport import Crash
 from tests.eventually import eventually
 
 

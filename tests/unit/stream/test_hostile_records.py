@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from afl_stream.afl_types import TypeScope
-from afl_stream.avro_schema import parse_schema_text
-from afl_stream.codec import Codec, single_object_codec
 from afl_stream.errors import NewerFormat, Reason, Unreadable
-from afl_stream.messages import Event, StepContinue
-from afl_stream.schema_source import InMemorySchemaLog
+from afl_stream.wire.avro.afl_types import TypeScope
+from afl_stream.wire.avro.schema import parse_schema_text
+from afl_stream.wire.codec import Codec, single_object_codec
+from afl_stream.wire.messages import Event, StepContinue
+from afl_stream.wire.schema_source import InMemorySchemaLog
 
 ORDER = TypeScope(
     schemas={

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from afl_stream.commands.idleness import Idleness, NoPartitions
-from afl_stream.config import KafkaSettings, StreamConfig
+from afl_stream.settings.config import KafkaSettings, StreamConfig
 
 _ON_KAFKA = dataclasses.replace(StreamConfig(), kafka=KafkaSettings(bootstrap="127.0.0.1:9092"))
 

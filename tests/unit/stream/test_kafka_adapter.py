@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 
-from afl_stream.kafka_errors import Connection
-from afl_stream.kafka_offsets import GroupOffsets
-from afl_stream.kafka_producer import KafkaProducer
-from afl_stream.kafka_topic_ids import INTERVAL_S, NO_ID, TopicIds, TopicNews
+from afl_stream.kafka.errors import Connection
+from afl_stream.kafka.offsets import GroupOffsets
+from afl_stream.kafka.producer import KafkaProducer
+from afl_stream.kafka.topic_ids import INTERVAL_S, NO_ID, TopicIds, TopicNews
 from afl_stream.offset_owner import with_topic, without_topic
 from afl_stream.transport import (
     AuthenticationFailed,

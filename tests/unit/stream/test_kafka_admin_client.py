@@ -8,7 +8,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from afl_stream.kafka_admin_client import RENEW_AFTER_S, RenewedClient
+from afl_stream.kafka.admin_client import RENEW_AFTER_S, RenewedClient
 
 TIMED_OUT = KafkaException(KafkaError(KafkaError._TIMED_OUT))
 NOT_THERE = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from afl.core.masking import is_secret
-from afl_stream.config import MASK, KafkaSettings, StreamConfig, load_config
+from afl.core.text.masking import is_secret
 from afl_stream.errors import ConfigError
-from afl_stream.kafka_passthrough import shown
+from afl_stream.settings.config import MASK, KafkaSettings, StreamConfig, load_config
+from afl_stream.settings.kafka_passthrough import shown
 
 
 def kafka_of(folder: Path, text: str, environ: dict[str, str] | None = None) -> KafkaSettings:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from afl_stream.kafka_error_codes import DECISIONS, Decision
-from afl_stream.kafka_errors import transport_error
+from afl_stream.kafka.error_codes import DECISIONS, Decision
+from afl_stream.kafka.errors import transport_error
 from afl_stream.transport import (
     AuthenticationFailed,
     BrokerTooOld,

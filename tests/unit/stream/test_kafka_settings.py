@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from afl_stream.config import MASK, KafkaSettings, StreamConfig
-from afl_stream.kafka_settings import Settings, admin_settings, consumer_settings, producer_settings, without_secrets
+from afl_stream.kafka.settings import Settings, admin_settings, consumer_settings, producer_settings, without_secrets
+from afl_stream.settings.config import MASK, KafkaSettings, StreamConfig
 from afl_stream.transport import Assignor
 
 #: Nobody listens there; nothing here waits for an answer.

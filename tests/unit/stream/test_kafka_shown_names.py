@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from afl.core.masking import MASK, is_secret
-from afl_stream.kafka_passthrough import shown
-from afl_stream.kafka_shown_names import SHOWN_NAMES
+from afl.core.text.masking import MASK, is_secret
+from afl_stream.settings.kafka_passthrough import shown
+from afl_stream.settings.kafka_shown_names import SHOWN_NAMES
 
 
 def is_known(name: str) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 
-from afl_stream.kafka_view import KafkaView
+from afl_stream.kafka.view import KafkaView
 from afl_stream.transport import BrokerView, TopicPartition, Watermarks
 
 WHERE = TopicPartition("t", 0)

@@ -3,7 +3,7 @@
 import pytest
 
 from afl_stream.errors import IdRefused, Unreadable
-from afl_stream.messages import (
+from afl_stream.wire.messages import (
     ProgramDefinition,
     check_workflow_id,
     event_id_of,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afl_stream.offset_tracker import MAX_METADATA_CHARS, MAX_WINDOW, PartitionProgress
+from afl_stream.reading.offset_tracker import MAX_METADATA_CHARS, MAX_WINDOW, PartitionProgress
 from afl_stream.transport import CommittedOffset
 
 

@@ -9,9 +9,9 @@ from threading import Event
 
 import pytest
 
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.store_port import Batch, OutboxRecord
-from afl_stream.outbox import OutboxPublisher
+from afl.engine.model.store import Batch, OutboxRecord
+from afl.stores.memory.store import MemoryStore
+from afl_stream.evaluator.outbox import OutboxPublisher
 from afl_stream.transport import (
     BrokerUnavailable,
     DeliveryCallback,

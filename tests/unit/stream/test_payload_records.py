@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from afl.core.declared_returns import DeclaredReturns
-from afl_stream.afl_types import TypeScope
-from afl_stream.codec import Codec, EventWriter, single_object_codec
 from afl_stream.errors import TypeUnknown, ValueRefused
 from afl_stream.limits import MAX_TOLD_RETURNS
-from afl_stream.messages import Event
-from afl_stream.payload_schema import avro_name, event_schema_text, read_name
-from afl_stream.schema_source import InMemorySchemaLog
+from afl_stream.wire.avro.afl_types import TypeScope
+from afl_stream.wire.codec import Codec, EventWriter, single_object_codec
+from afl_stream.wire.messages import Event
+from afl_stream.wire.payload_schema import avro_name, event_schema_text, read_name
+from afl_stream.wire.schema_source import InMemorySchemaLog
 from tests.typed_values import check_value
 
 SCHEMAS: Mapping[str, Any] = {

@@ -9,10 +9,6 @@ from typing import Any
 import fastavro
 import pytest
 
-from afl_stream.afl_types import TypeScope
-from afl_stream.avro_schema import WriterSchema
-from afl_stream.codec import Codec, Wire, decode_key, single_object_codec
-from afl_stream.control_json import encode_json
 from afl_stream.errors import (
     EventTooLarge,
     NewerFormat,
@@ -22,11 +18,15 @@ from afl_stream.errors import (
     Unreadable,
     ValueRefused,
 )
-from afl_stream.framing import SingleObjectFraming
-from afl_stream.headers import headers_for
 from afl_stream.limits import SCHEMA_WAIT_S
-from afl_stream.message_shapes import shape_of
-from afl_stream.messages import (
+from afl_stream.resources import schema_text
+from afl_stream.wire.avro.afl_types import TypeScope
+from afl_stream.wire.avro.schema import WriterSchema
+from afl_stream.wire.codec import Codec, Wire, decode_key, single_object_codec
+from afl_stream.wire.control_json import encode_json
+from afl_stream.wire.framing import SingleObjectFraming
+from afl_stream.wire.headers import headers_for
+from afl_stream.wire.messages import (
     CancelWorkflow,
     Event,
     ExternalEvent,
@@ -41,9 +41,9 @@ from afl_stream.messages import (
     StepUpdate,
     StoreClaim,
 )
-from afl_stream.resources import schema_text
-from afl_stream.schema_source import InMemorySchemaLog, SchemasTopicSource
-from afl_stream.versions import HEADERS
+from afl_stream.wire.schema_source import InMemorySchemaLog, SchemasTopicSource
+from afl_stream.wire.shapes import shape_of
+from afl_stream.wire.versions import HEADERS
 from tests.bad_values import nested
 from tests.scenarios.other_writers import written_by_another
 

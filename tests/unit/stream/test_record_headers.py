@@ -3,8 +3,15 @@
 import pytest
 
 from afl_stream.errors import Reason, SchemaUnavailable, Unreadable
-from afl_stream.headers import ContinueHeaders, cloud_event_id, dead_letter_headers, header, headers_for, trace_context
-from afl_stream.messages import (
+from afl_stream.wire.headers import (
+    ContinueHeaders,
+    cloud_event_id,
+    dead_letter_headers,
+    header,
+    headers_for,
+    trace_context,
+)
+from afl_stream.wire.messages import (
     CancelWorkflow,
     Event,
     ExternalEvent,

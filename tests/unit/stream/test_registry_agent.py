@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from afl_stream.agent import AgentConfig
-from afl_stream.embedded import Crash, EmbeddedTransport, Faults
-from afl_stream.handler_modules import HandlerRegistration
-from afl_stream.registry_agent import RegistryAgent, RegistryUnavailable
+from afl_stream.agent.agent import AgentConfig
+from afl_stream.agent.handler_modules import HandlerRegistration
+from afl_stream.agent.registry_agent import RegistryAgent, RegistryUnavailable
+from afl_stream.embedded.transport import Crash, EmbeddedTransport, Faults
 from afl_stream.transport import CommittedOffset
 from tests.eventually import eventually
 from tests.unit.stream.agent_bench import PAY, Deployment, event

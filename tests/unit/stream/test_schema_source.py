@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from afl_stream.avro_schema import WriterSchema, parse_schema_text
-from afl_stream.codec import single_object_codec
 from afl_stream.errors import SchemaTaken, SchemaUnknown
-from afl_stream.schema_source import InMemorySchemaLog, SchemasTopicSource, schema_key
+from afl_stream.wire.avro.schema import WriterSchema, parse_schema_text
+from afl_stream.wire.codec import single_object_codec
+from afl_stream.wire.schema_source import InMemorySchemaLog, SchemasTopicSource, schema_key
 from tests.scenarios.forged_schemas import forged, swap_payload_fields
 
 PARAMS = [{"name": "payer", "type": "String"}, {"name": "payee", "type": "String"}]

@@ -10,8 +10,8 @@ import fastavro
 import pytest
 
 from afl.core.types import type_table_markdown
-from afl_stream.avro_schema import fingerprint_of, parse_schema_text
-from afl_stream.message_shapes import RECORD_TYPES
+from afl_stream.wire.avro.schema import fingerprint_of, parse_schema_text
+from afl_stream.wire.shapes import RECORD_TYPES
 
 FOLDER = Path(__file__).resolve().parents[3] / "schemas"
 FILES = sorted(FOLDER.glob("*.avsc"))

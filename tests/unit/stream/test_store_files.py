@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.store_port import Batch, Position, PositionMove
-from afl_stream.config import EmbeddedSettings, KafkaSettings, StoreSettings, StreamConfig
-from afl_stream.embedded import EmbeddedTransport
-from afl_stream.store_files import StoreFile, find_store_file
+from afl.engine.model.store import Batch, Position, PositionMove
+from afl.stores.sqlite.store import SqliteStore
+from afl_stream.embedded.transport import EmbeddedTransport
+from afl_stream.settings.config import EmbeddedSettings, KafkaSettings, StoreSettings, StreamConfig
+from afl_stream.settings.store_files import StoreFile, find_store_file
 
 KAFKA = Position("MkU3OEVBNTcwNTJENDM2Qg", "afl.control", 0, "jP5Gz8vFQ0mX2o3Kq1hLxw")
 EMBEDDED = Position("ea8YTxI_RSaXMzhghqJyFA", "afl.control", 0, "1")

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.store_port import Batch, Position, PositionMove
-from afl_stream.embedded import EmbeddedAdmin, EmbeddedBroker, EmbeddedTransport
-from afl_stream.positions import Positions
+from afl.engine.model.store import Batch, Position, PositionMove
+from afl.stores.memory.store import MemoryStore
+from afl_stream.embedded.transport import EmbeddedAdmin, EmbeddedBroker, EmbeddedTransport
+from afl_stream.evaluator.offsets import Positions
 from afl_stream.transport import TopicDescription, TopicPartition, UnknownTopic, WrongCluster
 
 TOPIC, PARTITION = "control", TopicPartition("control", 0)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from afl.scripts.limits import MEBIBYTE, ScriptLimits
-from afl_stream.config import (
+from afl_stream.errors import ConfigError
+from afl_stream.settings.config import (
     MASK,
     AgentSettings,
     AnswerSettings,
@@ -15,7 +16,6 @@ from afl_stream.config import (
     StreamConfig,
     load_config,
 )
-from afl_stream.errors import ConfigError
 
 
 def written(folder: Path, text: str) -> Path:

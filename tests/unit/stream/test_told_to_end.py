@@ -8,14 +8,14 @@ from concurrent.futures import Future
 
 import pytest
 
-from afl.core.stopping import PROCESS_STOP, StopFlag
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.store_port import Batch, OutboxRecord
-from afl_stream.embedded import EmbeddedBroker, EmbeddedTransport, Faults
+from afl.core.process.stopping import PROCESS_STOP, StopFlag
+from afl.engine.model.store import Batch, OutboxRecord
+from afl.stores.memory.store import MemoryStore
+from afl_stream.embedded.transport import EmbeddedBroker, EmbeddedTransport, Faults
 from afl_stream.errors import SchemaUnavailable
-from afl_stream.kafka_waits import in_thread, result_of
-from afl_stream.outbox import OutboxPublisher
-from afl_stream.topic_log import TopicLog
+from afl_stream.evaluator.outbox import OutboxPublisher
+from afl_stream.kafka.waits import in_thread, result_of
+from afl_stream.reading.topic_log import TopicLog
 from afl_stream.transport import BrokerUnavailable, Stopping, produce_acknowledged
 
 #: By itself each wait would take far longer than this.

@@ -4,9 +4,9 @@ from functools import partial
 
 import pytest
 
-from afl_stream.embedded import EmbeddedBroker, EmbeddedTransport, Faults
+from afl_stream.embedded.transport import EmbeddedBroker, EmbeddedTransport, Faults
 from afl_stream.errors import SchemaUnavailable
-from afl_stream.topic_log import TopicLog
+from afl_stream.reading.topic_log import TopicLog
 from afl_stream.transport import BrokerUnavailable, NotAuthorized, TopicPartition
 
 TOPIC = "afl.schemas"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from afl_stream.config import StreamConfig, TopicSettings
 from afl_stream.errors import (
     DeclarationError,
     PartitionsDiffer,
@@ -17,8 +16,9 @@ from afl_stream.errors import (
     TopicTooSmall,
 )
 from afl_stream.resources import topic_texts
-from afl_stream.topic_declarations import KINDS, load_declarations, parse_declaration
-from afl_stream.topics import PlanAction, TopicPlan, Topology, check_topic_name, few_copies
+from afl_stream.settings.config import StreamConfig, TopicSettings
+from afl_stream.topics.declarations import KINDS, load_declarations, parse_declaration
+from afl_stream.topics.declared import PlanAction, TopicPlan, Topology, check_topic_name, few_copies
 
 FACET = topic_texts()["facet"]
 CONTROL = topic_texts()["control"]

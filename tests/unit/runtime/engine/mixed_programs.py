@@ -3,7 +3,7 @@ read through references. Hand-written JSON; no facet is mixed into itself."""
 
 from random import Random
 
-from afl.compiled import Node
+from afl.compiled.program import Node
 
 _FACETS = 4
 

@@ -3,7 +3,7 @@ worst. Hand-written JSON, statements in any order; no reference leads in a circl
 
 from random import Random
 
-from afl.compiled import Node
+from afl.compiled.program import Node
 
 _DEEPEST = 3
 #: Steps after which a branching program has bodies no more.

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from afl.runtime.errors import StepFailure
-from afl.runtime.evaluator import ExecutionResult
-from afl.runtime.generations import current_steps
-from afl.runtime.states import StepState
-from afl.runtime.store_port import StepDocument
-from afl.runtime.types import Value
+from afl.engine.errors import StepFailure
+from afl.engine.execution.generations import current_steps
+from afl.engine.model.store import StepDocument
+from afl.engine.states import StepState
+from afl.engine.types import Value
+from afl.evaluation.evaluator import ExecutionResult
 from tests.engine_view import SeenStep, seen_steps, statement_names
 from tests.unit.runtime.engine.running import Engine
 

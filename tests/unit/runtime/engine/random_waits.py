@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from random import Random
 
-from afl.compiled import Node
-from afl.runtime.errors import StepFailure
-from afl.runtime.store_port import StepDocument, WorkflowRow
+from afl.compiled.program import Node
+from afl.engine.errors import StepFailure
+from afl.engine.model.store import StepDocument, WorkflowRow
 from tests.unit.runtime.engine.running import Engine
 
 Stored = tuple[WorkflowRow, list[StepDocument]]

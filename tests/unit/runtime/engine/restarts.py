@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.evaluator import ExecutionResult
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.types import Value
+from afl.engine.types import Value
+from afl.evaluation.evaluator import ExecutionResult
+from afl.stores.sqlite.store import SqliteStore
 from tests.unit.runtime.engine.running import Engine
 
 MakeEngine = Callable[[str], Engine]

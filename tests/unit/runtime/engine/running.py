@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Mapping
 
-from afl.compiled import CompiledProgram, Node
+from afl.compiled.program import CompiledProgram, Node
 from afl.compiler import compile_text
-from afl.runtime.clock import ManualClock
-from afl.runtime.errors import StepFailure
-from afl.runtime.evaluator import Evaluator, ExecutionResult
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.scripting import ScriptRunner
-from afl.runtime.store_port import WorkflowRow
-from afl.runtime.telemetry import Telemetry
-from afl.runtime.types import Value
+from afl.engine.clock import ManualClock
+from afl.engine.errors import StepFailure
+from afl.engine.execution.scripts import ScriptRunner
+from afl.engine.model.store import WorkflowRow
+from afl.engine.types import Value
+from afl.evaluation.evaluator import Evaluator, ExecutionResult
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore
+from afl.telemetry.telemetry import Telemetry
 from tests.engine_view import RunView, SeenStep
 
 #: What agents return, given the facet's name and the payload.

@@ -2,15 +2,15 @@
 
 import pytest
 
-from afl.runtime.dispatch import TaskDispatch
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.execution import Execution
-from afl.runtime.identity import event_id_of
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.records import StepRecord
-from afl.runtime.states import EventState
-from afl.runtime.store_port import Batch
-from afl.runtime.types import Value
+from afl.core.ids import event_id_of
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.task_dispatch import TaskDispatch
+from afl.engine.model.records import StepRecord
+from afl.engine.model.store import Batch
+from afl.engine.states import EventState
+from afl.engine.types import Value
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
 from tests.unit.runtime.engine.running import Engine, compiled, failure_of
 
 ONE = """

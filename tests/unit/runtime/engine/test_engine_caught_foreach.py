@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pytest
 
-from afl.runtime import limits
+from afl.engine import limits
 from tests.unit.runtime.engine.restarts import MakeEngine, make_engine
 from tests.unit.runtime.engine.running import Engine, failure_of
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from afl.compiled import CompiledProgram, Node
-from afl.runtime.context import ExecutionContext
-from afl.runtime.dependency import DependencyGraph
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import IterationChanges
-from afl.runtime.step import StepDefinition
-from afl.runtime.telemetry import Telemetry
-from afl.runtime.types import BlockId, ObjectType, StatementId, WorkflowId
+from afl.compiled.program import CompiledProgram, Node
+from afl.engine.types import BlockId, ObjectType, StatementId, WorkflowId
+from afl.evaluation.context import ExecutionContext
+from afl.evaluation.dependency import DependencyGraph
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import IterationChanges
+from afl.stores.public.step import StepDefinition
+from afl.telemetry.telemetry import Telemetry
 from tests.unit.runtime.engine.running import Engine
 
 PROGRAM = """

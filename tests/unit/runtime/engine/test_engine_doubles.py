@@ -7,17 +7,17 @@ import json
 import pytest
 
 from afl.core.values import ValueRefused
-from afl.runtime.dispatch import TaskDispatch
-from afl.runtime.errors import InputTypeMismatch, StepFailure
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.types import Value
+from afl.engine.errors import InputTypeMismatch, StepFailure
+from afl.engine.execution.task_dispatch import TaskDispatch
+from afl.engine.types import Value
+from afl.evaluation.evaluator import Evaluator
 from afl.scripts.pool import ScriptPool
-from afl_stream.afl_types import TypeScope
-from afl_stream.codec import single_object_codec
+from afl.stores.memory.store import MemoryStore
 from afl_stream.errors import ValueRefused as RefusedByStream
-from afl_stream.messages import Event
-from afl_stream.schema_source import InMemorySchemaLog
+from afl_stream.wire.avro.afl_types import TypeScope
+from afl_stream.wire.codec import single_object_codec
+from afl_stream.wire.messages import Event
+from afl_stream.wire.schema_source import InMemorySchemaLog
 from tests.unit.runtime.engine.running import compiled, failure_of
 
 #: By arithmetic: up to 2**53 each, then every second one, then every fourth.

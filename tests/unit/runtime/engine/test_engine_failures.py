@@ -2,8 +2,8 @@
 
 import pytest
 
-from afl.compiled import CompiledProgram
-from afl.runtime.errors import IterationLimitReached, NoProgress, StepFailure
+from afl.compiled.program import CompiledProgram
+from afl.engine.errors import IterationLimitReached, NoProgress, StepFailure
 from tests.unit.runtime.engine.running import Engine, compiled, failure_of
 
 EVENTS = """

@@ -2,9 +2,9 @@
 
 import pytest
 
-from afl.runtime import limits
-from afl.runtime.evaluator import ExecutionResult
-from afl.runtime.types import Value
+from afl.engine import limits
+from afl.engine.types import Value
+from afl.evaluation.evaluator import ExecutionResult
 from tests.unit.runtime.engine.running import Engine, failure_of, outputs_of
 
 EACH = """

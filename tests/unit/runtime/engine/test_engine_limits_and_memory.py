@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from afl.compiled import CompiledProgram, ProgramError
-from afl.runtime.changes import Commits
-from afl.runtime.dispatch import TaskDispatch
-from afl.runtime.errors import EvaluationError, UnknownFacet
-from afl.runtime.errors import ReferenceError as UnresolvedReference
-from afl.runtime.evaluator import ExecutionResult
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.planner import plan_workflow
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.store_port import COMPLETED, Batch
-from afl.runtime.workflows import Workflows
+from afl.compiled.program import CompiledProgram, ProgramError
+from afl.engine.errors import EvaluationError, UnknownFacet
+from afl.engine.errors import ReferenceError as UnresolvedReference
+from afl.engine.execution.commit_rows import Commits
+from afl.engine.execution.task_dispatch import TaskDispatch
+from afl.engine.model.store import COMPLETED, Batch
+from afl.engine.planning.planner import plan_workflow
+from afl.engine.workflow_cache import Workflows
+from afl.evaluation.evaluator import ExecutionResult
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore
+from afl.stores.sqlite.store import SqliteStore
 from tests.unit.runtime.engine.running import Engine, compiled, failure_of
 
 ASK = """

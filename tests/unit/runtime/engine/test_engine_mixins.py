@@ -2,12 +2,12 @@
 
 import pytest
 
-from afl.compiled import CompiledProgram, Node, ProgramError
-from afl.runtime.errors import NestingTooDeep, ReferenceError, StoreCorrupt, UnknownFacet
-from afl.runtime.planner import plan_workflow
-from afl.runtime.restoring import restore
-from afl.runtime.states import StepState
-from afl.runtime.types import ObjectType
+from afl.compiled.program import CompiledProgram, Node, ProgramError
+from afl.engine.errors import NestingTooDeep, ReferenceError, StoreCorrupt, UnknownFacet
+from afl.engine.execution.restore import restore
+from afl.engine.planning.planner import plan_workflow
+from afl.engine.states import StepState
+from afl.engine.types import ObjectType
 from tests.unit.runtime.engine.restarts import MakeEngine, make_engine
 from tests.unit.runtime.engine.running import Engine, failure_of, outputs_of
 

@@ -5,9 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from afl.runtime.changers import STATE_CHANGERS
-from afl.runtime.machine import STATE_MACHINES
-from afl.runtime.states import (
+from afl.engine.execution.machine import STATE_MACHINES
+from afl.engine.states import (
     BLOCK_TRANSITIONS,
     SCHEMA_TRANSITIONS,
     STEP_TRANSITIONS,
@@ -15,8 +14,9 @@ from afl.runtime.states import (
     StepState,
     select_transitions,
 )
-from afl.runtime.telemetry import Telemetry
-from afl.runtime.types import ObjectType
+from afl.engine.types import ObjectType
+from afl.runtime.changers import STATE_CHANGERS
+from afl.telemetry.telemetry import Telemetry
 from tests.unit.runtime.engine.running import Engine
 
 #: One of everything that a program can make a step of.

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from afl.compiled import CompiledProgram, Node, ProgramError
+from afl.compiled.program import CompiledProgram, Node, ProgramError
 from afl.compiler import compile_text
-from afl.runtime.errors import ReferenceError, UnknownInput
-from afl.runtime.planner import plan_workflow
-from afl.runtime.types import Value
+from afl.engine.errors import ReferenceError, UnknownInput
+from afl.engine.planning.planner import plan_workflow
+from afl.engine.types import Value
 from tests.unit.runtime.engine.running import Engine, failure_of, outputs_of
 
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from afl.compiled import CompiledProgram, Node, ProgramError
+from afl.compiled.program import CompiledProgram, Node, ProgramError
 from afl.compiler import compile_text
+from afl.engine.errors import UnknownFacet
+from afl.engine.planning.planner import ConstructNotAvailable, plan_workflow
+from afl.engine.types import ObjectType
+from afl.evaluation.evaluator import Evaluator
 from afl.parser import parse
-from afl.runtime.errors import UnknownFacet
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.planner import ConstructNotAvailable, plan_workflow
-from afl.runtime.types import ObjectType
+from afl.stores.memory.store import MemoryStore
 from tests.unit.runtime.engine.running import Engine, compiled
 
 Json = dict[str, object]

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.identity import event_id_of
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.store_port import Batch, StepDocument, WorkflowChange, WorkflowRow
-from afl.runtime.telemetry import Telemetry
-from afl.runtime.types import Value
+from afl.core.ids import event_id_of
+from afl.engine.model.store import Batch, StepDocument, WorkflowChange, WorkflowRow
+from afl.engine.types import Value
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore
+from afl.stores.sqlite.store import SqliteStore
+from afl.telemetry.telemetry import Telemetry
 from tests.random_programs.answers import Answers
 from tests.random_programs.generator import RandomProgram, generate
 from tests.unit.runtime.engine.running import Engine, compiled, failure_of

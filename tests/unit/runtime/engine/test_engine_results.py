@@ -2,7 +2,7 @@
 
 import pytest
 
-from afl.runtime.types import Value
+from afl.engine.types import Value
 from tests.unit.runtime.engine.restarts import MakeEngine, make_engine
 from tests.unit.runtime.engine.running import Engine, failure_of
 

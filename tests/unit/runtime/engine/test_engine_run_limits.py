@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from afl.compiled import ProgramError
-from afl.runtime import limits
-from afl.runtime.entities import TaskState
-from afl.runtime.errors import IterationLimitReached, StepFailure, ValueRefused
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.planner import plan_workflow
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.states import StepState
-from afl.runtime.step import StepDefinition
-from afl.runtime.types import Value
+from afl.compiled.program import ProgramError
+from afl.engine import limits
+from afl.engine.errors import IterationLimitReached, StepFailure, ValueRefused
+from afl.engine.model.entities import TaskState
+from afl.engine.planning.planner import plan_workflow
+from afl.engine.states import StepState
+from afl.engine.types import Value
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore
+from afl.stores.public.step import StepDefinition
+from afl.stores.sqlite.store import SqliteStore
 from tests.unit.runtime.engine.running import compiled, failure_of
 
 RUN = "run"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from afl.runtime.types import Value
+from afl.engine.types import Value
 from tests.unit.runtime.engine.running import Engine, failure_of, outputs_of
 
 DECLARATIONS = """

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from afl.compiled import CompiledProgram, ProgramError
-from afl.runtime.entities import NoteType
-from afl.runtime.errors import ScriptsNotAllowed
-from afl.runtime.planner import plan_workflow
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.states import StepState
-from afl.runtime.store_port import ERROR, PAUSED, RUNNING
-from afl.runtime.telemetry import Telemetry
+from afl.compiled.program import CompiledProgram, ProgramError
+from afl.engine.errors import ScriptsNotAllowed
+from afl.engine.model.entities import NoteType
+from afl.engine.model.store import ERROR, PAUSED, RUNNING
+from afl.engine.planning.planner import plan_workflow
+from afl.engine.states import StepState
 from afl.scripts.errors import ScriptWorkerUnavailable
 from afl.scripts.pool import ScriptPool, ScriptResult
+from afl.stores.sqlite.store import SqliteStore
+from afl.telemetry.telemetry import Telemetry
 from tests.unit.runtime.engine.running import Engine, compiled, failure_of
 
 

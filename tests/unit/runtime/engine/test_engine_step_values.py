@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from afl.runtime.errors import ReferenceError
-from afl.runtime.types import Value
+from afl.engine.errors import ReferenceError
+from afl.engine.types import Value
 from tests.unit.runtime.engine.restarts import MakeEngine, make_engine
 from tests.unit.runtime.engine.running import Engine, failure_of, outputs_of
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from afl.runtime.entities import NoteType
+from afl.engine.model.entities import NoteType
 from tests.unit.runtime.engine.restarts import MakeEngine, make_engine
 from tests.unit.runtime.engine.running import Engine, failure_of, outputs_of
 

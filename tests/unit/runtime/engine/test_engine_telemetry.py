@@ -2,10 +2,10 @@
 
 from itertools import pairwise
 
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.states import StepState, select_transitions
-from afl.runtime.telemetry import Telemetry, TelemetryEvent
+from afl.engine.states import StepState, select_transitions
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
+from afl.telemetry.telemetry import Telemetry, TelemetryEvent
 from tests.unit.runtime.engine.running import Engine
 
 PROGRAM = """

@@ -8,15 +8,15 @@ from types import FrameType
 
 import pytest
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime import logging_sink, telemetry, tracing
-from afl.runtime.errors import WorkflowConflict
-from afl.runtime.logging_sink import LoggingSink
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.otel_sink import OpenTelemetrySink
-from afl.runtime.store_port import Batch, StepDocument, WorkflowRow
-from afl.runtime.telemetry import Telemetry, TelemetryEvent, TelemetrySink
+from afl.engine.errors import WorkflowConflict
+from afl.engine.model.store import Batch, StepDocument, WorkflowRow
+from afl.stores.memory.store import MemoryStore
+from afl.telemetry import logging_sink, telemetry, tracing
+from afl.telemetry.logging_sink import LoggingSink
+from afl.telemetry.otel_sink import OpenTelemetrySink
+from afl.telemetry.telemetry import Telemetry, TelemetryEvent, TelemetrySink
 from tests.random_programs.answers import Answers
 from tests.random_programs.generator import generate
 from tests.unit.runtime.engine.nested_programs import branching_program

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.clock import ManualClock
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.unanswered import all_waiting_steps, unanswered_facets, waiting_steps
+from afl.engine.clock import ManualClock
+from afl.engine.operations.unanswered import all_waiting_steps, unanswered_facets, waiting_steps
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
 
 _PROGRAM = """namespace n {
     event facet Ask(q: String) => (a: String)

@@ -7,18 +7,18 @@ from collections.abc import Callable
 
 import pytest
 
-from afl.runtime import limits
-from afl.runtime.driving import Dispatch
-from afl.runtime.errors import RunGivenUp, StepFailure, ValueRefused, ValueTooLarge
-from afl.runtime.evaluator import Evaluator, ExecutionResult
-from afl.runtime.execution import Execution
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.records import StepRecord
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.store_port import Batch
-from afl.runtime.types import Value
-from afl.runtime.value_sizes import LEAST_ENTRY_BYTES, bytes_of, counting
+from afl.engine import limits
+from afl.engine.errors import RunGivenUp, StepFailure, ValueRefused, ValueTooLarge
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.ports import Dispatch
+from afl.engine.model.records import StepRecord
+from afl.engine.model.store import Batch
+from afl.engine.types import Value
+from afl.engine.values.sizes import LEAST_ENTRY_BYTES, bytes_of, counting
+from afl.evaluation.evaluator import Evaluator, ExecutionResult
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore
+from afl.stores.sqlite.store import SqliteStore
 from tests.unit.runtime.engine.running import compiled, failure_of
 from tests.unit.runtime.engine.test_engine_run_limits import RUN, waiting_in, warnings
 

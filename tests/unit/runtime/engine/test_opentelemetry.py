@@ -16,9 +16,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler, TraceIdRatioBased
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
-from afl.runtime.clock import ManualClock
-from afl.runtime.otel_sink import OpenTelemetrySink
-from afl.runtime.telemetry import Telemetry
+from afl.engine.clock import ManualClock
+from afl.telemetry.otel_sink import OpenTelemetrySink
+from afl.telemetry.telemetry import Telemetry
 from tests.unit.runtime.engine.running import Engine
 
 PROGRAM = """

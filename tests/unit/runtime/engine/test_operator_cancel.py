@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
-from afl.runtime.entities import NoteType, TaskState
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.inspection import Inspection
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.states import EventState, StepState
-from afl.runtime.store_port import CANCELLED
-from afl.runtime.task_context import TaskContext
-from afl.runtime.types import ObjectType
+from afl.engine.model.entities import NoteType, TaskState
+from afl.engine.model.store import CANCELLED
+from afl.engine.states import EventState, StepState
+from afl.engine.types import ObjectType
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.maintenance.check import Inspection
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore
+from afl.stores.sqlite.store import SqliteStore
+from afl.workers.poller import AgentPoller, AgentPollerConfig
+from afl.workers.task_context import TaskContext
 from tests.random_programs.trusted_scripts import TrustingRunner
 from tests.unit.runtime.engine.operating import DECLARATIONS, EVERYTHING, Operated
 from tests.unit.runtime.engine.running import Engine, failure_of

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.entities import TaskState
-from afl.runtime.errors import RuntimeError as EngineError
-from afl.runtime.identity import generation_of, place_of
-from afl.runtime.inspection import Inspection
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.operation_errors import StepSuperseded, UnknownStep, UnknownWorkflow
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.states import EventState, StepState
-from afl.runtime.store_port import CANCELLED, COMPLETED, StepDocument
+from afl.core.ids import generation_of, place_of
+from afl.engine.errors import RuntimeError as EngineError
+from afl.engine.model.entities import TaskState
+from afl.engine.model.store import CANCELLED, COMPLETED, StepDocument
+from afl.engine.operations.operation_errors import StepSuperseded, UnknownStep, UnknownWorkflow
+from afl.engine.states import EventState, StepState
+from afl.stores.maintenance.check import Inspection
+from afl.stores.memory.store import MemoryStore
+from afl.stores.sqlite.store import SqliteStore
 from tests.random_programs.trusted_scripts import TrustingRunner
 from tests.unit.runtime.engine.operating import DECLARATIONS, EVERYTHING, Operated, is_complete
 from tests.unit.runtime.engine.restarts import ForgetfulEngine

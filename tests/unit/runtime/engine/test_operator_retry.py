@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.entities import TaskState
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.operation_errors import StepNotFailed, StepWasCaught, UnknownStep, UnknownWorkflow
-from afl.runtime.run_rows import start_of
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.states import EventState, StepState, select_transitions
-from afl.runtime.store_port import ERROR, RUNNING
-from afl.runtime.types import ObjectType
+from afl.engine.model.entities import TaskState
+from afl.engine.model.store import ERROR, RUNNING
+from afl.engine.operations.operation_errors import StepNotFailed, StepWasCaught, UnknownStep, UnknownWorkflow
+from afl.engine.operations.run_rows import start_of
+from afl.engine.states import EventState, StepState, select_transitions
+from afl.engine.types import ObjectType
+from afl.evaluation.evaluator import Evaluator
 from afl.scripts.errors import ScriptFailed
 from afl.scripts.pool import ScriptResult
+from afl.stores.memory.store import MemoryStore
+from afl.stores.sqlite.store import SqliteStore
 from tests.random_programs.trusted_scripts import TrustingRunner
 from tests.unit.runtime.engine.operating import DECLARATIONS, EVERYTHING, Operated, is_complete
 from tests.unit.runtime.engine.restarts import ForgetfulEngine

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from afl.runtime.states import StepState
-from afl.runtime.telemetry import Telemetry, TelemetryEvent
+from afl.engine.states import StepState
+from afl.telemetry.telemetry import Telemetry, TelemetryEvent
 from tests.random_programs.trusted_scripts import TrustingRunner
 from tests.unit.runtime.engine.operating import EVERYTHING, Operated
 from tests.unit.runtime.engine.running import Engine

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_steps import KeptSteps
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import EngineStore
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.step_rows import Place, SettledStep
-from afl.runtime.store_port import Batch, StepDocument, WorkflowRow
-from afl.runtime.telemetry import Telemetry
+from afl.engine.model.step_rows import Place, SettledStep
+from afl.engine.model.store import Batch, StepDocument, WorkflowRow
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.steps import KeptSteps
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import EngineStore
+from afl.stores.sqlite.store import SqliteStore
+from afl.telemetry.telemetry import Telemetry
 from tests.unit.runtime.engine.running import Engine, compiled
 
 CHAIN = """

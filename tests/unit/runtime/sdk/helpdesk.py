@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.telemetry import Telemetry
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.memory.store import MemoryStore
+from afl.telemetry.telemetry import Telemetry
 
 PROGRAM = """
 namespace support {

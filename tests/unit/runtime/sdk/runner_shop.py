@@ -6,9 +6,8 @@ import json
 from http.client import HTTPConnection
 from typing import Any
 
-from afl.runtime import RunnerConfig, RunnerService, ToolRegistry
-from afl.runtime.clock import ManualClock
-from afl.runtime.entities import (
+from afl.engine.clock import ManualClock
+from afl.engine.model.entities import (
     FlowDefinition,
     FlowIdentity,
     RunnerDefinition,
@@ -18,6 +17,7 @@ from afl.runtime.entities import (
     TaskState,
     WorkflowDefinition,
 )
+from afl.runtime import RunnerConfig, RunnerService, ToolRegistry
 from tests.unit.runtime.sdk.workshop import PROGRAM, Workshop, pay
 
 

@@ -10,17 +10,17 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from afl.core.crashes import Crash
+from afl.core.process.crashes import Crash
+from afl.engine.clock import ManualClock
+from afl.engine.errors import StoreCorrupt, StoreUnavailable
+from afl.engine.model.entities import TaskDefinition, TaskState
+from afl.engine.model.store import Batch
+from afl.engine.states import StepState
+from afl.engine.types import ObjectType, WorkflowId
+from afl.evaluation.evaluator import Evaluator
 from afl.runtime import AgentPoller, AgentPollerConfig, Deferred, TaskContext
-from afl.runtime.clock import ManualClock
-from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.errors import StoreCorrupt, StoreUnavailable
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.states import StepState
-from afl.runtime.step import StepDefinition
-from afl.runtime.store_port import Batch
-from afl.runtime.types import ObjectType, WorkflowId
+from afl.stores.memory.store import MemoryStore
+from afl.stores.public.step import StepDefinition
 from tests.eventually import eventually
 from tests.unit.runtime.sdk.workshop import Workshop, opened, pay, started, waits_for
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from afl.runtime.call_threads import CallsHere, CallThreads, HandlerTimeout
-from afl.runtime.entities import TaskDefinition
-from afl.runtime.task_context import TaskContext
+from afl.engine.model.entities import TaskDefinition
+from afl.workers.call_threads import CallsHere, CallThreads, HandlerTimeout
+from afl.workers.task_context import TaskContext
 from tests.eventually import eventually
 
 TASK = TaskDefinition(

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from afl.claude.agent import ClaudeCutOff, ClaudeGaveNoAnswer, ClaudeUnavailable, tool_definitions
+from afl.engine.model.store import WorkflowRow
 from afl.runtime import AgentPoller, LLMHandler, LLMHandlerConfig, RegistryRunner, ToolDefinition, ToolRegistry
-from afl.runtime.agent import ClaudeCutOff, ClaudeGaveNoAnswer, ClaudeUnavailable, tool_definitions
-from afl.runtime.polling_server import PollingServer
-from afl.runtime.store_port import WorkflowRow
+from afl.workers.polling_server import PollingServer
 from tests.eventually import eventually
 from tests.scenarios.loop_harness import Deployment
 from tests.unit.runtime.sdk.helpdesk import PROGRAM, Helpdesk, compiled

@@ -8,16 +8,16 @@ import threading
 
 import pytest
 
-from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
-from afl.runtime.call_threads import LoopRunsHere
-from afl.runtime.clock import ManualClock
-from afl.runtime.entities import ServerState, TaskState
-from afl.runtime.errors import StoreUnavailable
-from afl.runtime.evaluator import Evaluator, ExecutionResult
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.task_context import TaskContext
-from afl.runtime.task_loop import MAX_TASK_TRIES
-from afl_handlers.stuck import HandlersStuck
+from afl.core.handlers.stuck_handlers import HandlersStuck
+from afl.engine.clock import ManualClock
+from afl.engine.errors import StoreUnavailable
+from afl.engine.model.entities import ServerState, TaskState
+from afl.evaluation.evaluator import Evaluator, ExecutionResult
+from afl.stores.memory.store import MemoryStore
+from afl.workers.call_threads import LoopRunsHere
+from afl.workers.poller import AgentPoller, AgentPollerConfig
+from afl.workers.task_context import TaskContext
+from afl.workers.task_loop import MAX_TASK_TRIES
 from tests.eventually import eventually
 from tests.unit.runtime.sdk.workshop import Workshop, pay, started
 

@@ -4,7 +4,7 @@ import difflib
 
 import pytest
 
-from afl.runtime.misspelt_handlers import MisspeltHandlers
+from afl.workers.misspelt_handlers import MisspeltHandlers
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:

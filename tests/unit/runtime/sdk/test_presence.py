@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from afl.runtime.clock import ManualClock
-from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
-from afl.runtime.errors import StoreUnavailable
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.presence import Presence, is_stale, present
+from afl.engine.clock import ManualClock
+from afl.engine.errors import StoreUnavailable
+from afl.engine.model.entities import HandledCount, ServerDefinition, ServerState
+from afl.stores.memory.store import MemoryStore
+from afl.workers.server_record import Presence, is_stale, present
 from tests.eventually import eventually
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.entities import SourceText
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.runner.flow_programs import FlowNotRunnable, FlowPrograms
-from afl.runtime.runner.requests import WorkflowIdTaken, request_workflow
+from afl.engine.model.entities import SourceText
+from afl.stores.memory.store import MemoryStore
+from afl.workers.service.flow_programs import FlowNotRunnable, FlowPrograms
+from afl.workers.service.requests import WorkflowIdTaken, request_workflow
 from tests.unit.runtime.sdk.runner_shop import Flows, flow_of
 
 SUM = "namespace free { workflow Sum(a: Long, b: Long = 2) => (c: Long) andThen { yield Sum(c = $.a + $.b) } }"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from afl.runtime.prompt_text import fill_prompt
+from afl.claude.prompt_text import fill_prompt
 
 
 @pytest.mark.parametrize(

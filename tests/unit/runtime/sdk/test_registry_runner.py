@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from afl.engine.model.entities import TaskState
 from afl.runtime import HandlerRegistration, RegistryRunner, RegistryRunnerConfig
-from afl.runtime.entities import TaskState
 from tests.eventually import eventually
 from tests.unit.runtime.sdk.workshop import Workshop, opened, started
 

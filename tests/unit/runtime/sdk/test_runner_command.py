@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from afl.compiled import CompiledProgram, UnknownName
+from afl.compiled.program import CompiledProgram, UnknownName
+from afl.engine.model.entities import RunnerState
+from afl.engine.types import Value
 from afl.runtime import Evaluator, MemoryStore, RunnerConfig, RunnerService, SqliteStore
-from afl.runtime.entities import RunnerState
-from afl.runtime.runner import WorkflowIdTaken, request_workflow
-from afl.runtime.runner.__main__ import _config, _parser, main
-from afl.runtime.runner.deployment import NoStoreNamed, mongodb_config, open_store
-from afl.runtime.types import Value
+from afl.workers.service import WorkflowIdTaken, request_workflow
+from afl.workers.service.__main__ import _config, _parser, main
+from afl.workers.service.deployment import NoStoreNamed, mongodb_config, open_store
 from tests.unit.runtime.sdk.runner_shop import run_record
 from tests.unit.runtime.sdk.workshop import Workshop, pay
 
@@ -72,7 +72,7 @@ def test_wrong_usage_ends_with_2(words: list[str], reason: str, capsys: pytest.C
 
     said = capsys.readouterr().err
     assert ended.value.code == 2
-    assert "usage: python -m afl.runtime.runner" in said
+    assert "usage: python -m afl.workers.service" in said
     assert reason in said
 
 

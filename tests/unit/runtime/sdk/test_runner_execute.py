@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from afl.core.crashes import Crash
+from afl.core.process.crashes import Crash
+from afl.engine.clock import ManualClock
+from afl.engine.errors import StoreUnavailable
+from afl.engine.model.entities import FlowDefinition, RunnerState, SourceText, TaskDefinition, TaskState
+from afl.engine.model.store import Batch
+from afl.evaluation.evaluator import ExecutionResult
 from afl.runtime import Evaluator, RunnerService, ToolRegistry
-from afl.runtime.clock import ManualClock
-from afl.runtime.entities import FlowDefinition, RunnerState, SourceText, TaskDefinition, TaskState
-from afl.runtime.errors import StoreUnavailable
-from afl.runtime.evaluator import ExecutionResult
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.purging import Purge
-from afl.runtime.runner.flow_programs import FlowPrograms
-from afl.runtime.runner.workflow_starts import WorkflowStarts, workflow_id_for
-from afl.runtime.store_port import Batch
-from afl.runtime.task_context import TaskContext
+from afl.stores.maintenance.purge import Purge
+from afl.stores.memory.store import MemoryStore
+from afl.workers.service.flow_programs import FlowPrograms
+from afl.workers.service.workflow_starts import WorkflowStarts, workflow_id_for
+from afl.workers.task_context import TaskContext
 from tests.unit.runtime.sdk.runner_shop import (
     SHOP_FLOW,
     Flows,

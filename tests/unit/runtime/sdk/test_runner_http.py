@@ -12,11 +12,11 @@ from http import HTTPStatus
 
 import pytest
 
+from afl.engine.errors import StoreUnavailable
 from afl.runtime import RunnerConfig, ToolRegistry
-from afl.runtime.errors import StoreUnavailable
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.pulse import Pulse
-from afl.runtime.runner.status_server import MAX_CONNECTIONS, NoPortFree, NoSuchAddress, StatusServer
+from afl.stores.memory.store import MemoryStore
+from afl.workers.liveness import Pulse
+from afl.workers.service.status_server import MAX_CONNECTIONS, NoPortFree, NoSuchAddress, StatusServer
 from tests.eventually import eventually
 from tests.unit.runtime.sdk.runner_shop import asked, runner_of
 from tests.unit.runtime.sdk.workshop import Workshop, pay, started

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from afl.engine.model.entities import ServerState, TaskDefinition, TaskState
 from afl.runtime import RunnerConfig, RunnerService, ToolRegistry
-from afl.runtime.entities import ServerState, TaskDefinition, TaskState
 from tests.eventually import eventually
 from tests.unit.runtime.sdk.runner_shop import answered_from_afar, runner_of
 from tests.unit.runtime.sdk.workshop import Workshop, opened, pay, started, waits_for

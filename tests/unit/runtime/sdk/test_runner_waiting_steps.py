@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from afl.runtime.clock import ManualClock
-from afl.runtime.dispatch import TaskDispatch
-from afl.runtime.entities import TaskState
-from afl.runtime.evaluator import Evaluator
-from afl.runtime.execution import Execution
-from afl.runtime.records import StepRecord
-from afl.runtime.runner.waiting_steps import WaitingSteps
-from afl.runtime.store_port import Batch
-from afl.runtime.types import Value
+from afl.engine.clock import ManualClock
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.task_dispatch import TaskDispatch
+from afl.engine.model.entities import TaskState
+from afl.engine.model.records import StepRecord
+from afl.engine.model.store import Batch
+from afl.engine.types import Value
+from afl.evaluation.evaluator import Evaluator
+from afl.workers.service.waiting_steps import WaitingSteps
 from tests.eventually import eventually
 from tests.unit.runtime.sdk.runner_shop import answered_from_afar, clock_at, runner_of
 from tests.unit.runtime.sdk.workshop import Workshop, opened, started

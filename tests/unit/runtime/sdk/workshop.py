@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from afl.compiled import CompiledProgram
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime.clock import Clock
-from afl.runtime.entities import ServerState, TaskDefinition
-from afl.runtime.evaluator import Evaluator, ExecutionResult
-from afl.runtime.identity import event_id_of
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.polling_server import PollingServer
-from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.types import Value
+from afl.core.ids import event_id_of
+from afl.engine.clock import Clock
+from afl.engine.model.entities import ServerState, TaskDefinition
+from afl.engine.types import Value
+from afl.evaluation.evaluator import Evaluator, ExecutionResult
+from afl.stores.memory.store import MemoryStore
+from afl.stores.sqlite.store import SqliteStore
+from afl.workers.polling_server import PollingServer
 from tests.eventually import eventually
 
 PROGRAM = """

@@ -1,0 +1,27 @@
+"""Prompts of event facets: the text that a template becomes for one step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from afl.engine.values.rendering import render_text
+
+_PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def fill_prompt(text: str, values: Mapping[str, object]) -> str:
+    """
+    Put values in the place of `{name}`, as `++` would render them; `{{` and `}}` are braces.
+
+    A placeholder that no value has the name of stays as it is written.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        name = match[1]
+        if name is None:
+            return match[0][0]
+        return render_text(values[name]) if name in values else match[0]
+
+    return _PLACEHOLDER.sub(replace, text)

@@ -1,0 +1,438 @@
+"""The compiled program: its JSON read into declarations, its fingerprint, and how names in it resolve.
+
+The compiler writes this form and the engine runs it; it is all that the two share, with the errors. Both older shapes
+of the JSON are read: categorised lists of declarations beside or instead of `declarations`, a single block or a list
+of blocks as body, a script as body, hand-written programs without types or ids.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from afl.compiled.annotations import may_be_annotated, pack, put_annotations
+from afl.compiled.errors import AmbiguousName as AmbiguousName
+from afl.compiled.errors import ProgramError as ProgramError
+from afl.compiled.errors import ProgramVersionError as ProgramVersionError
+from afl.compiled.errors import UnknownName as UnknownName
+from afl.compiled.errors import WrongFingerprint as WrongFingerprint
+from afl.compiled.text import SCHEMA_VERSION as SCHEMA_VERSION
+from afl.compiled.text import check_schema_version as check_schema_version
+from afl.compiled.text import fingerprint_of, separated, text_of
+from afl.core.text.near_names import near_names
+
+Node = Mapping[str, Any]
+
+
+class Kind(StrEnum):
+    """What a declared name is."""
+
+    FACET = "facet"
+    EVENT_FACET = "event facet"
+    WORKFLOW = "workflow"
+    SCHEMA = "schema"
+
+
+CALLABLE = frozenset({Kind.FACET, Kind.EVENT_FACET, Kind.WORKFLOW})
+SCHEMAS = frozenset({Kind.SCHEMA})
+
+_KIND_OF_NODE = {
+    "FacetDecl": Kind.FACET,
+    "EventFacetDecl": Kind.EVENT_FACET,
+    "WorkflowDecl": Kind.WORKFLOW,
+    "SchemaDecl": Kind.SCHEMA,
+}
+#: The categorised lists of the older shape, and what an untyped node in them is.
+_CATEGORIES = {
+    "namespaces": "Namespace",
+    "facets": "FacetDecl",
+    "eventFacets": "EventFacetDecl",
+    "workflows": "WorkflowDecl",
+    "implicits": "ImplicitDecl",
+    "schemas": "SchemaDecl",
+}
+
+
+class Resolution(NamedTuple):
+    """What a name was resolved to."""
+
+    #: The qualified name, or None when nothing or several fit.
+    found: str | None
+    #: What competed, when several fit.
+    candidates: tuple[str, ...] = ()
+    #: Found by an import while other namespaces, not imported, declare the same short name.
+    namesakes: bool = False
+
+
+class Names:
+    """Which qualified name a written name means (language reference, section 7).
+
+    Dotted: exactly that. Short: the own namespace; then imports together with the top level, where two candidates are
+    an ambiguity; then the whole program, if only one declaration bears the name.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, Kind] = {}
+        self._by_short: dict[str, list[str]] = {}
+
+    def add(self, namespace: str, name: str, kind: Kind) -> None:
+        qualified = f"{namespace}.{name}" if namespace else name
+        if qualified not in self._kinds:
+            self._by_short.setdefault(name, []).append(qualified)
+        self._kinds[qualified] = kind
+
+    def __contains__(self, qualified: object) -> bool:
+        return qualified in self._kinds
+
+    def kind(self, qualified: str) -> Kind:
+        return self._kinds[qualified]
+
+    def all(self, kinds: frozenset[Kind] = CALLABLE | SCHEMAS) -> list[str]:
+        return [name for name, kind in self._kinds.items() if kind in kinds]
+
+    def has_any(self, kinds: frozenset[Kind]) -> bool:
+        return any(kind in kinds for kind in self._kinds.values())
+
+    def resolve(
+        self, name: str, namespace: str = "", uses: Iterable[str] = (), kinds: frozenset[Kind] = CALLABLE
+    ) -> Resolution:
+        if "." in name:
+            return Resolution(name if self._kinds.get(name) in kinds else None)
+        known = self._kinds
+        own = f"{namespace}.{name}" if namespace else name
+        # Most names are found here. Looking at all that bear the name takes longer the larger the program is.
+        if known.get(own) in kinds:
+            return Resolution(own)
+        imported = [q for q in dict.fromkeys([*(f"{use}.{name}" for use in uses), name]) if known.get(q) in kinds]
+        everywhere = (q for q in self._by_short.get(name, ()) if known[q] in kinds)
+        if len(imported) == 1:
+            return Resolution(imported[0], namesakes=any(q != imported[0] for q in everywhere))
+        candidates = imported or list(everywhere)
+        return Resolution(candidates[0]) if len(candidates) == 1 else Resolution(None, tuple(candidates))
+
+    def near(self, name: str, kinds: frozenset[Kind] = CALLABLE) -> list[str]:
+        """Declared names that look like `name`, qualified, best first."""
+        return near_names(name, self.all(kinds))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declaration:
+    """One declared facet, event facet, workflow or schema."""
+
+    qualified_name: str
+    kind: Kind
+    namespace: str
+    #: Namespaces imported where it stands, in order.
+    uses: tuple[str, ...]
+    node: Node = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return str(self.node["name"])
+
+    @property
+    def params(self) -> Sequence[Node]:
+        return self.node.get("params") or ()
+
+    @property
+    def returns(self) -> Sequence[Node]:
+        returns = self.node.get("returns") or ()
+        # The object form {"params": [...]} occurs in hand-written programs.
+        return returns.get("params", ()) if isinstance(returns, Mapping) else returns
+
+    @property
+    def fields(self) -> Sequence[Node]:
+        return self.node.get("fields") or ()
+
+    @property
+    def blocks(self) -> tuple[Node, ...]:
+        """The andThen blocks of the body, normalised to a tuple; empty for a script or prompt body."""
+        return blocks_of(self.node.get("body"))
+
+    @property
+    def pre_script(self) -> Node | None:
+        """The script that runs before the blocks. The older shape has it as the body."""
+        script = self.node.get("pre_script")
+        if script is None:
+            body = self.node.get("body")
+            script = body if isinstance(body, Mapping) and body.get("type") == "ScriptBlock" else None
+        return script
+
+    @property
+    def mixins(self) -> Sequence[Node]:
+        """The mixins of its signature: `target`, and where they have them `args` and `alias`."""
+        return self.node.get("mixins") or ()
+
+    @property
+    def prompt(self) -> Node | None:
+        """What an LLM agent is to be asked, when that is the body: `template`, and maybe `system` and `model`."""
+        body = self.node.get("body")
+        return body if isinstance(body, Mapping) and body.get("type") == "PromptBlock" else None
+
+    @property
+    def line(self) -> int:
+        return line_of(self.node)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Implicit:
+    """Values for parameters that calls of its target leave out."""
+
+    name: str
+    namespace: str
+    #: Namespaces imported where it stands, in order: its target's name is resolved there.
+    uses: tuple[str, ...]
+    node: Node = field(repr=False)
+
+    @property
+    def target(self) -> str:
+        """What it is for, as written."""
+        return str(self.node["call"]["target"])
+
+    @property
+    def args(self) -> Sequence[Node]:
+        return self.node["call"].get("args") or ()
+
+
+def blocks_of(body: object) -> tuple[Node, ...]:
+    """A body as a tuple of block nodes: none, one, or several."""
+    if body is None:
+        return ()
+    if isinstance(body, Mapping):
+        return () if body.get("type") in ("ScriptBlock", "PromptBlock") else (body,)
+    if isinstance(body, Sequence):
+        return tuple(body)
+    raise ProgramError(f"a body must be a block or a list of blocks, found {type(body).__name__}")
+
+
+def line_of(node: Node) -> int:
+    """The source line of a node, 0 when the program was compiled without locations."""
+    location = node.get("location")
+    return int(location.get("line", 0)) if isinstance(location, Mapping) else 0
+
+
+def column_of(node: Node) -> int:
+    """The source column of a node, 0 when the program was compiled without locations."""
+    location = node.get("location")
+    return int(location.get("column", 0)) if isinstance(location, Mapping) else 0
+
+
+def source_of(declaration: Node) -> str:
+    """The id of the source that a declaration stands in, "" when the program was compiled without."""
+    location = declaration.get("location")
+    return str(location.get("sourceId", "")) if isinstance(location, Mapping) else ""
+
+
+class CompiledProgram:
+    """A program as the compiler emits it, ready to look names up in."""
+
+    def __init__(self, tree: Node) -> None:
+        if not isinstance(tree, Mapping):
+            raise ProgramError(f"a compiled program is a JSON object, found {type(tree).__name__}")
+        check_schema_version(tree.get("schemaVersion"))
+        self.tree = tree
+        self.names = Names()
+        self.declarations: dict[str, Declaration] = {}
+        #: In source order.
+        self.implicits: list[Implicit] = []
+        try:
+            for declaration in _declarations(tree, "", ()):
+                if isinstance(declaration, Implicit):
+                    self.implicits.append(declaration)
+                    continue
+                self.names.add(declaration.namespace, declaration.name, declaration.kind)
+                self.declarations[declaration.qualified_name] = declaration
+        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            # A hand-written tree may lack anything, or nest too deep to be walked.
+            raise ProgramError(f"the program is malformed: {type(error).__name__}: {error}") from error
+
+    @classmethod
+    def from_text(cls, text: bytes | str) -> "CompiledProgram":
+        """Read a compiled program. Raises ProgramError naming the place where the JSON breaks off."""
+        try:
+            tree = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ProgramError(f"not a compiled program: {error}") from error
+        return cls(tree)
+
+    @classmethod
+    def stored(cls, fingerprint: str, text: bytes | str, annotations: bytes | None = None) -> "CompiledProgram":
+        """
+        Read a program that is kept under a fingerprint, with what is kept beside it, if anything.
+
+        The fingerprint is computed from the text and compared: raises WrongFingerprint, and ProgramError as
+        `from_text`. Earlier releases computed it from a text with source places and doc comments in it: such a program
+        keeps that fingerprint and that text, which those releases go on reading.
+        """
+        program = cls.from_text(text)
+        read = text.encode() if isinstance(text, str) else text
+        kept = text_of(fingerprint, read, program.tree)
+        if may_be_annotated(kept) and program._forms[1]:
+            program.annotations = b""  # They are in the text, as earlier releases have it.
+        elif kept == read:
+            if annotations:
+                put_annotations(program.tree, annotations)
+            program.annotations = annotations or b""
+        program.text, program.fingerprint = kept, fingerprint
+        return program
+
+    @cached_property
+    def text(self) -> bytes:
+        """The canonical text: sorted keys, no white space, no source places nor doc comments.
+
+        Programs that do the same have the same text on any machine, however their sources are laid out."""
+        return self._forms[0]
+
+    @cached_property
+    def annotations(self) -> bytes:
+        """Source places and doc comments, packed; empty where there are none. They stand beside the text."""
+        return pack(self._forms[1])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the text, hexadecimal: what an execution is pinned to."""
+        return fingerprint_of(self.text)
+
+    @cached_property
+    def behaviour(self) -> str:
+        """The fingerprint that this release gives the program, whichever it is kept under: the same for programs that
+        do the same."""
+        return fingerprint_of(self._forms[0])
+
+    @cached_property
+    def _forms(self) -> tuple[bytes, list[Any]]:
+        return separated(self.tree)
+
+    def workflow(self, name: str) -> Declaration:
+        """A workflow by qualified name, or by short name when only one bears it.
+
+        Raises UnknownName with near matches, AmbiguousName with the candidates.
+        """
+        return self._find("workflow", name, frozenset({Kind.WORKFLOW}))
+
+    def facet(self, name: str) -> Declaration | None:
+        """A facet, event facet or workflow by qualified or unique short name; None when there is none."""
+        found = self.names.resolve(name).found
+        return None if found is None else self.declarations[found]
+
+    def workflows(self) -> list[Declaration]:
+        return [d for d in self.declarations.values() if d.kind is Kind.WORKFLOW]
+
+    def event_facets(self) -> list[Declaration]:
+        return [d for d in self.declarations.values() if d.kind is Kind.EVENT_FACET]
+
+    def schemas(self) -> dict[str, Declaration]:
+        return {name: d for name, d in self.declarations.items() if d.kind is Kind.SCHEMA}
+
+    def implicit_for(self, caller: Declaration, callee: Declaration) -> Implicit | None:
+        """The implicit that fills in what a call of `callee`, written inside `caller`, leaves out.
+
+        The first in source order of the caller's namespace; or else of the callee's, of the imported ones in their
+        order, of the top level, of any other. Raises AmbiguousName for an implicit whose target may be several.
+        """
+        found: dict[str, Implicit] = {}
+        for implicit in self._implicits_by_target.get(callee.qualified_name, ()):
+            found.setdefault(implicit.namespace, implicit)
+        for namespace in (caller.namespace, callee.namespace, *caller.uses, "", *found):
+            if namespace in found:
+                return found[namespace]
+        return None
+
+    @cached_property
+    def _implicits_by_target(self) -> dict[str, list[Implicit]]:
+        by_target: dict[str, list[Implicit]] = {}
+        for implicit in self.implicits:
+            resolution = self.names.resolve(implicit.target, implicit.namespace, implicit.uses)
+            if resolution.candidates:
+                raise AmbiguousName("facet", implicit.target, resolution.candidates)
+            if resolution.found is not None:
+                by_target.setdefault(resolution.found, []).append(implicit)
+        return by_target
+
+    @cached_property
+    def has_step_types(self) -> bool:
+        """Whether a parameter or return anywhere is declared with a facet as its type: its values refer to steps."""
+        return any(
+            self._is_step_type(declaration, slot.get("type"))
+            for declaration in self.declarations.values()
+            for slot in (*declaration.params, *declaration.returns, *declaration.fields)
+        )
+
+    def _is_step_type(self, declaration: Declaration, written: object) -> bool:
+        while isinstance(written, Mapping):
+            written = written.get("elementType")
+        return (
+            isinstance(written, str)
+            and written not in BUILTIN_TYPES
+            and self.names.resolve(written, declaration.namespace, declaration.uses).found is not None
+        )
+
+    def resolve_in(self, declaration: Declaration, name: str, kinds: frozenset[Kind], what: str) -> Declaration | None:
+        """What `name`, written inside `declaration`, means; None when unknown. Raises AmbiguousName."""
+        resolution = self.names.resolve(name, declaration.namespace, declaration.uses, kinds)
+        if resolution.candidates:
+            raise AmbiguousName(what, name, resolution.candidates)
+        return None if resolution.found is None else self.declarations[resolution.found]
+
+    def qualified_type(self, declaration: Declaration, written: object) -> object:
+        """A type as written inside `declaration` with its schema or facet name qualified; builtins stay."""
+        if isinstance(written, Mapping):
+            return {"type": "ArrayType", "elementType": self.qualified_type(declaration, written.get("elementType"))}
+        if isinstance(written, str) and written not in BUILTIN_TYPES:
+            for kinds in (CALLABLE, SCHEMAS):
+                found = self.resolve_in(declaration, written, kinds, "type")
+                if found is not None:
+                    return found.qualified_name
+        return written
+
+    def _find(self, what: str, name: str, kinds: frozenset[Kind]) -> Declaration:
+        resolution = self.names.resolve(name, kinds=kinds)
+        if resolution.candidates:
+            raise AmbiguousName(what, name, resolution.candidates)
+        if resolution.found is None:
+            raise UnknownName(what, name, self.names.near(name, kinds))
+        return self.declarations[resolution.found]
+
+
+BUILTIN_TYPES = frozenset({"String", "Int", "Long", "Double", "Boolean", "Json"})
+
+
+def _declarations(node: Node, namespace: str, uses: tuple[str, ...]) -> Iterator[Declaration | Implicit]:
+    for child in _children(node):
+        kind = child.get("type")
+        if kind == "Namespace":
+            name = str(child["name"])
+            # Hand-written programs nest namespaces; emitted ones are flat, with the dotted name in one piece.
+            inner = f"{namespace}.{name}" if namespace else name
+            yield from _declarations(child, inner, tuple(child.get("uses") or ()))
+        elif kind in _KIND_OF_NODE:
+            if "name" not in child:
+                raise ProgramError(f"a {kind} without a name in namespace {namespace or '(top level)'}")
+            name = str(child["name"])
+            qualified = f"{namespace}.{name}" if namespace else name
+            yield Declaration(qualified, _KIND_OF_NODE[kind], namespace, uses, child)
+        elif kind == "ImplicitDecl":
+            yield Implicit(str(child["name"]), namespace, uses, child)
+
+
+def _children(node: Node) -> list[Node]:
+    """The declarations of a program or namespace, those of the older categorised lists joined in, each once."""
+    seen: set[object] = set()
+    children: list[Node] = []
+
+    def take(child: Node, category: str | None) -> None:
+        typed = child if "type" in child or category is None else {**child, "type": category}
+        identity = typed.get("id") or (typed.get("type"), typed.get("name"), id(child))
+        # A namespace may be opened several times; only the same node twice is dropped.
+        if identity not in seen:
+            seen.add(identity)
+            children.append(typed)
+
+    for child in node.get("declarations") or ():
+        take(child, None)
+    for key, category in _CATEGORIES.items():
+        for child in node.get(key) or ():
+            take(child, category)
+    return children

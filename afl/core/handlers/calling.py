@@ -1,0 +1,85 @@
+"""How a handler is called, and what it may return besides a result."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+#: Takes the payload, or the payload and its context; returns a dict, None, `Deferred`, or an awaitable of them.
+Handler: TypeAlias = Callable[..., Any]
+
+#: What a payload says of the facet it is for, and of what was registered with the handler.
+FACET_NAME_KEY: Final = "_facet_name"
+METADATA_KEY: Final = "_handler_metadata"
+
+_CONTEXT_NAMES: Final = frozenset({"context", "ctx"})
+
+
+def short_name(facet_name: str) -> str:
+    """The part of a facet's name after its namespace."""
+    return facet_name.rpartition(".")[2]
+
+
+class Deferred:
+    """Returned by a handler whose answer comes later, from anyone: the event is taken care of.
+
+    Whoever answers needs the event's step id, and its event id and answer token where there are any: the handler's
+    context has them all. On a store the task stays claimed until then, by nobody's lease.
+    """
+
+    #: What it is known by: a value of any class that says so is one. See `afl.core.handlers.returned.answers_later`.
+    answers_later: Final = True
+
+
+class HandlerOver(Exception):
+    """A handler speaks for its step after its answer was given or its time was up."""
+
+    def __init__(self, step_id: str) -> None:
+        super().__init__(f"step {step_id} has its answer already; a handler may send updates only while it runs")
+        self.step_id = step_id
+
+
+@dataclass(frozen=True, slots=True)
+class CallShape:
+    """How a handler is called: with the payload and maybe the context, and whether that gives a coroutine."""
+
+    takes_context: bool
+    is_async: bool
+
+
+def call_shape(handler: Handler) -> CallShape:
+    """Look at a handler's parameters, once for each that can be remembered. Never raises an Exception."""
+    try:
+        return _known_shape(handler)
+    except Exception:  # noqa: BLE001 - an object that cannot be hashed, or compared, may still be called
+        return _shape(handler)
+
+
+def _shape(handler: Handler) -> CallShape:
+    return CallShape(takes_context(handler), is_async(handler))
+
+
+_known_shape = functools.lru_cache(maxsize=1_000)(_shape)
+
+
+def takes_context(handler: Handler) -> bool:
+    """Say whether the handler wants `(payload, context)`: a second parameter that is required, or named so."""
+    try:
+        parameters = list(inspect.signature(handler).parameters.values())
+    except Exception:  # noqa: BLE001 - built-in callables have no signature, and an object's own may be anything
+        return False
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(positional) < 2:
+        return False
+    return positional[1].default is inspect.Parameter.empty or positional[1].name in _CONTEXT_NAMES
+
+
+def is_async(handler: Handler) -> bool:
+    """Say whether calling the handler gives a coroutine."""
+    try:
+        return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004 - an object whose __call__ is async
+    except Exception:  # noqa: BLE001 - an object of the handler's making: it is called as it is
+        return False

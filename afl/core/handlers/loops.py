@@ -1,0 +1,51 @@
+"""The event loop that a server runs its asynchronous handlers in, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from afl.core.text.exception_text import exception_line
+
+log = logging.getLogger(__name__)
+
+
+def run_loop(loop: asyncio.AbstractEventLoop, grace_s: float | None = None) -> None:
+    """Run a loop until it is stopped, then cancel what is left in it, and close it; see `cancel_the_rest`.
+
+    What a handler leaves running in it may raise SystemExit, which asyncio lets through: the loop goes on for
+    the others.
+    """
+    loop.set_exception_handler(_tell)
+    try:
+        while True:
+            try:
+                loop.run_forever()
+                break
+            except (SystemExit, KeyboardInterrupt) as error:
+                what = exception_line(error)
+                log.error("what a handler left running in the event loop raised %s; the loop goes on", what)
+        loop.run_until_complete(cancel_the_rest(grace_s))
+    finally:
+        loop.close()
+
+
+def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what nobody waits for, in a line: it may be a garbage collection that finds it, in the midst of anything."""
+    error = context.get("exception")
+    what = "" if error is None else f": {exception_line(error)}"
+    log.error("in the event loop of the handlers: %s%s", context.get("message"), what)
+
+
+async def cancel_the_rest(grace_s: float | None = None) -> None:
+    """Cancel every other task of the running loop, and wait for them.
+
+    One that does not let itself be cancelled is left behind after `grace_s`; None: it is waited for.
+    """
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        # Gathered, so that what they raise of it is told to nobody.
+        await asyncio.wait([asyncio.gather(*left, return_exceptions=True)], timeout=grace_s)

@@ -1,0 +1,1 @@
+"""The life of a process: signals, waits, standard streams, files and the command line."""

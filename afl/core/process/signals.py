@@ -1,0 +1,139 @@
+"""SIGINT and SIGTERM from a process's first line to its last: the first one drains, a second one ends at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Final
+
+from afl.core.process.long_waits import WAITS
+from afl.core.process.stopping import PROCESS_STOP, StopFlag
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+#: What a process that was told to end still has to do, in words; empty: nothing.
+Remaining = Callable[[], str]
+
+
+class Told(KeyboardInterrupt):
+    """A signal has told this process to end, and nothing was under way that it would have to finish."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"told to end by {signal.Signals(number).name}")
+        self.number = number
+
+
+class _Drain:
+    """What to do at the first signal, and how long that may take."""
+
+    def __init__(self, stop: Callable[[], object], remaining: Remaining, limit_s: float | None) -> None:
+        self.stop = stop
+        self.remaining = remaining
+        self.at_most = "" if limit_s is None else f" ({limit_s:g} s at most)"
+        #: Set by the signal, or by the end that came without one.
+        self.is_told_or_over = StopFlag()
+        self.is_over = StopFlag()
+
+    def end_at(self, limit_s: float, code: int) -> None:
+        """End the process when the drain takes longer than it may. Runs in a thread of its own."""
+        self.is_told_or_over.wait()
+        if self.is_over.wait(limit_s):
+            return
+        _say(f"not done {limit_s:g} s after the signal: {_waits(self)}. Ended with {code}; what is left is not lost")
+        os._exit(code)
+
+
+class _Handler:
+    """What this process does about both signals. Made by the main thread, which is where Python runs `handle`."""
+
+    def __init__(self, second_code: Callable[[int], int]) -> None:
+        self._second_code = second_code
+        self.first: int | None = None
+        self.drain: _Drain | None = None
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+        if self.first is not None:
+            _say(f"{name} again: ended at once; what was under way is left to the next process")
+            os._exit(self._second_code(number))
+        self.first = number
+        PROCESS_STOP.set()
+        drain = self.drain
+        if drain is None:
+            raise Told(number)
+        drain.stop()
+        drain.is_told_or_over.set()
+        _say(f"{name}: ends when this is done: {_waits(drain)}{drain.at_most}. A second one ends it at once")
+
+
+_handlers: list[_Handler] = []
+
+
+@contextmanager
+def signals_handled(second_code: Callable[[int], int] = lambda number: 128 + number) -> Iterator[None]:
+    """
+    Take over both signals. To be entered before anything that takes time: connecting, heavy imports, opening a store.
+
+    The first signal raises Told in the main thread, or, inside `draining`, asks for the drain. A second one ends the
+    process at once with `second_code` of its number. Both have a handler of their own throughout, also as process 1 of
+    a container, for which the kernel ignores signals that have none.
+
+    Inside itself, and outside the main thread, where Python allows no handlers, nothing changes.
+    """
+    if _handlers or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = _Handler(second_code)
+    _handlers.append(handler)
+    before = {number: signal.signal(number, handler.handle) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            # None: it was not Python's; there is no way to put that back.
+            signal.signal(number, signal.SIG_DFL if earlier is None else earlier)
+        _handlers.remove(handler)
+        PROCESS_STOP.clear()
+
+
+@contextmanager
+def draining(
+    stop: Callable[[], object], remaining: Remaining = str, *, limit_s: float | None = None, limit_code: int = 1
+) -> Iterator[None]:
+    """
+    Call `stop` on the first signal, and say what there is to wait for: `remaining`, and what the process waits for.
+
+    Both are called inside the signal handler: neither may take a lock. A drain that is not through `limit_s` after the
+    signal is given up: the process ends with `limit_code`. Outside the main thread nothing changes.
+    """
+    with signals_handled():
+        if not _handlers or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        handler, drain = _handlers[0], _Drain(stop, remaining, limit_s)
+        if limit_s is not None:
+            threading.Thread(target=drain.end_at, args=(limit_s, limit_code), name="afl-drain", daemon=True).start()
+        before, handler.drain = handler.drain, drain
+        try:
+            yield
+        finally:
+            handler.drain = before
+            drain.is_over.set()
+            drain.is_told_or_over.set()
+
+
+def _waits(drain: _Drain) -> str:
+    return (
+        "; ".join(text for text in (drain.remaining(), *WAITS.now()) if text)
+        or "finishing and committing what is in hand"
+    )
+
+
+def _say(text: str) -> None:
+    """Write to standard error. Not by Python's own stream, which the interrupted thread may be writing to."""
+    with suppress(OSError):
+        os.write(2, f"{text}\n".encode("utf-8", "backslashreplace"))

@@ -1,0 +1,1 @@
+"""A workflow in memory: its steps, what runs next, and what a commit writes of it."""

@@ -1,0 +1,44 @@
+"""Whether a step takes an answer, and what is recorded of one that comes too late."""
+
+from __future__ import annotations
+
+from afl.core.ids import event_id_of
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.step_log import note, place_of
+from afl.engine.model.entities import NoteType
+from afl.engine.model.records import StepRecord
+from afl.engine.model.store import Batch
+from afl.engine.states import STEP_TRANSITIONS, StepState
+
+#: States of a step that has not come to its event yet.
+_BEFORE_EVENT = frozenset(list(STEP_TRANSITIONS)[: list(STEP_TRANSITIONS).index(StepState.EVENT_TRANSMIT)])
+
+
+def is_superseded(step: StepRecord, event_id: str) -> bool:
+    """Whether the event of an answer is not the step's own any more: it has asked anew since, or is about to."""
+    is_asking_anew = step.attempt > 0 and not step.event_state
+    return is_asking_anew or event_id != event_id_of(step.id, step.attempt)
+
+
+def takes_answer(execution: Execution, step: StepRecord) -> bool:
+    """Whether an answer changes the step. ValueError when it comes before the step's event, which may be held back."""
+    if execution.is_waiting(step):
+        # In a workflow that was ended meanwhile an answer is late, like one to a step that has gone on.
+        return not execution.is_ended
+    if (step.statement is None and step.mixin is None) or step.state in _BEFORE_EVENT:
+        raise ValueError(f"step {step.id} is at {step.state}, expected {StepState.EVENT_TRANSMIT}")
+    if step.state == StepState.EVENT_TRANSMIT:
+        raise ValueError(f"step {step.id} has not sent its event yet, expected one at {StepState.EVENT_TRANSMIT}")
+    return False
+
+
+def late_answer(execution: Execution, step: StepRecord) -> Batch | None:
+    """What is to be stored of an answer to a step whose workflow has ended before it: an entry of the run's log, the
+    same for a repeat. None for an answer that is not late."""
+    if not (execution.is_ended and execution.is_waiting(step)):
+        return None
+    place: dict[str, object] = {**place_of(execution, step), "attempt": step.attempt}
+    text = f"an answer to attempt {step.attempt} has come after the workflow had ended: it is {execution.status}"
+    note(execution, step, f"late-{step.attempt}", NoteType.WARNING, text, place)
+    logs, execution.effects.logs = execution.effects.logs, []
+    return Batch(logs=logs, confirms={execution.id: execution.revision}, now_ms=execution.now_ms, values_checked=True)

@@ -1,0 +1,45 @@
+"""Which yields a step captures, and in which order: the program's, whatever completed first."""
+
+from __future__ import annotations
+
+from afl.engine.model.plan import OWN_YIELDS
+from afl.engine.model.records import StepRecord
+
+
+def is_kept(yielded: StepRecord) -> bool:
+    """
+    Whether every block between a yield and the step that takes its values has completed.
+
+    What failed and was caught further out gives nothing. An iteration of a foreach is a block of its own (language
+    reference, 4.3 and 4.7), and so is a case of a `when` (4.4): one that completed keeps its yields where another
+    failed, though the foreach or `when` as a whole has failed with that.
+    """
+    assert yielded.statement is not None
+    assert yielded.block is not None
+    frame = yielded.block.frame
+    for _ in range((yielded.statement.yield_depth or 0) + 1):
+        assert frame is not None
+        if frame.step.error is not None:
+            return False
+        frame = frame.parent
+    return True
+
+
+def capture_order(yielded: StepRecord) -> list[tuple[int, int, int]]:
+    """Where a yield's values come in the merge: block, element or case, nested bodies before own yields, textual
+    order."""
+    assert yielded.statement is not None
+    assert yielded.block is not None
+    order: list[tuple[int, int, int]] = []
+    position = OWN_YIELDS + yielded.statement.index
+    frame = yielded.block.frame
+    for _ in range((yielded.statement.yield_depth or 0) + 1):
+        assert frame is not None
+        assert frame.step.plan is not None
+        plan = frame.step.plan
+        order.append((plan.index, plan.case or frame.step.foreach_index or 0, position))
+        if frame.owner.statement is not None:
+            position = frame.owner.statement.index
+        frame = frame.parent
+    order.reverse()
+    return order

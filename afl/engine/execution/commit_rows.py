@@ -1,0 +1,161 @@
+"""What has happened to a workflow since its last commit, as the rows that a store writes."""
+
+from __future__ import annotations
+
+from afl.engine.execution.execution import Execution
+from afl.engine.model.plan import PinnedProgram
+from afl.engine.model.records import StepRecord
+from afl.engine.model.step_rows import SettledStep
+from afl.engine.model.store import RUNNING, Batch, ChangesOnly, RunningChange, StepDocument, WorkflowChange, WorkflowRow
+from afl.engine.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
+
+
+def take_changes(execution: Execution, batch: Batch) -> None:
+    """Move the workflow's changes and effects into a batch, and its revision one on. The batch may be the effects.
+
+    The execution is from here on what the store will hold; if the commit fails, it must be thrown away.
+    """
+    expected = execution.revision
+    if not expected:
+        keep_program(execution.plan.program, batch)
+    if execution.is_ended and not execution.end_was_told:
+        execution.end_was_told = True
+        if execution.trace is not None:
+            execution.trace.ended(execution)
+        execution.dispatch.ended(execution, execution.effects)
+    execution.revision = expected + 1
+    batch.changes.append(WorkflowChange(_row(execution, expected + 1), expected, _take_rows(execution)))
+    effects = execution.take_effects()
+    if effects is not None and effects is not batch:
+        batch.outbox += effects.outbox
+        batch.tasks += effects.tasks
+        batch.task_ends += effects.task_ends
+        batch.logs += effects.logs
+
+
+def keep_program(program: PinnedProgram, batch: Batch) -> None:
+    """Have the store keep a program: its text, and its annotations beside that."""
+    batch.programs[program.fingerprint] = program.text
+    if program.annotations:
+        batch.annotations[program.fingerprint] = program.annotations
+
+
+class Commits:
+    """The batches of a workflow that is committed by itself, one after the other."""
+
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+        self._row: WorkflowRow | None = None
+        self._plain = ChangesOnly(values_checked=True)
+
+    def next(self) -> Batch:
+        """What the next commit writes; the one before must be over. As `take_changes`."""
+        execution = self._execution
+        expected = execution.revision
+        if execution.has_effects or execution.is_ended or not expected:
+            batch = execution.effects
+            batch.now_ms = execution.now_ms
+            take_changes(execution, batch)
+            return batch
+        # What most iterations leave: steps, and nothing else to be written.
+        execution.revision = expected + 1
+        if self._row is None:
+            self._row = _row(execution, expected)
+        change = RunningChange(
+            self._row,
+            expected,
+            # A script that runs is lost with its process: whoever owns the workflow then runs it again.
+            bool(execution.queue or execution.scripts),
+            _take_rows(execution),
+            execution.count,
+            execution.iterations,
+            execution.now_ms,
+        )
+        batch = self._plain
+        batch.changes = [change]
+        batch.now_ms = execution.now_ms
+        return batch
+
+
+def _take_rows(execution: Execution) -> list[StepDocument | SettledStep]:
+    rows, execution.documents = execution.documents, []
+    if execution.dirty:
+        rows[:0] = [_document(execution, step) for step in execution.dirty]
+        execution.dirty.clear()
+    return rows
+
+
+def _row(execution: Execution, revision: int) -> WorkflowRow:
+    root, ended, plan = execution.root, execution.is_ended, execution.plan
+    # A script that runs is lost with its process: whoever owns the workflow then runs it again.
+    is_runnable = not ended and bool(execution.queue or execution.scripts)
+    # By tuple.__new__, like _document: a row is made for every commit.
+    return tuple.__new__(
+        WorkflowRow,
+        (
+            execution.id,
+            revision,
+            plan.fingerprint,
+            plan.facet.name,
+            RUNNING if is_runnable else execution.status,
+            is_runnable,
+            execution.inputs,
+            root.returns if ended and root.is_complete else None,
+            root.error,
+            execution.execution,
+            execution.runner_id,
+            execution.lane,
+            execution.count,
+            execution.iterations,
+            execution.created_at_ms,
+            execution.now_ms,
+            execution.ended_at_ms if ended else 0,
+            WORKFLOW_VERSION,
+            STEP_SCHEMA_VERSION,
+            RUNTIME_VERSION,
+        ),
+    )
+
+
+def _document(execution: Execution, step: StepRecord) -> StepDocument:
+    step.dirty = False
+    step.revision = revision = execution.revision
+    statement, container, block, plan = step.statement, step.container, step.block, step.plan
+    if statement is not None:
+        statement_id: str | None = statement.id
+        facet_name = statement.facet_name
+    else:
+        part = plan if plan is not None else step.mixin
+        statement_id = part.name if part is not None else None
+        facet_name = step.facet_name if plan is None else ""
+    # By tuple.__new__: a step in eight of the time that the named constructor takes, and this runs for every step.
+    return tuple.__new__(
+        StepDocument,
+        (
+            step.id,
+            execution.id,
+            step.number,
+            revision,
+            step.object_type,
+            step.state,
+            statement_id,
+            facet_name,
+            container.id if container is not None else None,
+            container.object_type if container is not None and plan is not None else None,
+            block.id if block is not None else None,
+            execution.root.id if container is not None else None,
+            step.params,
+            step.returns,
+            step.attempt,
+            step.event_state,
+            # For a step that goes on until the rest inside it has ended: why it will fail then. For one whose catch
+            # runs: what that is for.
+            step.error or step.caught or step.failed,
+            step.foreach_index,
+            # Of an element's block only: the foreach itself has no value for its variable.
+            plan.variable if plan is not None and step.foreach_index is not None else None,
+            step.foreach_value,
+            step.created_at_ms,
+            step.deadline_ms,
+        ),
+    )

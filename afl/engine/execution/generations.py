@@ -1,0 +1,155 @@
+"""Generations of a workflow's steps: what is run again is made anew beside the rows that were there, which stay.
+
+A step's id begins with the digest of its place in the program, the same in every generation. The ids of the first
+generation end there. In a later one a mark and the generation's number in hex digits follow: `a2` for a step that was
+made again from nothing, `c2` for one that goes on with what is inside of the one before (a block of which some
+statements run again). The generation of a workflow is its row's `execution`.
+
+Of each place the row of the highest generation counts. What is inside of it counts when it is not older than the last
+generation that was made from nothing. In a later generation a row in state Created is that of a step whose turn to run
+again has not come yet: it stands for the fact that the older ones of its place do not count any more. A step that was
+made there and waits for the next iteration is in the state after that. In the first generation it is in state Created.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from afl.core.ids import AGAIN, Generation, generation_of, place_of
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.ports import Dispatch, Trace
+from afl.engine.model.plan import WorkflowPlan
+from afl.engine.model.records import Frame, StepRecord
+from afl.engine.model.step_rows import Place
+from afl.engine.model.store import StepDocument
+from afl.engine.states import StepState, select_transitions
+
+
+class Current(NamedTuple):
+    """What counts of a workflow's rows."""
+
+    #: In order of creation, and with the ids of container, block and root as they count now.
+    documents: list[StepDocument]
+    #: The attempts of earlier generations, by place: attempts never restart.
+    attempts: dict[str, int]
+
+
+def current_of(documents: Iterable[StepDocument]) -> Current:
+    """What counts of the rows of a workflow that was run again."""
+    newest: dict[str, tuple[Generation, StepDocument]] = {}
+    fresh_since: dict[str, int] = defaultdict(int)
+    attempts: dict[str, int] = {}
+    for document in documents:
+        place, generation = place_of(document.id), generation_of(document.id)
+        if generation.is_fresh:
+            fresh_since[place] = max(fresh_since[place], generation.number)
+        if document.attempt:
+            attempts[place] = max(attempts.get(place, 0), document.attempt)
+        if place not in newest or generation.number > newest[place][0].number:
+            newest[place] = (generation, document)
+    ids: dict[str, str] = {}
+    found: list[StepDocument] = []
+    for generation, document in sorted(newest.values(), key=lambda each: each[1].number):
+        around = document.block_id or document.container_id
+        if around is not None:
+            outside = place_of(around)
+            is_place_alone = document.state == StepState.CREATED and generation.number > 1
+            if is_place_alone or outside not in ids or generation.number < fresh_since[outside]:
+                continue
+        ids[place_of(document.id)] = document.id
+        found.append(_inside_of(document, ids))
+    return Current(found, attempts)
+
+
+def current_steps(documents: Sequence[StepDocument], execution: int) -> Sequence[StepDocument]:
+    """The rows that count, of a workflow whose row says that it is in this execution."""
+    return documents if execution == 1 else current_of(documents).documents
+
+
+def _inside_of(document: StepDocument, ids: dict[str, str]) -> StepDocument:
+    if document.container_id is None:
+        return document
+    return document._replace(
+        container_id=ids[place_of(document.container_id)],
+        block_id=None if document.block_id is None else ids[place_of(document.block_id)],
+        root_id=None if document.root_id is None else ids.get(place_of(document.root_id), document.root_id),
+    )
+
+
+class LaterPlace(Place):
+    """Where the statements of a block stand, in a later generation."""
+
+    __slots__ = ("_mark",)
+
+    def __init__(
+        self, workflow_id: str, root_id: str, owner_id: str, block_id: str, statements: int, *, mark: str
+    ) -> None:
+        super().__init__(workflow_id, root_id, owner_id, block_id, statements)
+        self._mark = mark
+
+    def _start(self) -> bytes:
+        return f"{place_of(self.block_id)}/".encode()
+
+    def step_id(self, key: bytes) -> str:
+        return super().step_id(key) + self._mark
+
+
+class LaterExecution(Execution):
+    """A workflow of which something was run again: the ids of its new steps bear their generation."""
+
+    __slots__ = ("_ids", "_mark", "attempts")
+
+    def __init__(
+        self,
+        plan: WorkflowPlan,
+        workflow_id: str,
+        dispatch: Dispatch,
+        trace: Trace | None,
+        *,
+        execution: int,
+        attempts: dict[str, int],
+    ) -> None:
+        super().__init__(plan, workflow_id, dispatch, trace)
+        self.execution = execution
+        #: Of the generations before, by place.
+        self.attempts = attempts
+        self._mark = f"{AGAIN}{execution:x}"
+        #: The mixins' steps by place: the only ones that are looked up by it.
+        self._ids: dict[str, str] = {}
+
+    def _make(self, step_id: str, object_type: str) -> StepRecord:
+        place = place_of(step_id)
+        step = super()._make(place + self._mark, object_type)
+        self._ids[place] = step.id
+        step.attempt = self.attempts.get(place, 0)
+        return step
+
+    def leave_made(self) -> None:
+        for step in reversed(self.made):
+            if step.state != StepState.CREATED:
+                break
+            # What is stored in that state does not count here.
+            step.state = select_transitions(step.object_type)[StepState.CREATED]
+            if self.trace is not None:
+                self.trace.moved(self, step, StepState.CREATED, step.state)
+        super().leave_made()
+
+    def open_frame(self, block: StepRecord) -> Frame:
+        frame = super().open_frame(block)
+        place = frame.place
+        frame.place = LaterPlace(
+            place.workflow_id, place.root_id, place.owner_id, place.block_id, len(frame.env), mark=self._mark
+        )
+        return frame
+
+    def step_at(self, place: str) -> StepRecord:
+        return self.steps[self._ids[place]]
+
+    def is_superseded(self, step_id: str) -> bool:
+        return step_id not in self.steps and place_of(step_id) in self.attempts
+
+    def find_by_place(self) -> None:
+        """Let the mixins' steps that were read back be found."""
+        self._ids.update((place_of(step.id), step.id) for step in self.steps.values() if step.mixin is not None)

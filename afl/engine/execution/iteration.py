@@ -1,0 +1,99 @@
+"""One iteration of a workflow: every step that can move, then every step made meanwhile."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from afl.engine.errors import RunLimitReached
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.fast_path import settle_link
+from afl.engine.execution.machine import STATE_MACHINES, complete_at_once
+from afl.engine.execution.run_bounds import UNITS_A_STEP
+from afl.engine.execution.states.initialization import bind_attributes
+from afl.engine.execution.waits import tell_endings
+from afl.engine.states import StepState
+
+
+def run_iteration(execution: Execution) -> int:
+    """Run one iteration: every queued step, then every step made meanwhile, until none is left; how many ran.
+
+    It moves so much and no more (`limits.ITERATION_STEPS`, by the work and the bytes of it, never by the clock): what
+    is left runs in the next. So a run is cut at the same places whoever drives it, hot or read back from its rows.
+
+    What ended is told when all have run, so that nobody sees it before the next iteration. A run that nothing can move
+    on after that has failed; one that goes over a limit of runs ends in the midst. Raises MemoryError, and what the
+    engine has no name for: the execution is of no use then.
+    """
+    trace, queue = execution.trace, execution.queue
+    if trace is None and len(queue) == 1 and settle_link(execution, queue[0]):
+        execution.iterations += 1
+        if not execution.queue:
+            execution.fail_if_stuck()
+        return 1
+    count, ran = execution.count, 0
+    if trace is not None:
+        trace.iteration_began(execution)
+    execution.iterations += 1
+    try:
+        ran = _run_queue(execution)
+    except RunLimitReached as error:
+        execution.exceed(error)
+    if not execution.queue:
+        execution.fail_if_stuck()
+    if execution.count > execution.bounds.notice_at:
+        execution.bounds.notice(execution)
+    if trace is not None:
+        trace.iteration_ended(execution)
+    # Those that only bind are made, and do not run.
+    return max(ran, execution.count - count)
+
+
+def _run_queue(execution: Execution) -> int:
+    """Run steps as far as the iteration has room; how many ran."""
+    queue, execution.queue = execution.queue, []
+    if len(queue) > 1:
+        # In order of creation: a run that is read back from the store works in the same order.
+        queue.sort(key=_number)
+    execution.make_room()
+    ran = 0
+    for step in queue:
+        ran += 1
+        step.queued = False
+        state = step.state
+        if state not in _TERMINAL:
+            STATE_MACHINES[step.object_type].process(execution, step)
+            if step.state != state:
+                execution.room -= UNITS_A_STEP
+                # Behind the last one what was made asks for itself.
+                if ran < len(queue) and not execution.has_room():
+                    break
+    if ran < len(queue):
+        execution.queue = queue[ran:] + execution.queue
+    elif execution.made:
+        ran += _run_made(execution)
+    tell_endings(execution)
+    if execution.made:
+        execution.leave_made()
+    return ran
+
+
+def _run_made(execution: Execution) -> int:
+    """Run what was made, in order of creation; how many ran."""
+    made, is_watched = execution.made, execution.trace is not None
+    ran = 0
+    while made and execution.has_room():
+        step = made.popleft()
+        ran += 1
+        statement = step.statement
+        if statement is not None and statement.is_yield and not is_watched:
+            complete_at_once(execution, step, bind_attributes)
+        else:
+            STATE_MACHINES[step.object_type].process(execution, step)
+        if statement is None or statement.bind is None:
+            # One that only binds was counted when it was made, as it is where it is complete with that.
+            execution.room -= UNITS_A_STEP
+    return ran
+
+
+_number = attrgetter("number")
+_TERMINAL = frozenset({StepState.STATEMENT_COMPLETE, StepState.STATEMENT_ERROR})

@@ -1,0 +1,392 @@
+"""A workflow read back from its rows: the same live state that was committed, with all that can move in the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from afl.engine import limits
+from afl.engine.errors import StoreCorrupt
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.generations import LaterExecution, current_of
+from afl.engine.execution.mixins import mixin_of
+from afl.engine.execution.ports import Dispatch, Trace
+from afl.engine.execution.run_bounds import RunBounds
+from afl.engine.execution.waits import Cause, watch, watch_for_yields
+from afl.engine.model.plan import BlockPlan, StatementPlan, WorkflowPlan
+from afl.engine.model.records import Frame, StepRecord
+from afl.engine.model.step_rows import SettledStep
+from afl.engine.model.store import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
+from afl.engine.states import EventState, StepState
+from afl.engine.types import ObjectType
+
+#: States in which a step waits for others, who wake it.
+_WAITING = frozenset(
+    {
+        StepState.MIXIN_BLOCKS_CONTINUE,
+        StepState.EVENT_TRANSMIT,
+        StepState.STATEMENT_BLOCKS_CONTINUE,
+        StepState.BLOCK_EXECUTION_CONTINUE,
+        StepState.CATCH_CONTINUE,
+    }
+)
+#: States in which a step's error is what its catch is for, not yet its end.
+_CATCHING = frozenset({StepState.CATCH_BEGIN, StepState.CATCH_CONTINUE})
+#: States in which a step waits for its mixins or blocks to end.
+_RUNNING_BLOCKS = frozenset(
+    {StepState.MIXIN_BLOCKS_CONTINUE, StepState.STATEMENT_BLOCKS_CONTINUE, StepState.CATCH_CONTINUE}
+)
+
+
+def restore(
+    plan: WorkflowPlan,
+    row: WorkflowRow,
+    documents: Sequence[StepDocument],
+    dispatch: Dispatch,
+    trace: Trace | None = None,
+    max_open_events: int = limits.MAX_OPEN_EVENTS,
+    *,
+    runs_scripts: bool = False,
+    bounds: RunBounds | None = None,
+) -> Execution:
+    """Rebuild the execution that `documents` (in order of creation) hold. `bounds` are new ones, by default of the
+    usual limits.
+
+    Raises StoreCorrupt when the rows do not fit the pinned program.
+    """
+    if row.execution == 1:
+        execution = Execution(plan, row.id, dispatch, trace)
+    else:
+        documents, attempts = current_of(documents)
+        execution = LaterExecution(plan, row.id, dispatch, trace, execution=row.execution, attempts=attempts)
+    execution.max_open_events = max_open_events
+    execution.runs_scripts = runs_scripts
+    execution.bounds = bounds or RunBounds()
+    take_row(execution, row)
+    statements: dict[int, dict[str, StatementPlan]] = {}
+    workflow_id = row.id
+    for document in documents:
+        if document.id.startswith(workflow_id):
+            _add(execution, document, statements)
+        else:
+            # Somebody has saved a step of their own under this workflow: the engine runs what it has made.
+            execution.count += 1
+    if not documents:
+        raise StoreCorrupt(path=f"workflow {row.id}", reason="it has no steps")
+    if isinstance(execution, LaterExecution):
+        # Steps of older generations were made, too.
+        execution.count = row.steps
+        execution.find_by_place()
+    for step in execution.steps.values():
+        if step.told:
+            _tell_again(execution, step)
+    if not execution.is_ended:
+        for step in list(execution.steps.values()):
+            _continue(execution, step)
+        for _ in range(max_open_events - execution.open_events):
+            if not (execution.held or execution.makers):
+                break
+            execution.release_held()
+        if execution.made:
+            execution.leave_made()
+    execution.bounds.read_back(execution.count)
+    return execution
+
+
+def take_row(execution: Execution, row: WorkflowRow) -> None:
+    """Let an execution be what its workflow's row says."""
+    execution.revision = row.revision
+    execution.runner_id = row.runner_id
+    execution.lane = row.lane
+    execution.inputs = row.inputs
+    execution.iterations = row.iterations
+    execution.created_at_ms = row.created_at_ms
+    execution.ended_at_ms = row.ended_at_ms
+    # What is stamped from here on is not older, whatever a clock says: who writes the run may change.
+    execution.now_ms = row.updated_at_ms
+    execution.cancelled = row.status == CANCELLED
+    execution.is_ended = execution.end_was_told = row.status in ENDED_STATUSES
+
+
+def _add(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> None:
+    execution.count += 1
+    if _settle(execution, document, statements):
+        return
+    step = StepRecord(document.id, document.number, document.object_type, document.created_at_ms)
+    step.dirty = False
+    step.revision = document.revision
+    step.state = document.state
+    step.params, step.returns = document.params, document.returns
+    step.attempt, step.event_state = document.attempt, document.event_state
+    step.foreach_index, step.foreach_value = document.foreach_index, document.foreach_value
+    step.size = execution.bounds.count(document.params, document.returns, document.foreach_value)
+    step.deadline_ms = document.deadline_ms
+    step.told = step.is_terminal
+    if step.told:
+        step.error = document.error
+    elif step.state in _CATCHING:
+        step.caught = document.error
+        execution.has_caught = True
+    else:
+        step.failed = document.error
+    execution.steps[step.id] = step
+    if document.container_id is None:
+        execution.root = step
+        step.facet = execution.plan.facet
+        return
+    step.container = _known(execution, document, document.container_id)
+    if document.block_id is not None:
+        step.block = _known(execution, document, document.block_id)
+    if ObjectType.is_block(step.object_type):
+        step.plan = _block_plan(step, document)
+        if step.state not in (StepState.CREATED, StepState.BLOCK_EXECUTION_BEGIN):
+            execution.open_frame(step)
+        if step.block is not None:
+            foreach = step.block
+            foreach.blocks = foreach.blocks or []
+            foreach.blocks.append(step)
+            foreach.blocks_open += 1
+        else:
+            owner = step.container
+            owner.blocks = [*(owner.blocks or ()), step]
+            owner.blocks_open += 1
+        if step.plan.splits and step.block is None and step.frame is not None:
+            step.blocks = []
+        if step.plan.is_catch:
+            execution.has_caught = True
+        return
+    if step.block is None:
+        _place_mixin(step, document)
+    else:
+        _place(execution, step, document, statements)
+    if execution.is_waiting(step) and step.event_state != EventState.CANCELED:
+        execution.open_events += 1
+
+
+def _settle(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> bool:
+    """A step that did nothing but bind, and is complete, stays a row in its block's frame; whether it was one."""
+    if execution.execution != 1:
+        return False  # Such a row has the id of the generation that works now: this one may be of another.
+    if document.state != StepState.STATEMENT_COMPLETE or document.block_id is None:
+        return False
+    if document.object_type not in (ObjectType.VARIABLE_ASSIGNMENT, ObjectType.SCHEMA_INSTANTIATION):
+        return False
+    frame, statement = _find_statement(execution, document, statements)
+    if not statement.plain:
+        return False
+    execution.bounds.count(document.params, document.returns)
+    frame.env[statement.index] = SettledStep(
+        frame.place,
+        statement,
+        document.number,
+        document.revision,
+        document.params,
+        document.returns,
+        document.created_at_ms,
+    )
+    frame.missing -= 1
+    for index in statement.wakes:
+        frame.waiting[index] -= 1
+    return True
+
+
+def _find_statement(
+    execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]
+) -> tuple[Frame, StatementPlan]:
+    block = execution.steps.get(document.block_id or "")
+    if block is None or block.plan is None or block.frame is None:
+        raise StoreCorrupt(path=f"workflow {execution.id}", reason=f"step {document.id} stands in no running block")
+    by_id = statements.get(id(block.plan))
+    if by_id is None:
+        by_id = statements[id(block.plan)] = {s.id: s for s in (*block.plan.statements, *block.plan.yields)}
+    statement = by_id.get(document.statement_id or "")
+    if statement is None:
+        raise StoreCorrupt(
+            path=f"workflow {execution.id}",
+            reason=f"step {document.id} is statement {document.statement_id}, which its program does not have",
+        )
+    return block.frame, statement
+
+
+def _place(
+    execution: Execution, step: StepRecord, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]
+) -> None:
+    frame, statement = _find_statement(execution, document, statements)
+    step.statement, step.facet = statement, statement.callee
+    frame.live += 1
+    if statement.is_yield:
+        frame.yields_made = True
+    else:
+        frame.env[statement.index] = step
+        frame.missing -= 1
+
+
+def _place_mixin(step: StepRecord, document: StepDocument) -> None:
+    owner = step.container
+    assert owner is not None
+    step.mixin = mixin_of(owner, document.statement_id)
+    if step.mixin is None:
+        raise StoreCorrupt(
+            path=f"workflow {document.workflow_id}",
+            reason=f"step {document.id} is {document.statement_id} of {owner.id}, which its program does not have",
+        )
+    step.facet = step.mixin.facet
+    owner.blocks_open += 1
+
+
+def _known(execution: Execution, document: StepDocument, step_id: str) -> StepRecord:
+    step = execution.steps.get(step_id)
+    if step is None:
+        raise StoreCorrupt(
+            path=f"workflow {execution.id}", reason=f"step {document.id} belongs to {step_id}, which is not there"
+        )
+    return step
+
+
+def _block_plan(step: StepRecord, document: StepDocument) -> BlockPlan:
+    owner = step.container
+    if step.block is not None:
+        assert step.block.plan is not None
+        if not step.block.plan.cases:
+            return step.block.plan
+        plans: Iterable[BlockPlan | None] = [case.block for case in step.block.plan.cases]
+    else:
+        assert owner is not None
+        calling = owner.statement if owner.statement is not None else owner.facet
+        plans = (*calling.blocks, calling.catch) if calling is not None else ()
+    for plan in plans:
+        if plan is not None and plan.name == document.statement_id:
+            return plan
+    assert owner is not None
+    raise StoreCorrupt(
+        path=f"workflow {document.workflow_id}",
+        reason=f"step {document.id} is {document.statement_id} of {owner.id}, which its program does not have",
+    )
+
+
+def _tell_again(execution: Execution, step: StepRecord) -> None:
+    """Count an ended step down where it was counted, without waking anybody: _continue looks at the sums."""
+    statement = step.statement
+    if statement is not None:
+        block = step.block
+        assert block is not None
+        frame = block.frame
+        assert frame is not None
+        frame.live -= 1
+        if step.error is not None:
+            block.failed = block.failed or step.error
+        else:
+            for index in statement.wakes:
+                frame.waiting[index] -= 1
+            if statement.is_yield:
+                _capture(step)
+        return
+    waiting = step.block if step.block is not None else step.container
+    if waiting is not None:
+        waiting.blocks_open -= 1
+        # Of a step whose catch runs, the blocks that failed are what it runs for.
+        is_caught = waiting.caught is not None and not (step.plan is not None and step.plan.is_catch)
+        if step.error is not None and not is_caught:
+            waiting.failed = waiting.failed or step.error
+
+
+def _capture(step: StepRecord) -> None:
+    assert step.block is not None
+    assert step.statement is not None
+    if step.statement.yield_depth is None:
+        return
+    frame = step.block.frame
+    for _ in range(step.statement.yield_depth):
+        assert frame is not None
+        frame = frame.parent
+    assert frame is not None
+    target = frame.owner
+    if not target.is_terminal:
+        if target.captured is None:
+            target.captured = []
+        target.captured.append(step)
+
+
+def _continue(execution: Execution, step: StepRecord) -> None:
+    """Queue a step that something can be done with; register again what it waits for."""
+    if step.is_terminal:
+        return
+    if _awaits_script(step):
+        _continue_script(execution, step)
+    elif step.state == StepState.BLOCK_EXECUTION_BEGIN and step.blocks is None:
+        _continue_source(execution, step)
+    elif step.state == StepState.BLOCK_EXECUTION_BEGIN and step.plan is not None and step.plan.splits:
+        # A large foreach that has some of its elements.
+        execution.makers[step.id] = step
+    elif step.state == StepState.CREATED and execution.execution == 1:
+        # Made in an iteration that had no room for it.
+        execution.made.append(step)
+    elif step.state not in _WAITING:
+        execution.wake(step)
+    elif step.state == StepState.EVENT_TRANSMIT:
+        if not step.event_state:
+            execution.hold(step)
+    elif step.state in _RUNNING_BLOCKS or (step.plan is not None and step.blocks is not None):
+        if not step.blocks_open:
+            execution.wake(step)
+    else:
+        _continue_block(execution, step)
+
+
+def _awaits_script(step: StepRecord) -> bool:
+    if step.plan is None:
+        return step.state == StepState.FACET_SCRIPTS_BEGIN
+    return step.plan.script is not None and step.state == StepState.BLOCK_EXECUTION_BEGIN
+
+
+def _continue_script(execution: Execution, step: StepRecord) -> None:
+    """Its script runs again, or fails where none is run: nothing of it was stored."""
+    if execution.runs_scripts:
+        execution.await_script(step)
+    else:
+        execution.wake(step)
+
+
+def _continue_source(execution: Execution, step: StepRecord) -> None:
+    """A block that rests where it begins is a foreach whose source is not there yet."""
+    assert step.plan is not None
+    frame = execution.open_frame(step)
+    if step.failed is None:
+        try:
+            for wait in step.plan.source_waits:
+                if watch(step, frame, wait, None):
+                    step.blocks_open += 1
+        except Cause as error:
+            step.failed = error.record
+    if step.failed is not None or not step.blocks_open:
+        execution.wake(step)
+
+
+def _continue_block(execution: Execution, step: StepRecord) -> None:
+    frame, plan = step.frame, step.plan
+    assert frame is not None
+    assert plan is not None
+    if step.failed is None:
+        try:
+            _wait_again(execution, step, frame, plan)
+        except Cause as error:
+            step.failed = error.record
+        frame.ready = [index for index, count in enumerate(frame.waiting) if not count and frame.env[index] is None]
+    if step.failed is not None:
+        can_go_on = not frame.live
+    else:
+        can_go_on = bool(frame.ready) or not (frame.live or frame.missing or step.blocks_open)
+    if can_go_on:
+        execution.wake(step)
+
+
+def _wait_again(execution: Execution, step: StepRecord, frame: Frame, plan: BlockPlan) -> None:
+    if not frame.yields_made:
+        watch_for_yields(step, frame, plan)
+    if not plan.has_outer_waits:
+        return
+    for statement in plan.statements:
+        if frame.env[statement.index] is not None:
+            continue
+        for wait in statement.outer_waits:
+            if not watch(step, frame, wait, statement.index):
+                frame.waiting[statement.index] -= 1

@@ -1,0 +1,69 @@
+"""What an agent has answered, taken into its step: first it is checked, and what is wrong with it fails the step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from afl.core.declared_returns import RESULT_MISMATCH
+from afl.core.text.exception_text import exception_class, exception_text
+from afl.core.values import ValueRefused, plain_values
+from afl.engine.errors import LimitReached, RunLimitReached
+from afl.engine.execution.execution import Execution
+from afl.engine.expressions.exact_doubles import refuse_inexact_doubles
+from afl.engine.model.plan import FacetPlan
+from afl.engine.model.records import StepRecord
+from afl.engine.planning.value_checks import check_result
+from afl.engine.types import Value
+
+
+def take_result(
+    execution: Execution,
+    step: StepRecord,
+    given: Mapping[str, object],
+    *,
+    is_partial: bool = False,
+    is_checked: bool = False,
+) -> None:
+    """Let a waiting step take a result, or the next part of one, as a copy; one over a limit fails the step by name, or
+    ends the run where it is one of the run's.
+
+    So do values that are none (ValueRefused), and a result that does not fit the returns which the facet declares
+    (ResultMismatch), when `is_checked`; what was told before counts as given. Else ValueRefused is raised, and nothing
+    was changed.
+    """
+    what, path = f"the result of {step.facet_name}", "partial" if is_partial else "result"
+    try:
+        # First: it may hold one value so often that walking through it takes for ever.
+        size = execution.bounds.check_given(what, given, path)
+        result: dict[str, Value] = plain_values(given, path)
+        if step.facet is not None:
+            if not is_checked:
+                refuse_inexact_doubles(result, step.facet.return_looks, path)
+            elif (problem := _mismatch(execution, step, step.facet, result, is_partial)) is not None:
+                execution.fail_with(step, RESULT_MISMATCH, problem)
+                return
+        # What was told before counts, too: all of it is kept.
+        kept = {**step.returns, **result} if step.returns else result
+        if not execution.bounds.is_small(kept, step.size + size):
+            execution.bounds.check_values(execution, what, kept)
+        if is_partial:
+            execution.update_with(step, result, size)
+        else:
+            execution.continue_with(step, result, size)
+    except ValueRefused as error:
+        if not is_checked:
+            raise
+        execution.fail_with(step, exception_class(error), exception_text(error))
+    except RunLimitReached as error:
+        execution.exceed(error)
+    except LimitReached as error:
+        execution.fail_with(step, exception_class(error), exception_text(error))
+
+
+def _mismatch(
+    execution: Execution, step: StepRecord, facet: FacetPlan, result: Mapping[str, Value], is_partial: bool
+) -> str | None:
+    required = (step.statement or facet).required_returns
+    # What a script has set is the value of a return that nobody else sets.
+    told = step.returns if facet.pre_script is None else {**step.params, **step.returns}
+    return check_result(facet, execution.plan.schemas, result, required, told, is_partial)

@@ -1,0 +1,243 @@
+"""Scripts of a running workflow: what is to run, and what becomes of a step when its script has ended.
+
+A step that has come to a script stays where it is, in its stored state, until the script has ended somewhere else. The
+end is taken like an agent's answer: one write moves the step on. So a script may run twice (its process died, another
+evaluator took over), and has its effect once: the first end that is committed counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+from afl.engine.errors import LimitReached, RunLimitReached, ValueRefused
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.step_log import note, place_of
+from afl.engine.execution.waits import Cause, tell_endings
+from afl.engine.expressions.exact_doubles import refuse_inexact_doubles
+from afl.engine.model.entities import NoteType
+from afl.engine.model.plan import ScriptPlan
+from afl.engine.model.records import StepRecord
+from afl.engine.model.store import ErrorRecord
+from afl.engine.states import StepState
+from afl.engine.types import Value
+from afl.engine.values.declared import Look
+from afl.scripts.errors import ScriptFailed
+
+if TYPE_CHECKING:
+    from afl.scripts.pool import ScriptResult
+
+
+class ScriptRunner(Protocol):
+    """Runs scripts somewhere else, several at a time. `afl.scripts.pool.ScriptPool` is one."""
+
+    def submit(self, code: str, params: Mapping[str, object], workflow_id: str) -> Future[ScriptResult]:
+        """Run a script of a workflow, leaving nothing of it for another text or workflow.
+
+        The future raises ScriptFailed when it gave no result, anything else when it could not run.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptJob:
+    """A script to run, for one step."""
+
+    workflow_id: str
+    step_id: str
+    code: str
+    params: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptEnding:
+    """How a script ended: with a result, or with the error that fails its step."""
+
+    result: Mapping[str, Value] | None = None
+    printed: str = field(default="", repr=False)
+    error_type: str = ""
+    message: str = ""
+
+
+def take_jobs(execution: Execution) -> list[ScriptJob]:
+    """The scripts that have become due since this was last asked."""
+    due, execution.new_scripts = execution.new_scripts, []
+    return [_job(execution, step) for step in due if step.id in execution.scripts]
+
+
+def offer_again(execution: Execution) -> None:
+    """Let `take_jobs` tell every script that has not ended: whoever was told of one may be gone."""
+    execution.new_scripts = list(execution.scripts.values())
+
+
+def ending_of(future: Future[ScriptResult]) -> ScriptEnding:
+    """How a script ended. Raises what kept it from running at all: that is no failure of its step."""
+    try:
+        ran = future.result()
+    except ScriptFailed as failed:
+        return ScriptEnding(printed=failed.printed, error_type=failed.error_type, message=failed.message)
+    return ScriptEnding(result=ran.result, printed=ran.printed)
+
+
+def finish_script(execution: Execution, step_id: str, ending: ScriptEnding) -> bool:
+    """Take the end of a step's script; False when the step does not wait for it (any more), and nothing happens."""
+    step = execution.scripts.pop(step_id, None)
+    if step is None or execution.is_ended:
+        return False
+    ending = _within_bounds(execution, step, ending)
+    if ending.printed:
+        place: dict[str, object] = {**place_of(execution, step), "position": _script_of(step).line}
+        note(execution, step, "printed", NoteType.INFO, ending.printed, place)
+    if ending.result is None:
+        execution.fail(step, Cause(_failure(execution, step, ending)))
+        tell_endings(execution)
+        return True
+    try:
+        execution.bounds.check_given("the script's result", ending.result, "result")
+        refuse_inexact_doubles(ending.result, _looks_of_result(step), "result")
+        if step.plan is not None:
+            _end_block(execution, step, ending.result)
+        else:
+            _end_pre_script(execution, step, ending.result)
+    except RunLimitReached as error:
+        execution.exceed(error)
+    except (LimitReached, ValueRefused) as error:
+        execution.fail(step, error)
+        tell_endings(execution)
+    return True
+
+
+def _looks_of_result(step: StepRecord) -> Mapping[str, Look]:
+    """What looks for Doubles in what a step's script gives: parameters and returns of its facet, or for a block the
+    returns of what it belongs to."""
+    if step.plan is not None:
+        container = step.container
+        return container.facet.return_looks if container is not None and container.facet is not None else {}
+    return {} if step.facet is None else {**step.facet.param_looks, **step.facet.return_looks}
+
+
+def _within_bounds(execution: Execution, step: StepRecord, ending: ScriptEnding) -> ScriptEnding:
+    """The same ending, or a failure by name for a result that an agent could not have given either."""
+    if ending.result is None:
+        return ending
+    what = f"the result of the script at line {_script_of(step).line}"
+    try:
+        execution.bounds.check_values(execution, what, ending.result)
+    except LimitReached as error:
+        name = type(error).__name__
+        return ScriptEnding(printed=ending.printed, error_type=name, message=f"{name}: {error}")
+    return ending
+
+
+def _job(execution: Execution, step: StepRecord) -> ScriptJob:
+    if step.plan is None:
+        params = step.params
+    else:
+        container = step.container
+        assert container is not None
+        params = {**container.params, **container.returns}
+    return ScriptJob(workflow_id=execution.id, step_id=step.id, code=_script_of(step).code, params=params)
+
+
+def _script_of(step: StepRecord) -> ScriptPlan:
+    script = step.plan.script if step.plan is not None else step.facet.pre_script if step.facet is not None else None
+    assert script is not None, "only steps with a script wait for one"
+    return script
+
+
+def _end_pre_script(execution: Execution, step: StepRecord, result: Mapping[str, Value]) -> None:
+    """Every entry becomes a param. A declared return has its value from now on, too: whatever comes later (an event's
+    result, a yield, the script of a block) replaces it there, and a return default comes too late."""
+    facet = step.facet
+    assert facet is not None
+    returned = {name: value for name, value in result.items() if name in facet.return_types}
+    execution.give(step, {**step.params, **result}, {**step.returns, **returned} if returned else step.returns)
+    if execution.trace is not None:
+        execution.trace.moved(execution, step, StepState.FACET_SCRIPTS_BEGIN, StepState.FACET_SCRIPTS_END)
+    step.state = StepState.FACET_SCRIPTS_END
+    execution.touch(step)
+    execution.wake(step)
+
+
+def _end_block(execution: Execution, block: StepRecord, result: Mapping[str, Value]) -> None:
+    """The result is what the block's own yield would have given: merged by the rules for all others, in its place."""
+    assert block.plan is not None
+    if execution.trace is not None:
+        execution.trace.moved(execution, block, StepState.BLOCK_EXECUTION_BEGIN, StepState.BLOCK_EXECUTION_CONTINUE)
+    block.state = StepState.BLOCK_EXECUTION_CONTINUE
+    execution.touch(block)
+    frame = execution.open_frame(block)
+    frame.yields_made = True
+    given = execution.make_statement(block, frame, block.plan.yields[0])
+    # Nothing is left to do for it in an iteration: it has no arguments to evaluate.
+    execution.made.pop()
+    execution.give(given, result, given.returns)
+    if execution.trace is not None:
+        execution.trace.moved(execution, given, given.state, StepState.STATEMENT_COMPLETE)
+    given.state = StepState.STATEMENT_COMPLETE
+    execution.complete(given)
+    tell_endings(execution)
+
+
+def _failure(execution: Execution, step: StepRecord, ending: ScriptEnding) -> ErrorRecord:
+    calling = step if step.plan is None else step.container
+    assert calling is not None
+    statement = calling.statement
+    return ErrorRecord(
+        type=ending.error_type,
+        message=ending.message,
+        step_id=step.id,
+        path=execution.path_of(step),
+        facet=statement.facet_name if statement is not None else calling.facet.name if calling.facet else "",
+        line=_script_of(step).line,
+    )
+
+
+class ScriptRuns:
+    """The scripts of one workflow that one call runs, all at once as far as the runner has room.
+
+    They belong to the call, not to its copy of the workflow: a copy that lost against another writer is read again, and
+    what was run for it stays of use, because the params of a script that is due never change.
+    """
+
+    def __init__(self, runner: ScriptRunner | None) -> None:
+        """`runner` None: no execution that this goes on with runs scripts."""
+        self._runner = runner
+        self._running: dict[str, Future[ScriptResult]] = {}
+        self._ended: SimpleQueue[str] = SimpleQueue()
+
+    def go_on(self, execution: Execution, now_ms: Callable[[], int]) -> None:
+        """Run what is due, wait until one has ended at least, and take the ends of all that have.
+
+        Raises what keeps a script from running.
+        """
+        for job in take_jobs(execution):
+            self._run(job)
+        taken = False
+        while (execution.scripts and not taken) or not self._ended.empty():
+            step_id = self._ended.get()
+            execution.now_ms = now_ms()
+            taken = finish_script(execution, step_id, ending_of(self._running[step_id])) or taken
+
+    def _run(self, job: ScriptJob) -> None:
+        future = self._running.get(job.step_id)
+        if future is None:
+            assert self._runner is not None
+            future = self._running[job.step_id] = self._runner.submit(job.code, job.params, job.workflow_id)
+            future.add_done_callback(lambda _: self._ended.put(job.step_id))
+        elif future.done():
+            # Its end was taken by a copy of the workflow that lost.
+            self._ended.put(job.step_id)
+
+    def __enter__(self) -> ScriptRuns:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """What has not begun to run does not any more."""
+        for future in self._running.values():
+            future.cancel()

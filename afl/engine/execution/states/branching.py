@@ -1,0 +1,104 @@
+"""Blocks that run blocks of their own: a foreach one for each element, a `when` one for each case that holds."""
+
+from __future__ import annotations
+
+from afl.core.text.exception_text import exception_text
+from afl.engine import limits
+from afl.engine.errors import EvaluationError
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.step_log import warn
+from afl.engine.execution.waits import Cause, watch
+from afl.engine.model.plan import BlockPlan, CasePlan
+from afl.engine.model.records import Frame, StepRecord
+from afl.engine.types import Value
+from afl.engine.values.rendering import type_name
+
+
+def begin_foreach(execution: Execution, step: StepRecord, plan: BlockPlan) -> bool:
+    """Wait for what the source reads, then evaluate it and make the elements' blocks; whether all are made."""
+    assert plan.source is not None
+    frame = _awaited(execution, step, plan)
+    if frame is None:
+        return False
+    step.blocks = step.blocks or []
+    elements = _elements(plan.source(frame), plan)
+    done, size = len(step.blocks), limits.FOREACH_WHOLE
+    if len(elements) > size:
+        if execution.made:
+            # Those that are there run first: they may have events to send, after which it makes no more.
+            execution.wake(step)
+            return False
+        if not execution.may_make_more(step):
+            return False
+        size = limits.FOREACH_SLICE
+    upto = min(len(elements), done + size)
+    for index in range(done, upto):
+        step.blocks.append(execution.make_instance(step, index, elements[index]))
+    step.blocks_open += upto - done
+    if upto < len(elements):
+        # The rest follows in the next iteration, so that other workflows get their turn in between.
+        execution.wake(step)
+        return False
+    return True
+
+
+def begin_when(execution: Execution, step: StepRecord, plan: BlockPlan) -> bool:
+    """Wait for what the conditions read, then evaluate them all and run every case that holds; the default if none
+    does."""
+    frame = _awaited(execution, step, plan)
+    if frame is None:
+        return False
+    chosen = [case for case in plan.cases if case.condition is not None and _holds(execution, step, frame, case)]
+    if not chosen:
+        chosen = [case for case in plan.cases if case.condition is None]
+    step.blocks = [execution.make_case(step, case.block) for case in chosen]
+    step.blocks_open = len(chosen)
+    return True
+
+
+def _awaited(execution: Execution, step: StepRecord, plan: BlockPlan) -> Frame | None:
+    """The block's frame, once the steps that its source or conditions read are complete; None until then."""
+    frame = step.frame
+    if frame is None:
+        frame = execution.open_frame(step)
+        for wait in plan.source_waits:
+            if watch(step, frame, wait, None):
+                step.blocks_open += 1
+    if step.blocks is None:
+        if step.failed is not None:
+            raise Cause(step.failed)
+        if step.blocks_open:
+            return None
+        if execution.trace is not None:
+            execution.trace.begun(execution, step, frame)
+    return frame
+
+
+def _elements(source: Value, plan: BlockPlan) -> list[Value]:
+    """One element an iteration: an array's elements, a map's keys, none for null."""
+    if source is None:
+        return []
+    if isinstance(source, list):
+        return source
+    if isinstance(source, dict):
+        return list(source)
+    kind = {bool: "Boolean", int: "Int", float: "Double", str: "String"}.get(type(source), type(source).__name__)
+    raise EvaluationError(expression=plan.source_text, message=f"foreach needs an array or a map, found a {kind}")
+
+
+def _holds(execution: Execution, step: StepRecord, frame: Frame, case: CasePlan) -> bool:
+    """Whether a condition is true. One that cannot be evaluated, or is no Boolean, is not, and leaves a warning."""
+    assert case.condition is not None
+    try:
+        value = case.condition(frame)
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, the case does not run
+        why = exception_text(error)
+        warn(execution, step, case.block.name, f"case {case.condition_text} counts as not true: {why}")
+        return False
+    if not isinstance(value, bool):
+        found = type_name(value)
+        warn(execution, step, case.block.name, f"case {case.condition_text} counts as not true: {found} is no Boolean")
+        return False
+    return value

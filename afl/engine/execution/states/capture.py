@@ -1,0 +1,88 @@
+"""Capture: what the blocks yielded becomes the step's returns, and return defaults fill what nobody set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from afl.engine.errors import EvaluationError, ReferenceError
+from afl.engine.execution.captures import capture_order, is_kept
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.mixins import merge_yields, with_mixin_attributes, with_yields_to_mixins
+from afl.engine.model.plan import FacetPlan
+from afl.engine.model.records import StepRecord
+from afl.engine.model.step_values import LinkedParams, StepLookup
+from afl.engine.planning.binding import bind_return_defaults
+from afl.engine.types import Value
+
+
+def capture_mixins(execution: Execution, step: StepRecord) -> bool:
+    """What the mixins have become is an attribute of the step, one for each alias."""
+    if step.facet is not None and step.facet.mixins:
+        execution.give(step, with_mixin_attributes(execution, step), step.returns)
+    return True
+
+
+def capture_yields(execution: Execution, step: StepRecord) -> bool:
+    """Merge the yields addressed to this step and its mixins, in the order of the program whatever completed first.
+
+    Per field: the first value sets it; then array and array concatenate, anything else replaces.
+    """
+    # All or nothing: when a default fails and is caught, what was captured is merged again, after more has come.
+    returns, params, facet = step.returns, step.params, step.facet
+    if step.captured is not None:
+        yields = _in_order(step.captured, only_kept=execution.has_caught)
+        if facet is not None and facet.yield_targets:
+            params = with_yields_to_mixins(params, _to_mixins(yields))
+            returns = merge_yields(returns, _to_step(yields, facet))
+        else:
+            returns = merge_yields(returns, [yielded.params for yielded in yields])
+    if facet is not None and facet.return_defaults:
+        lookup = execution if facet.reads_steps else None
+        bind = bind_return_defaults if step.caught is None else _defaults_that_can_be
+        returns = bind(facet, params, returns, lookup)
+    if params is not step.params or returns is not step.returns:
+        execution.give(step, params, returns)
+    step.captured = None
+    return True
+
+
+def _defaults_that_can_be(
+    facet: FacetPlan, params: Mapping[str, Value], returns: Mapping[str, Value], lookup: StepLookup | None
+) -> dict[str, Value]:
+    """Return defaults of a step that was caught: what it failed before it was bound may be missing for some, and
+    these returns stay unset."""
+    bound = dict(returns)
+    scope = params if lookup is None else LinkedParams(params, lookup)
+    for name, default in facet.return_defaults:
+        if name not in bound:
+            with suppress(EvaluationError, ReferenceError):
+                bound[name] = default(scope)
+    return bound
+
+
+def _in_order(captured: list[StepRecord], *, only_kept: bool) -> list[StepRecord]:
+    yields = [yielded for yielded in captured if is_kept(yielded)] if only_kept else captured
+    if len(yields) > 1:
+        yields.sort(key=capture_order)
+    return yields
+
+
+def _to_mixins(yields: list[StepRecord]) -> Iterator[tuple[str, Mapping[str, Value]]]:
+    """What goes to aliases."""
+    for yielded in yields:
+        statement = yielded.statement
+        assert statement is not None
+        if statement.yield_alias is not None:
+            yield statement.yield_alias, yielded.params
+
+
+def _to_step(yields: list[StepRecord], facet: FacetPlan) -> Iterator[Mapping[str, Value]]:
+    """What goes to the step itself; by way of a mixin without alias, the returns alone that the facet declares."""
+    for yielded in yields:
+        statement = yielded.statement
+        assert statement is not None
+        if statement.yields_declared:
+            yield {name: value for name, value in yielded.params.items() if name in facet.return_types}
+        elif statement.yield_alias is None:
+            yield yielded.params

@@ -1,0 +1,25 @@
+"""The event, and the end of a step."""
+
+from __future__ import annotations
+
+from afl.engine.execution.execution import Execution
+from afl.engine.model.records import StepRecord
+
+
+def transmit_event(execution: Execution, step: StepRecord) -> bool:
+    """An event facet sends its event and blocks here until it is answered; everything else passes.
+
+    The answer itself moves the step on to its next state, in the one write that stores it.
+    """
+    facet = step.facet
+    if facet is None or not facet.is_event:
+        return True
+    if not step.event_state:
+        execution.send_event(step)
+    return False
+
+
+def complete(execution: Execution, step: StepRecord) -> bool:
+    """The step is complete; those who wait for it learn of it when the iteration is over."""
+    execution.complete(step)
+    return False

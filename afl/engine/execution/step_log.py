@@ -1,0 +1,57 @@
+"""The step log: what workflows have to say to those who operate them, stored with the steps that say it."""
+
+from __future__ import annotations
+
+import logging
+
+from afl.engine.execution.execution import Execution
+from afl.engine.model.entities import LogDefinition, NoteType
+from afl.engine.model.records import StepRecord
+from afl.engine.types import Value
+
+#: The same for the log of the process. A record has `workflow`, `step`, `facet`, `path` and `position`, and those of
+#: sys.log their pairs in `event`.
+workflow_log = logging.getLogger("afl.workflow")
+
+
+def place_of(execution: Execution, step: StepRecord) -> dict[str, Value]:
+    """Where a step stands, for logs: workflow, step, the facet that it is part of, path, and position (line)."""
+    owner = step.container if step.container is not None else step
+    plan = step.statement if step.statement is not None else step.plan
+    return {
+        "workflow": execution.id,
+        "step": step.id,
+        "facet": owner.facet_name,
+        "path": execution.path_of(step),
+        "position": plan.line if plan is not None else 0,
+    }
+
+
+def note(
+    execution: Execution, step: StepRecord, key: str, note_type: str, message: str, details: dict[str, object]
+) -> None:
+    """Add an entry, in the commit of what is happening. `key` tells it from others of the step."""
+    execution.effects.logs.append(
+        LogDefinition(
+            uuid=f"{step.id}/{key}",
+            order=step.number,
+            # Entries are looked up by whoever runs the workflow; where nobody is named, by the workflow itself.
+            runner_id=execution.runner_id or execution.id,
+            step_id=step.id,
+            object_id=execution.id,
+            object_type=step.object_type,
+            note_type=note_type,
+            message=message,
+            state=step.state,
+            line=int(str(details.get("position", 0))),
+            details=details,
+            time=execution.now_ms,
+        )
+    )
+
+
+def warn(execution: Execution, step: StepRecord, key: str, message: str) -> None:
+    """Leave a warning about a step, in the process's log and in the step log."""
+    place = place_of(execution, step)
+    workflow_log.warning("%s: %s", place["path"], message, extra=place)
+    note(execution, step, key, NoteType.WARNING, message, {**place})

@@ -1,0 +1,193 @@
+"""Who waits for whom inside a workflow: waits are registered, and what has ended is told to those who wait for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from afl.engine.model.plan import BlockPlan, OuterWait, StatementPlan
+from afl.engine.model.records import Frame, StepRecord, awaited_frame
+from afl.engine.model.store import ErrorRecord
+from afl.engine.states import StepState
+
+if TYPE_CHECKING:
+    from afl.engine.execution.execution import Execution
+
+
+class Cause(Exception):
+    """A step fails because a step inside it did; `record` is that first cause. It carries it up the tree."""
+
+    def __init__(self, record: ErrorRecord) -> None:
+        super().__init__(record.message)
+        self.record = record
+
+
+def watch(block: StepRecord, frame: Frame, wait: OuterWait, statement: int | None) -> bool:
+    """Register the wait of a block's statement, or of the block itself, for a step outside; False when that is
+    complete already.
+
+    Raises Cause when it failed or can no longer run.
+    """
+    outer, index = awaited_frame(frame, wait), wait.index
+    step = outer.env[index]
+    # A settled step is put into the frame when it is told, so that one which is there has been seen.
+    if step is not None and step.told:
+        if step.error is not None:
+            raise Cause(step.error)
+        return False
+    if step is None and outer.step.failed is not None:
+        raise Cause(outer.step.failed)
+    if outer.watchers is None:
+        outer.watchers = {}
+    outer.watchers.setdefault(index, []).append((block, statement))
+    return True
+
+
+def watch_for_yields(block: StepRecord, frame: Frame, plan: BlockPlan) -> None:
+    """Register the waits of a block's yields; `blocks_open` counts them, as a foreach's source does its own."""
+    for wait in plan.yield_waits:
+        if watch(block, frame, wait, None):
+            block.blocks_open += 1
+
+
+def tell_endings(execution: Execution) -> None:
+    """Tell what has ended to those who wait for it; whoever can go on now is in the queue of the next."""
+    if execution.settled:
+        # Before those that failed: who waits for one of these has not waited in vain.
+        _tell_settled(execution)
+    if not execution.ended:
+        return
+    ended, execution.ended = execution.ended, []
+    something_failed = False
+    for step in ended:
+        step.told = True
+        if step.error is not None:
+            something_failed = True
+        if step.statement is not None:
+            block: StepRecord = step.block  # type: ignore[assignment]  # a statement stands in a block
+            frame: Frame = block.frame  # type: ignore[assignment]
+            _tell_block(execution, block, frame, step.statement, step.error)
+        else:
+            _tell_owner(execution, step)
+    if something_failed:
+        _let_rest(execution)
+
+
+def _let_rest(execution: Execution) -> None:
+    """Take blocks out of the queue that were ready for more when another of their statements failed: they start
+    nothing now and wait for what still runs, as they do when they are read back from the store."""
+    queue = execution.queue
+    resting = [
+        block
+        for block in queue
+        if block.failed is not None and block.blocks is None and block.frame is not None and block.frame.live
+    ]
+    if resting:
+        for block in resting:
+            block.queued = False
+        execution.queue = [step for step in queue if step.queued]
+
+
+def _tell_owner(execution: Execution, step: StepRecord) -> None:
+    """A block has ended: its owner runs when none is left, and so does the foreach that it is an instance of."""
+    waiting = step.block if step.block is not None else step.container
+    if waiting is not None:
+        waiting.blocks_open -= 1
+        if step.error is not None:
+            _doom(execution, waiting, step.error)
+        if not waiting.blocks_open:
+            execution.wake(waiting)
+
+
+def _doom(execution: Execution, step: StepRecord, error: ErrorRecord) -> None:
+    """What is inside the step has failed, so it will fail when the rest has ended. The first cause is kept, in the
+    store too: after a restart it is still the first."""
+    if step.failed is None:
+        step.failed = error
+        execution.touch(step)
+
+
+def _tell_block(
+    execution: Execution, block: StepRecord, frame: Frame, statement: StatementPlan, error: ErrorRecord | None
+) -> None:
+    """A statement has ended: its block runs when that makes another ready, or was the last one."""
+    frame.live -= 1
+    if error is None:
+        waiting = frame.waiting
+        for index in statement.wakes:
+            waiting[index] -= 1
+            if not waiting[index]:
+                frame.ready.append(index)
+        if frame.watchers is not None and not statement.is_yield:
+            _tell_watchers(execution, frame, statement.index)
+    else:
+        _doom(execution, block, error)
+        if frame.watchers is not None:
+            _fail_watchers(execution, frame, error)
+    if block.failed is not None:
+        can_go_on = not frame.live
+    else:
+        can_go_on = bool(frame.ready) or not (frame.live or frame.missing or block.blocks_open)
+    if can_go_on:
+        execution.wake(block)
+
+
+def _tell_settled(execution: Execution) -> None:
+    """The same for the statements that were complete when they were made: they were never among the live ones."""
+    settled, execution.settled = execution.settled, []
+    for block, frame, steps in settled:
+        env, waiting, ready = frame.env, frame.waiting, frame.ready
+        for step in steps:
+            statement = step.statement
+            env[statement.index] = step
+            for waiter in statement.wakes:
+                left = waiting[waiter] = waiting[waiter] - 1
+                if not left:
+                    ready.append(waiter)
+            if frame.watchers is not None:
+                _tell_watchers(execution, frame, statement.index)
+        frame.missing -= len(steps)
+        can_go_on = ready or not (frame.missing or frame.live or block.blocks_open)
+        if can_go_on and not block.queued and block.failed is None:
+            block.queued = True
+            execution.queue.append(block)
+        execution.documents += steps
+
+
+def _tell_watchers(execution: Execution, frame: Frame, index: int) -> None:
+    assert frame.watchers is not None
+    for block, statement in frame.watchers.pop(index, ()):
+        if block.is_terminal or block.failed is not None:
+            continue
+        inner = block.frame
+        assert inner is not None
+        if statement is None:
+            block.blocks_open -= 1
+            # A foreach or a `when` begins; another block comes to its yields, when its statements have all ended too.
+            begins = block.state == StepState.BLOCK_EXECUTION_BEGIN
+            if not block.blocks_open and (begins or not (inner.live or inner.missing)):
+                execution.wake(block)
+            continue
+        inner.waiting[statement] -= 1
+        if not inner.waiting[statement]:
+            inner.ready.append(statement)
+            execution.wake(block)
+
+
+def _fail_watchers(execution: Execution, frame: Frame, error: ErrorRecord) -> None:
+    """A block that waits for a step which has failed, or can no longer run, fails too; and so do the blocks inside
+    it that wait for what it will not start any more."""
+    assert frame.watchers is not None
+    for index in list(frame.watchers):
+        step = frame.env[index]
+        if step is not None and step.error is None:
+            continue
+        for block, _ in frame.watchers.pop(index):
+            if block.is_terminal:
+                continue
+            _doom(execution, block, error)
+            inner = block.frame
+            assert inner is not None
+            if inner.watchers is not None:
+                _fail_watchers(execution, inner, error)
+            if not inner.live:
+                execution.wake(block)

@@ -1,0 +1,1 @@
+"""Expressions, compiled once into closures."""

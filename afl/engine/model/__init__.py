@@ -1,0 +1,1 @@
+"""What the engine works on: plans, records, rows, batches, and the port of the store."""

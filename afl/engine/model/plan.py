@@ -1,0 +1,361 @@
+"""A program compiled once into plans: per block the statements, who waits for whom, and expressions ready to call.
+
+Nothing walks JSON while a workflow runs. Names are resolved here, so an unknown or ambiguous one stops a program when
+it is loaded, not in the middle of a run. Statements may stand in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from afl.compiled.program import Kind
+from afl.engine.model.records import Frame
+from afl.engine.types import ObjectType, Value
+from afl.engine.values.declared import Fit, Look
+
+#: An expression of a statement: given the frame that the statement runs in, its value.
+Expression = Callable[[Frame], Value]
+#: A default of a declaration: given the parameters bound so far, its value.
+Default = Callable[[Mapping[str, Value]], Value]
+
+
+class Fill(NamedTuple):
+    """What one parameter is filled with, and the parameters that this reads."""
+
+    value: Default
+    reads: frozenset[str]
+
+
+#: Binds a step that does nothing else: given the frame, its params and returns.
+Binder = Callable[[Frame], tuple[Mapping[str, Value], Mapping[str, Value]]]
+
+#: Deeper than any index of a statement: a block's own yields come after those of its nested bodies.
+OWN_YIELDS = 1 << 30
+#: Later than any andThen block: what a catch yields is merged last.
+CATCH_INDEX = 1 << 30
+
+
+class FacetPlan:
+    """A facet, event facet, workflow or schema that steps call."""
+
+    __slots__ = (
+        "__weakref__",
+        "always_required",
+        "blocks",
+        "catch",
+        "configured",
+        "defaults",
+        "fills",
+        "is_event",
+        "is_schema",
+        "kind",
+        "line",
+        "mixins",
+        "name",
+        "param_fits",
+        "param_looks",
+        "param_types",
+        "pre_script",
+        "reads_steps",
+        "required_returns",
+        "return_defaults",
+        "return_looks",
+        "return_types",
+        "short_name",
+        "source_id",
+        "timeout_ms",
+        "yield_targets",
+    )
+
+    def __init__(self, name: str, kind: Kind) -> None:
+        self.name = name
+        self.short_name = name.rsplit(".", 1)[-1]
+        self.kind = kind
+        self.is_event = kind is Kind.EVENT_FACET
+        self.is_schema = kind is Kind.SCHEMA
+        #: In order of declaration; types are qualified (language reference, 9.2).
+        self.param_types: Mapping[str, object] = {}
+        self.return_types: Mapping[str, object] = {}
+        #: What looks into the values whose types hold a Double, and what makes an agent's copies of parameters.
+        self.param_looks: Mapping[str, Look] = {}
+        self.return_looks: Mapping[str, Look] = {}
+        self.param_fits: Mapping[str, Fit] = {}
+        #: What gives parameters that a call leaves out: mixins of the signature without alias, then defaults.
+        self.configured: Mapping[str, Fill] = {}
+        self.defaults: Mapping[str, Fill] = {}
+        #: The two in one, each after those that it reads: what a workflow is started with.
+        self.fills: tuple[tuple[str, Default], ...] = ()
+        #: Mixins of the signature with an alias, which run as steps of their own.
+        self.mixins: tuple[MixinPlan, ...] = ()
+        #: Names under which yields address the signature's mixins, with the alias; None for those without.
+        self.yield_targets: Mapping[str, str | None] = {}
+        #: How long an agent has for its event, by the signature.
+        self.timeout_ms: int | None = None
+        #: Whether the program uses steps as values anywhere.
+        self.reads_steps = False
+        self.return_defaults: tuple[tuple[str, Default], ...] = ()
+        #: For an event facet: the returns that an agent's result has to hold, by the declaration alone, and at every
+        #: call of the program: the body of a call may yield some of them.
+        self.required_returns: tuple[str, ...] = ()
+        self.always_required: tuple[str, ...] = ()
+        #: Runs once a step, after its parameters are bound and before everything else.
+        self.pre_script: ScriptPlan | None = None
+        self.blocks: tuple[BlockPlan, ...] = ()
+        #: What runs when a step of this facet fails, unless its statement has a catch of its own.
+        self.catch: BlockPlan | None = None
+        self.line = 0
+        #: The source that the declaration stands in, "" where the program does not say.
+        self.source_id = ""
+
+    def __repr__(self) -> str:
+        return f"FacetPlan({self.name!r}, {self.kind.value})"
+
+
+class MixinPlan:
+    """A mixin of a signature that has an alias: it runs as a step of its own, whose attributes the alias holds."""
+
+    __slots__ = ("alias", "args", "facet", "facet_name", "fills", "line", "name")
+
+    def __init__(self, alias: str, facet_name: str, facet: FacetPlan | None) -> None:
+        self.alias = alias
+        #: What its step's id is made from, after that of the step that it is part of.
+        self.name = f"mixin-{alias}"
+        self.facet_name = facet_name
+        #: None: a facet that the program does not declare; it has no body, and no defaults.
+        self.facet = facet
+        #: Evaluated in the scope of the declaration whose signature it is on.
+        self.args: tuple[tuple[str, Default], ...] = ()
+        #: Evaluated in its own scope, in order, for what `args` leave out.
+        self.fills: tuple[tuple[str, Default], ...] = ()
+        self.line = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScriptPlan:
+    """A script: its Python code, the declaration that it is written in, and where it starts in the source."""
+
+    code: str
+    declaration: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OuterWait:
+    """A statement outside a block that must be complete first: `depth` frames out, at `index`.
+
+    Not of the enclosing block itself but of the andThen block `sibling` of the same declaration, where that is set.
+    """
+
+    depth: int
+    index: int
+    sibling: int | None = None
+
+
+class StatementPlan:
+    """One statement of a block: a step, a schema instantiation, a yield, or one of `sys`."""
+
+    __slots__ = (
+        "args",
+        "bind",
+        "blocks",
+        "callee",
+        "catch",
+        "column",
+        "facet_name",
+        "fills",
+        "id",
+        "index",
+        "is_value",
+        "is_yield",
+        "key",
+        "line",
+        "name",
+        "object_type",
+        "outer_waits",
+        "plain",
+        "required_returns",
+        "source_text",
+        "timeout_ms",
+        "waits",
+        "wakes",
+        "yield_alias",
+        "yield_depth",
+        "yields_declared",
+    )
+
+    def __init__(self, index: int, name: str, statement_id: str, object_type: str, facet_name: str) -> None:
+        self.index = index
+        self.name = name
+        #: What the step's id is made from, after its block's.
+        self.key = name.encode("utf-8", "surrogatepass")
+        self.id = statement_id
+        self.object_type = object_type
+        self.facet_name = facet_name
+        self.is_yield = object_type == ObjectType.YIELD_ASSIGNMENT
+        #: None: an undeclared facet of a program that declares none.
+        self.callee: FacetPlan | None = None
+        #: Those of the call and then of its mixins: what these give is an argument, too, and an alias a map of them.
+        self.args: tuple[tuple[str, Expression], ...] = ()
+        #: Evaluated in the callee's own scope, in order, for what `args` leave out.
+        self.fills: tuple[tuple[str, Default], ...] = ()
+        #: How long an agent has for the event, by the call or else by the callee's signature.
+        self.timeout_ms: int | None = None
+        #: The returns that an agent's result has to hold.
+        self.required_returns: tuple[str, ...] = ()
+        #: Whether an expression uses the step itself as a value: it is kept at hand, to be read through that.
+        self.is_value = False
+        #: Indices of statements of the same block that must be complete before this one is created.
+        self.waits: tuple[int, ...] = ()
+        #: The other way round: who waits for this one.
+        self.wakes: tuple[int, ...] = ()
+        self.outer_waits: tuple[OuterWait, ...] = ()
+        #: The statement's own andThen blocks, or else the callee's.
+        self.blocks: tuple[BlockPlan, ...] = ()
+        #: The statement's own catch, or else the callee's.
+        self.catch: BlockPlan | None = None
+        #: No event, no blocks, no catch: all its work is binding its attributes, and its callee's return defaults.
+        self.plain = True
+        #: How such a step is bound; None for others.
+        self.bind: Binder | None = None
+        #: For yields: how many blocks out the step stands that takes the values (0: the step that runs this block);
+        #: None: nobody does.
+        self.yield_depth: int | None = None
+        #: Which of that step's mixins takes the values; None: the step itself. That takes only values of returns that
+        #: it declares, where a mixin without alias was addressed.
+        self.yield_alias: str | None = None
+        self.yields_declared = False
+        #: For assertions: the condition, as AFL source.
+        self.source_text = ""
+        self.line = 0
+        self.column = 0
+
+    def __repr__(self) -> str:
+        return f"StatementPlan({self.name!r} -> {self.facet_name!r})"
+
+
+class CasePlan(NamedTuple):
+    """One case of a `when`: what must hold (None: that no other does), its source, and what runs then."""
+
+    condition: Expression | None
+    condition_text: str
+    block: BlockPlan
+
+
+class BlockPlan:
+    """One andThen block, case or catch."""
+
+    __slots__ = (
+        "case",
+        "cases",
+        "first",
+        "has_outer_waits",
+        "index",
+        "is_catch",
+        "is_statement_body",
+        "label",
+        "line",
+        "name",
+        "script",
+        "source",
+        "source_text",
+        "source_waits",
+        "splits",
+        "statements",
+        "variable",
+        "wait_counts",
+        "yield_waits",
+        "yields",
+    )
+
+    def __init__(self, index: int, *, is_statement_body: bool) -> None:
+        self.index = index
+        #: What its step's id is made from, after that of the step or block it is part of.
+        self.name = f"block-{index}"
+        #: How paths of what is inside name it: `case[0]`, `catch`; empty for andThen blocks.
+        self.label = ""
+        #: Whether it belongs to a statement (and so sees the steps around it) or to a declaration.
+        self.is_statement_body = is_statement_body
+        self.statements: tuple[StatementPlan, ...] = ()
+        self.yields: tuple[StatementPlan, ...] = ()
+        self.wait_counts: tuple[int, ...] = ()
+        #: Indices of the statements that wait for nothing inside the block.
+        self.first: tuple[int, ...] = ()
+        self.has_outer_waits = False
+        #: Steps of enclosing blocks (frames out, index) that must be complete before the yields run.
+        self.yield_waits: tuple[OuterWait, ...] = ()
+        #: Whether it runs blocks of its own in place of statements: one for each element, or each case that holds.
+        self.splits = False
+        #: For a `when`: its cases.
+        self.cases: tuple[CasePlan, ...] = ()
+        #: For the body of a case: which one. Its index is that of the `when`.
+        self.case = 0
+        #: Whether it is a catch, or the `when` of one: it runs for what failed, and its failure is its step's.
+        self.is_catch = False
+        #: For a foreach: the loop variable, and its source. The outer steps that the source, or a condition of a
+        #: `when`, reads.
+        self.variable: str | None = None
+        self.source: Expression | None = None
+        self.source_text = ""
+        self.source_waits: tuple[OuterWait, ...] = ()
+        #: For a block written in Python: what to run. It has no statements, and one yield that takes the result.
+        self.script: ScriptPlan | None = None
+        self.line = 0
+
+    def __repr__(self) -> str:
+        return f"BlockPlan({self.name}, {len(self.statements)} statements, {len(self.yields)} yields)"
+
+
+class PinnedProgram(Protocol):
+    """What a plan was made of: the compiled program's names, and what a store is to keep of it."""
+
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def behaviour(self) -> str: ...
+    @property
+    def text(self) -> bytes: ...
+    @property
+    def annotations(self) -> bytes: ...
+
+
+class UnreadProgram(NamedTuple):
+    """A program of which nothing but its fingerprint is known."""
+
+    fingerprint: str
+    behaviour: str = ""
+    text: bytes = b""
+    annotations: bytes = b""
+
+
+class WorkflowPlan:
+    """A workflow ready to run: its own facet plan, and the program that it is pinned to."""
+
+    __slots__ = ("facet", "facet_names", "facets", "fingerprint", "program", "schemas", "scripted")
+
+    def __init__(
+        self,
+        facet: FacetPlan,
+        facets: tuple[FacetPlan, ...],
+        schemas: Mapping[str, FacetPlan],
+        program: PinnedProgram,
+        scripted: tuple[str, ...] = (),
+        facet_names: frozenset[str] = frozenset(),
+    ) -> None:
+        self.facet = facet
+        #: Everything that the workflow can call, itself included.
+        self.facets = facets
+        #: Schemas by qualified name; their fields are the plan's `param_types`.
+        self.schemas = schemas
+        self.program = program
+        #: What executions of this plan are pinned to.
+        self.fingerprint = program.fingerprint
+        #: Those of the declarations that the workflow can reach which have a script anywhere in them.
+        self.scripted = scripted
+        #: Every facet, event facet and workflow of the program: as types, they are those of references to steps.
+        self.facet_names = facet_names
+
+    @property
+    def name(self) -> str:
+        return self.facet.name

@@ -1,0 +1,201 @@
+"""The engine's own records: one step, and one running block. Compact, slotted, and never handed out.
+
+Public objects (StepDefinition and its kin) are views that documents.py makes of what was committed.
+Attribute maps are replaced, never changed in place: a committed snapshot may share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from afl.engine.states import StepState
+from afl.engine.types import Value
+
+if TYPE_CHECKING:
+    from afl.engine.model.plan import BlockPlan, FacetPlan, MixinPlan, OuterWait, StatementPlan
+    from afl.engine.model.step_rows import Place, SettledStep
+    from afl.engine.model.step_values import StepLookup
+    from afl.engine.model.store import ErrorRecord
+
+_NOTHING: Mapping[str, Value] = {}
+
+
+class Admission(Protocol):
+    """What a frame knows of the limits of its run."""
+
+    def admit(self, params: Mapping[str, object], returns: Mapping[str, object], counted: int = 0) -> int:
+        """Count what a step is given, and return its bytes; raises what RunBounds.admit raises."""
+
+
+class StepRecord:
+    """One step: a statement's, a block's, or a workflow's root."""
+
+    __slots__ = (
+        "answered_by",
+        "attempt",
+        "block",
+        "blocks",
+        "blocks_open",
+        "captured",
+        "caught",
+        "container",
+        "created_at_ms",
+        "deadline_ms",
+        "dirty",
+        "error",
+        "event_state",
+        "facet",
+        "failed",
+        "foreach_index",
+        "foreach_value",
+        "frame",
+        "id",
+        "mixin",
+        "number",
+        "object_type",
+        "params",
+        "plan",
+        "queued",
+        "returns",
+        "revision",
+        "size",
+        "state",
+        "statement",
+        "told",
+    )
+
+    def __init__(self, step_id: str, number: int, object_type: str, created_at_ms: int = 0) -> None:
+        self.id = step_id
+        self.number = number
+        #: The workflow's revision that last wrote this step; 0: not written yet.
+        self.revision = 0
+        self.object_type = object_type
+        self.state: str = StepState.CREATED
+        #: What it does: the statement (None for blocks and the root) and the facet it calls (None for blocks).
+        self.statement: StatementPlan | None = None
+        self.facet: FacetPlan | None = None
+        #: For a mixin of its container's signature: which one.
+        self.mixin: MixinPlan | None = None
+        #: For blocks: the plan of the block.
+        self.plan: BlockPlan | None = None
+        #: The step whose body this is part of, and the block that this is a statement (or foreach instance) of.
+        self.container: StepRecord | None = None
+        self.block: StepRecord | None = None
+        self.params: Mapping[str, Value] = _NOTHING
+        self.returns: Mapping[str, Value] = _NOTHING
+        #: Bytes of its attributes, as the run's bounds have counted them.
+        self.size = 0
+        self.attempt = 0
+        self.event_state = ""
+        #: The consumer group that answered, as far as this process has seen it: to tell a second one's duplicates.
+        self.answered_by: str | None = None
+        self.error: ErrorRecord | None = None
+        self.foreach_index: int | None = None
+        self.foreach_value: Value = None
+        self.created_at_ms = created_at_ms
+        self.deadline_ms: int | None = None
+        #: A block's running state. For a foreach block `blocks` holds its instances instead.
+        self.frame: Frame | None = None
+        #: The block steps that this step (or foreach) runs, and how many have not ended.
+        self.blocks: list[StepRecord] | None = None
+        self.blocks_open = 0
+        #: The first error of a statement (for blocks), block (for steps) or instance (for foreach blocks).
+        self.failed: ErrorRecord | None = None
+        #: Why the step failed, while and after its catch runs: that happens once.
+        self.caught: ErrorRecord | None = None
+        #: Yields addressed to this step, as they completed; sorted when captured.
+        self.captured: list[StepRecord] | None = None
+        #: Waiting in the queue of the next iteration; changed since the last commit, as a new step is.
+        self.queued = False
+        self.dirty = True
+        #: Its end has been told to those who wait for it: until then nobody sees it.
+        self.told = False
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in (StepState.STATEMENT_COMPLETE, StepState.STATEMENT_ERROR)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.state == StepState.STATEMENT_COMPLETE
+
+    @property
+    def facet_name(self) -> str:
+        """What it calls, empty for blocks."""
+        calling = self.statement if self.statement is not None else self.mixin
+        return calling.facet_name if calling is not None else self.facet.name if self.facet is not None else ""
+
+    def __repr__(self) -> str:
+        return f"StepRecord({self.id!r}, {self.object_type}, {self.state})"
+
+
+def sibling_frame(frame: Frame, index: int) -> Frame:
+    """The frame of andThen block `index` of the declaration that this frame is of a later block of."""
+    blocks = frame.owner.blocks
+    assert blocks is not None
+    sibling = blocks[index].frame
+    assert sibling is not None
+    return sibling
+
+
+def awaited_frame(frame: Frame, wait: OuterWait) -> Frame:
+    """The frame, out from a block's own, that holds the step which the wait is for."""
+    outer = frame
+    for _ in range(wait.depth):
+        assert outer.parent is not None
+        outer = outer.parent
+    return outer if wait.sibling is None else sibling_frame(outer, wait.sibling)
+
+
+class Frame:
+    """A running block: the steps of its statements so far, and what the rest still waits for."""
+
+    __slots__ = (
+        "bounds",
+        "env",
+        "live",
+        "lookup",
+        "missing",
+        "owner",
+        "parent",
+        "place",
+        "ready",
+        "sorted",
+        "step",
+        "value",
+        "waiting",
+        "watchers",
+        "yields_made",
+    )
+
+    def __init__(self, step: StepRecord, owner: StepRecord, parent: Frame | None, plan: BlockPlan) -> None:
+        #: The block step itself.
+        self.step = step
+        #: The step whose body this is: what `$` means, together with `parent` for a statement's body.
+        self.owner = owner
+        #: The frame that `owner` is a statement of, when this is a statement's own body; None for a declaration's.
+        self.parent = parent
+        #: What the run may take; whoever opens the frame sets it.
+        self.bounds: Admission
+        #: Finds steps that are used as values; unset where the program does that nowhere.
+        self.lookup: StepLookup
+        #: The loop variable's value in a foreach instance.
+        self.value: Value = step.foreach_value
+        #: What the rows of its statements' steps have in common; whoever opens the frame sets it.
+        self.place: Place
+        #: One place a statement: its step, once created.
+        self.env: list[StepRecord | SettledStep | None] = [None] * len(plan.statements)
+        #: One count a statement: how many steps it still waits for.
+        self.waiting: list[int] = list(plan.wait_counts)
+        #: Statements whose last dependency has completed, to be created when the block runs next.
+        self.ready: list[int] = []
+        #: How many of them are left over from an iteration that had no room, and in order.
+        self.sorted = 0
+        #: Statements not created yet, and created steps (yields too) that have not ended.
+        self.missing = len(plan.statements)
+        self.live = 0
+        self.yields_made = False
+        #: Who outside waits for a statement of this block: nested frames, with the statement there (None: the
+        #: foreach source of the nested block). Filled only where a nested body reads an outer step.
+        self.watchers: dict[int, list[tuple[StepRecord, int | None]]] | None = None

@@ -1,0 +1,159 @@
+"""One step as a store keeps it: a document, or until somebody reads it what is left of a step that only binds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from afl.core.ids import DIGEST_BYTES
+from afl.engine.states import StepState
+from afl.engine.types import Value
+
+if TYPE_CHECKING:
+    from afl.engine.model.plan import StatementPlan
+
+_COMPLETE: str = StepState.STATEMENT_COMPLETE
+
+#: Blocks of so many statements keep the digest that the ids of their steps go on from: it takes 450 bytes.
+_WORTH_A_DIGEST = 8
+
+
+class ErrorRecord(NamedTuple):
+    """Why a step or a run failed: the first cause, kept as it was told (the agent's class name and text)."""
+
+    type: str
+    message: str
+    step_id: str = ""
+    #: Where the failing step stands, e.g. `shop.Checkout.payment`.
+    path: str = ""
+    facet: str = ""
+    #: Source line of the failing statement, 0 when the program was compiled without locations.
+    line: int = 0
+
+
+class StepDocument(NamedTuple):
+    """One step as stored: an immutable snapshot. Ids of other steps tie the tree together."""
+
+    id: str
+    workflow_id: str
+    #: Order of creation inside the workflow, from 0.
+    number: int
+    #: The workflow's revision that wrote this document.
+    revision: int
+    object_type: str
+    state: str
+    statement_id: str | None
+    facet_name: str
+    container_id: str | None
+    container_type: str | None
+    block_id: str | None
+    root_id: str | None
+    params: Mapping[str, Value]
+    returns: Mapping[str, Value]
+    #: How many events this step has sent; the current attempt. 0 for steps that sent none.
+    attempt: int = 0
+    #: An EventState constant once there is an event, else "".
+    event_state: str = ""
+    error: ErrorRecord | None = None
+    foreach_index: int | None = None
+    foreach_var: str | None = None
+    foreach_value: Value = None
+    #: When the step was created, ms since the epoch.
+    created_at_ms: int = 0
+    #: Absolute deadline of the current event, ms since the epoch; None: waits for as long as it takes.
+    deadline_ms: int | None = None
+
+
+class Place:
+    """Where the statements of a running block stand: what the rows of their steps have in common."""
+
+    __slots__ = ("_digest", "block_id", "owner_id", "root_id", "workflow_id")
+
+    def __init__(self, workflow_id: str, root_id: str, owner_id: str, block_id: str, statements: int) -> None:
+        self.workflow_id = workflow_id
+        self.root_id = root_id
+        #: The step whose body the block is.
+        self.owner_id = owner_id
+        self.block_id = block_id
+        self._digest = blake2b(self._start(), digest_size=DIGEST_BYTES) if statements >= _WORTH_A_DIGEST else None
+
+    def _start(self) -> bytes:
+        return f"{self.block_id}/".encode()
+
+    def step_id(self, key: bytes) -> str:
+        """The id of a statement's step: `identity.derived_id` of the block's id and the statement's name."""
+        if self._digest is None:
+            digest = blake2b(self._start() + key, digest_size=DIGEST_BYTES)
+        else:
+            digest = self._digest.copy()
+            digest.update(key)
+        return f"{self.workflow_id}:{digest.hexdigest()}"
+
+
+class SettledStep:
+    """A step that did nothing but bind its attributes: it was complete when it was made, and never changes.
+
+    It is what stands in its block's frame and what a commit hands to the store. Its id and its document are worked
+    out when somebody asks for them.
+    """
+
+    __slots__ = ("created_at_ms", "number", "params", "place", "returns", "revision", "statement")
+
+    #: As other steps that somebody may look at in a frame have them.
+    error: ClassVar[ErrorRecord | None] = None
+    told: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        place: Place,
+        statement: StatementPlan,
+        number: int,
+        revision: int,
+        params: Mapping[str, Value],
+        returns: Mapping[str, Value],
+        created_at_ms: int,
+    ) -> None:
+        self.place = place
+        self.statement = statement
+        self.number = number
+        self.revision = revision
+        self.params = params
+        self.returns = returns
+        self.created_at_ms = created_at_ms
+
+    @property
+    def id(self) -> str:
+        return self.place.step_id(self.statement.key)
+
+    def document(self) -> StepDocument:
+        """The row that a store keeps of it."""
+        place, statement = self.place, self.statement
+        # By tuple.__new__: half of the time that the named constructor takes, and a durable store needs each one.
+        return tuple.__new__(
+            StepDocument,
+            (
+                place.step_id(statement.key),
+                place.workflow_id,
+                self.number,
+                self.revision,
+                statement.object_type,
+                _COMPLETE,
+                statement.id,
+                statement.facet_name,
+                place.owner_id,
+                None,
+                place.block_id,
+                place.root_id,
+                self.params,
+                self.returns,
+                0,
+                "",
+                None,
+                None,
+                None,
+                None,
+                self.created_at_ms,
+                None,
+            ),
+        )

@@ -1,0 +1,212 @@
+"""What a store keeps and what one commit writes: the engine's face of every store.
+
+`Store` is what the engine and the control loop use: rows and batches. `PersistenceAPI` (persistence.py) is the face for
+users. tests/contract/store_contract.py is the contract that all stores keep.
+
+Rules for every adapter
+  * A batch is all or nothing, and durable when `commit_batch` returns.
+  * What is read is the caller's own: changing it changes nothing in the store. What was handed in for writing is
+    never changed by the store; a `StepDocument` is immutable by agreement, nested values included.
+  * Revisions guard workflows: a change names the revision that it was made from, and the whole batch is refused
+    when another writer was first.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, Self
+
+from afl.engine.model.entities import LogDefinition, TaskDefinition, TaskState
+from afl.engine.model.parked import ParkedHead as ParkedHead
+from afl.engine.model.parked import ParkedRecord as ParkedRecord
+from afl.engine.model.parked import ParkedStore as ParkedStore
+from afl.engine.model.parked import ParkedUsage as ParkedUsage
+from afl.engine.model.parked import ParkedWorkflow as ParkedWorkflow
+from afl.engine.model.step_rows import ErrorRecord as ErrorRecord
+from afl.engine.model.step_rows import StepDocument as StepDocument
+from afl.engine.model.workflow_rows import CANCELLED as CANCELLED
+from afl.engine.model.workflow_rows import COMPLETED as COMPLETED
+from afl.engine.model.workflow_rows import ENDED_STATUSES as ENDED_STATUSES
+from afl.engine.model.workflow_rows import ERROR as ERROR
+from afl.engine.model.workflow_rows import PAUSED as PAUSED
+from afl.engine.model.workflow_rows import RUNNING as RUNNING
+from afl.engine.model.workflow_rows import RunningChange as RunningChange
+from afl.engine.model.workflow_rows import WorkflowChange as WorkflowChange
+from afl.engine.model.workflow_rows import WorkflowRow as WorkflowRow
+
+
+class OutboxRecord(NamedTuple):
+    """A record to publish: encoded before the commit that carries it, so that publishing can meet no bad value."""
+
+    #: Who publishes it: `control/<partition>` or `writer/<id>`.
+    lane: str
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class StoredOutboxRecord(NamedTuple):
+    """An outbox record that waits in the store. `sequence` grows over the whole store."""
+
+    sequence: int
+    created_at_ms: int
+    record: OutboxRecord
+
+
+class Position(NamedTuple):
+    """A place in a log: reading goes on at `next_offset`.
+
+    The topic's id is part of what it is: a topic deleted and made again is another log. "": not known, as in rows of
+    stores that did not keep it.
+    """
+
+    cluster_id: str
+    topic: str
+    partition: int
+    topic_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionMove:
+    """Advance a position by compare-and-set. `expected` None: there is none yet.
+
+    With `replaces`, `expected` is what the store has under that other identity of the same place: its row goes, and
+    this one takes over. The store must have none under this one's own identity.
+    """
+
+    position: Position
+    expected: int | None
+    next_offset: int
+    replaces: Position | None = None
+
+
+class TaskEnd(NamedTuple):
+    """A task that an answer, or its workflow's end, is the end of. Nothing happens to one that has ended already."""
+
+    task_id: str
+    #: A TaskState constant.
+    state: str
+    #: What is said of a failed one.
+    message: str = ""
+
+    @classmethod
+    def of_answer(cls, task_id: str, error: ErrorRecord | None) -> Self:
+        """The end of a task whose event is answered: by a failure when there is an error."""
+        if error is None:
+            return cls(task_id, TaskState.COMPLETED)
+        return cls(task_id, TaskState.FAILED, error.message)
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """Everything that one commit writes."""
+
+    changes: list[WorkflowChange] = field(default_factory=list)
+    #: Decisions that write nothing: workflow id to the revision they relied on (0: no such workflow). The batch is
+    #: refused when it is another one, so that no answer is lost on stale memory.
+    confirms: dict[str, int] = field(default_factory=dict)
+    outbox: list[OutboxRecord] = field(default_factory=list)
+    #: Inclusive ranges of outbox sequence numbers that were published: their rows go.
+    published: list[tuple[int, int]] = field(default_factory=list)
+    positions: list[PositionMove] = field(default_factory=list)
+    parked: list[ParkedRecord] = field(default_factory=list)
+    #: Ids of parked records that are done with.
+    unparked: list[str] = field(default_factory=list)
+    #: Tasks made or changed (dispatch mode `task`).
+    tasks: list[TaskDefinition] = field(default_factory=list)
+    #: Tasks that end with this commit; ids of tasks that are not there are passed over.
+    task_ends: list[TaskEnd] = field(default_factory=list)
+    #: Entries of the step log; upserts by id, so that what is done twice is told once.
+    logs: list[LogDefinition] = field(default_factory=list)
+    #: Programs to keep: fingerprint to the compiled program's text.
+    programs: dict[str, bytes] = field(default_factory=dict)
+    #: What stands beside the texts of these programs, by fingerprint: their annotations.
+    annotations: dict[str, bytes] = field(default_factory=dict)
+    #: The time of the commit, ms since the epoch (outbox rows remember it).
+    now_ms: int = 0
+    #: Whether the engine has made it, whose values were looked at where they came in. Stores look at those of others.
+    values_checked: bool = False
+
+    @property
+    def has_changes_only(self) -> bool:
+        """Whether it changes workflows and their steps and nothing else, as an iteration without events does."""
+        return not (
+            self.outbox
+            or self.tasks
+            or self.task_ends
+            or self.logs
+            or self.positions
+            or self.published
+            or self.confirms
+            or self.parked
+            or self.unparked
+            or self.programs
+        )
+
+
+class ChangesOnly(Batch):
+    """A batch that is never given anything but changes: a commit that repeats for every iteration asks no more."""
+
+    __slots__ = ()
+
+    has_changes_only = True
+
+
+class Store(ParkedStore, Protocol):
+    """The engine's face of a store."""
+
+    def commit_batch(self, batch: Batch) -> int:
+        """Write all of the batch in one transaction; return the sequence number of its first outbox record (they are
+        numbered without gaps; 0 when it has none).
+
+        ValueRefused, before all else, for what is no AFL value in a batch that is not the engine's own. In this order:
+        revisions and confirms (WorkflowConflict names every workflow that lost), positions
+        (PositionLost), then the rows. Nothing is written when one of them is refused. Steps and parked records are
+        upserts by id; programs are written once, and the newest annotations of each are kept.
+        """
+
+    def load_workflow(self, workflow_id: str) -> WorkflowRow | None: ...
+
+    def load_steps(self, workflow_id: str, *, newer_than: int = 0, state: str | None = None) -> list[StepDocument]:
+        """The workflow's steps in order of creation.
+
+        With `newer_than` those that later revisions wrote only, with `state` those in that state only.
+        """
+
+    def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
+        """The current revision of each; unknown ones are left out."""
+
+    def list_workflows(
+        self, *, status: str | None = None, name: str | None = None, limit: int = 100
+    ) -> list[WorkflowRow]:
+        """Newest first."""
+
+    def runnable_workflows(self, *, limit: int = 1_000) -> list[str]:
+        """Ids of workflows that have more to do now, oldest first."""
+
+    def load_program(self, fingerprint: str) -> bytes | None: ...
+
+    def load_annotations(self, fingerprint: str) -> bytes | None:
+        """Source places and doc comments of a program, as they came with its newest start; None where none came."""
+
+    def outbox(
+        self,
+        *,
+        lane: str | None = None,
+        older_than_ms: int | None = None,
+        newer_than_ms: int | None = None,
+        after: int = 0,
+        limit: int = 1_000,
+    ) -> list[StoredOutboxRecord]:
+        """Waiting records with a sequence above `after`, in sequence order; of one lane, or of all; with
+        `older_than_ms`, those created before that time, and with `newer_than_ms` too, also those created after that."""
+
+    def lanes(self) -> list[str]:
+        """The lanes that have waiting records."""
+
+    def positions(self) -> dict[Position, int]: ...
+
+    def prefix(self) -> str:
+        """The topic prefix that this store belongs to."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,117 @@
+"""One workflow as a store keeps it: its row, and what a commit changes of it and of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from afl.engine.model.step_rows import ErrorRecord, SettledStep, StepDocument
+from afl.engine.types import Value
+
+#: Workflow statuses as stored. PAUSED: at a fixed point, unanswered events are out. RUNNING: more to do (runnable).
+RUNNING, PAUSED, COMPLETED, ERROR, CANCELLED = "RUNNING", "PAUSED", "COMPLETED", "ERROR", "CANCELLED"
+ENDED_STATUSES = frozenset({COMPLETED, ERROR, CANCELLED})
+
+_NO_VALUES: Mapping[str, Value] = {}
+
+
+class WorkflowRow(NamedTuple):
+    """One execution of a workflow."""
+
+    id: str
+    #: Bumped by each commit; 1 after the first.
+    revision: int
+    #: Fingerprint of the pinned program.
+    program: str
+    #: Qualified name of the workflow.
+    name: str
+    status: str
+    #: More can run now: whoever owns the workflow must evaluate it without waiting for an answer.
+    runnable: bool = False
+    inputs: Mapping[str, Value] = _NO_VALUES
+    outputs: Mapping[str, Value] | None = None
+    error: ErrorRecord | None = None
+    #: Number of this execution under its workflow id, from 1.
+    execution: int = 1
+    runner_id: str = ""
+    #: Outbox lane that the workflow's own records go to.
+    lane: str = ""
+    #: How many steps were made so far.
+    steps: int = 0
+    iterations: int = 0
+    created_at_ms: int = 0
+    updated_at_ms: int = 0
+    ended_at_ms: int = 0
+    workflow_version: str = "1.0"
+    step_schema_version: str = "1.0"
+    runtime_version: str = "0.1.0"
+
+
+class WorkflowChange:
+    """What one workflow becomes: its row (revision = `expected_revision` + 1) and the steps made or changed."""
+
+    __slots__ = ("_workflow", "expected_revision", "revision", "rows", "runnable", "workflow_id")
+
+    def __init__(
+        self, workflow: WorkflowRow, expected_revision: int, steps: Sequence[StepDocument | SettledStep] = ()
+    ) -> None:
+        self._workflow: WorkflowRow | None = workflow
+        self.workflow_id = workflow.id
+        self.revision = workflow.revision
+        self.runnable = workflow.runnable
+        #: The revision that this was computed from; 0: the workflow is new.
+        self.expected_revision = expected_revision
+        #: The steps as the engine has them; most stores want `steps`.
+        self.rows = steps
+
+    @property
+    def workflow(self) -> WorkflowRow:
+        assert self._workflow is not None
+        return self._workflow
+
+    @property
+    def steps(self) -> list[StepDocument]:
+        """The steps' documents, made anew by each look at them."""
+        return [row if isinstance(row, StepDocument) else row.document() for row in self.rows]
+
+
+class RunningChange(WorkflowChange):
+    """What a workflow becomes that goes on. Its row is made when somebody asks: the next change is not far."""
+
+    __slots__ = ("_before", "_iterations", "_steps", "_updated_at_ms")
+
+    def __init__(
+        self,
+        before: WorkflowRow,
+        expected_revision: int,
+        runnable: bool,
+        rows: Sequence[StepDocument | SettledStep],
+        steps: int,
+        iterations: int,
+        updated_at_ms: int,
+    ) -> None:
+        """`before`: a row of this execution, which has not ended, from any time. Not by keyword: that takes as long
+        again, for each iteration."""
+        self._workflow = None
+        self._before = before
+        self.workflow_id = before.id
+        self.revision = expected_revision + 1
+        self.runnable = runnable
+        self.expected_revision = expected_revision
+        self.rows = rows
+        self._steps = steps
+        self._iterations = iterations
+        self._updated_at_ms = updated_at_ms
+
+    @property
+    def workflow(self) -> WorkflowRow:
+        if self._workflow is None:
+            self._workflow = self._before._replace(
+                revision=self.revision,
+                status=RUNNING if self.runnable else PAUSED,
+                runnable=self.runnable,
+                steps=self._steps,
+                iterations=self._iterations,
+                updated_at_ms=self._updated_at_ms,
+            )
+        return self._workflow

@@ -1,0 +1,1 @@
+"""What operators do to runs: cancel, retry, run again and reset."""

@@ -1,0 +1,48 @@
+"""A workflow that cannot be read back any more, as far as it is needed to end it: any run can be cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from afl.compiled.program import Kind
+from afl.core.ids import event_id_of, generation_of
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.ports import Dispatch
+from afl.engine.execution.restore import take_row
+from afl.engine.model.entities import TaskState
+from afl.engine.model.plan import FacetPlan, UnreadProgram, WorkflowPlan
+from afl.engine.model.records import StepRecord
+from afl.engine.model.store import StepDocument, TaskEnd, WorkflowRow
+from afl.engine.states import EventState, StepState
+
+
+def only_to_end(row: WorkflowRow, documents: Sequence[StepDocument], dispatch: Dispatch) -> Execution | None:
+    """An execution without steps but for its root: it can be cancelled, and nothing else. Its events are taken back.
+
+    None when there is no root either.
+    """
+    roots = [document for document in documents if document.container_id is None]
+    if not roots:
+        return None
+    newest = max(roots, key=lambda document: generation_of(document.id).number)
+    facet = FacetPlan(row.name, Kind.WORKFLOW)
+    execution = Execution(WorkflowPlan(facet, (), {}, UnreadProgram(row.program)), row.id, dispatch)
+    take_row(execution, row)
+    execution.execution, execution.count = row.execution, row.steps
+    root = execution.root = execution.steps[newest.id] = StepRecord(
+        newest.id, newest.number, newest.object_type, newest.created_at_ms
+    )
+    root.facet, root.state, root.params, root.dirty = facet, newest.state, newest.params, False
+    if not execution.is_ended:
+        _take_back_events(execution, documents)
+    return execution
+
+
+def _take_back_events(execution: Execution, documents: Sequence[StepDocument]) -> None:
+    for document in documents:
+        is_open = document.event_state and not EventState.is_terminal(document.event_state)
+        if document.state == StepState.EVENT_TRANSMIT and is_open:
+            execution.documents.append(
+                document._replace(event_state=EventState.CANCELED, revision=execution.revision + 1)
+            )
+            execution.effects.task_ends.append(TaskEnd(event_id_of(document.id, document.attempt), TaskState.CANCELED))

@@ -1,0 +1,92 @@
+"""Why an operator's action on a run is refused: what was found, and what would be right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from afl.engine.errors import RuntimeError as EngineError
+
+
+class OperationRefused(EngineError):
+    """An operator's action that cannot be done on the run as it is. Nothing has changed."""
+
+
+@dataclass(eq=False)
+class StepNotFailed(OperationRefused):
+    """A step was to be retried that has not failed; or a run, with `run_status` as `status` shows it."""
+
+    step_id: str
+    path: str
+    state: str
+    run_status: str | None = None
+
+    def __str__(self) -> str:
+        if self.run_status is not None:
+            run_id = self.step_id.partition(":")[0]
+            return (
+                f"run {run_id} ({self.path}) has not failed: it is {self.run_status}; a retry is for what has failed, a"
+                " reset runs it again from its start, a re-run does one of its steps again"
+            )
+        return (
+            f"step {self.step_id} ({self.path}) has not failed: it is at {self.state}; a retry is for failed steps, a"
+            " re-run does one again whatever came of it"
+        )
+
+
+@dataclass(eq=False)
+class StepWasCaught(OperationRefused):
+    """A step was to be retried whose failure a catch has dealt with."""
+
+    step_id: str
+    path: str
+    catching_id: str
+    catching_path: str
+
+    def __str__(self) -> str:
+        return (
+            f"step {self.step_id} ({self.path}) has failed and was caught by {self.catching_path}: retry what failed in"
+            f" that catch, or re-run from step {self.catching_id}"
+        )
+
+
+@dataclass(eq=False)
+class StepSuperseded(OperationRefused):
+    """An action names a step that was run again since."""
+
+    step_id: str
+
+    def __str__(self) -> str:
+        return f"step {self.step_id} was run again since, under another id: name that one"
+
+
+@dataclass(eq=False)
+class UnknownStep(OperationRefused, ValueError):
+    """An action names a step that there is not."""
+
+    step_id: str
+
+    def __str__(self) -> str:
+        return f"step {self.step_id} not found"
+
+
+@dataclass(eq=False)
+class UnknownWorkflow(OperationRefused, ValueError):
+    """An action names a workflow that there is not."""
+
+    workflow_id: str
+
+    def __str__(self) -> str:
+        return f"workflow {self.workflow_id} not found"
+
+
+@dataclass(eq=False)
+class RunByDeployment(OperationRefused):
+    """A run of a deployment on topics is to be ended behind its back: nobody who waits for the end would hear of it."""
+
+    workflow_id: str
+
+    def __str__(self) -> str:
+        return (
+            f"workflow {self.workflow_id} is run by the evaluators of a deployment on topics, which tell of its end: "
+            f"afl-stream cancel {self.workflow_id}"
+        )

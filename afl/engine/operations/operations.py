@@ -1,0 +1,143 @@
+"""What operators do to runs: retry what has failed, run again from a step, and reset.
+
+An action works on the rows of one revision, by the tables of the kinds of its steps (retry.py, rerun.py), and the
+workflow is read back from what it made of them, as it is after a restart: there is no second way to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from afl.core.ids import event_id_of
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.step_log import note
+from afl.engine.model.entities import LogDefinition, NoteType, TaskState
+from afl.engine.model.store import StepDocument, TaskEnd, WorkflowRow
+from afl.engine.operations.operation_errors import StepSuperseded, UnknownStep
+from afl.engine.operations.rerun import rerun, reset
+from afl.engine.operations.retry import retry
+from afl.engine.operations.run_rows import RunRows
+
+#: Reads a workflow back from rows.
+Restore = Callable[[WorkflowRow, Sequence[StepDocument]], Execution]
+
+
+class LogStore(Protocol):
+    """Where the entries of runs are."""
+
+    def get_logs_by_runner(self, runner_id: str) -> Sequence[LogDefinition]: ...
+
+
+class Kind(StrEnum):
+    """What an operator does to a run."""
+
+    RETRY = "retry"
+    RERUN = "rerun"
+    RESET = "reset"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """An operator's action on one run. Without a step it is about the run as a whole.
+
+    `command_id` tells it from every other: where it is given, the run's log keeps it, and done twice it is done once.
+    """
+
+    kind: Kind
+    step_id: str | None = None
+    reason: str = ""
+    command_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A run as an action has left it, to be committed; and the steps that are done again."""
+
+    execution: Execution
+    steps: Sequence[str]
+
+
+def open_again(row: WorkflowRow, documents: Sequence[StepDocument], action: Action, restore: Restore) -> Opened:
+    """Do an action on the stored rows of a run. Nothing is written: commit what is returned.
+
+    Raises OperationRefused: UnknownStep, StepSuperseded, StepNotFailed, StepWasCaught.
+    """
+    rows = RunRows(restore(row, documents), row, documents)
+    if action.kind is Kind.RESET:
+        made = reset(rows)
+    else:
+        step_id = _known_step(rows, action.step_id or rows.root.id)
+        is_whole_run = action.step_id is None
+        made = retry(rows, step_id, is_whole_run=is_whole_run) if action.kind is Kind.RETRY else rerun(rows, step_id)
+    rows.ask_again()
+    is_later = action.kind is not Kind.RETRY
+    execution = restore(rows.opened(row.execution + is_later), _with_changes(documents, rows.changed))
+    _put_down(execution, rows)
+    _note(execution, rows, action, made)
+    return Opened(execution=execution, steps=made)
+
+
+def _known_step(rows: RunRows, step_id: str) -> str:
+    if step_id in rows.documents:
+        return step_id
+    if any(document.id == step_id for document in rows.stored):
+        raise StepSuperseded(step_id=step_id)
+    raise UnknownStep(step_id=step_id)
+
+
+def _with_changes(documents: Sequence[StepDocument], changed: dict[str, StepDocument]) -> list[StepDocument]:
+    known = {document.id for document in documents}
+    everything = [changed.get(document.id, document) for document in documents]
+    everything += [document for document in changed.values() if document.id not in known]
+    everything.sort(key=lambda document: document.number)
+    return everything
+
+
+def _put_down(execution: Execution, rows: RunRows) -> None:
+    """Let the next commit write what has changed, and end the tasks that nobody is to do any more."""
+    for document in rows.changed.values():
+        if execution.trace is not None:
+            before = rows.documents.get(document.id)
+            execution.trace.put_down(document, None if before is None else before.state)
+        step = execution.steps.get(document.id)
+        if step is not None:
+            execution.touch(step)
+        else:
+            execution.documents.append(document._replace(revision=execution.revision + 1))
+    execution.effects.task_ends += [
+        TaskEnd(event_id_of(step_id, attempt), TaskState.CANCELED) for step_id, attempt in rows.withdrawn
+    ]
+
+
+def was_done(store: LogStore, workflow_id: str, command_id: str) -> bool:
+    """Whether a command has had its effect on a run already."""
+    wanted = command_log_id(workflow_id, command_id)
+    return any(entry.uuid == wanted for entry in store.get_logs_by_runner(workflow_id))
+
+
+def command_log_id(workflow_id: str, command_id: str) -> str:
+    """The id of the entry that a command leaves in the log of its run."""
+    return f"{workflow_id}/command/{command_id}"
+
+
+def _note(execution: Execution, rows: RunRows, action: Action, made: Sequence[str]) -> None:
+    """Leave an entry about the action in the run's log."""
+    root = execution.root
+    key = f"{action.kind}-{execution.revision + 1}"
+    about = f" from {action.step_id}" if action.step_id else ""
+    details: dict[str, object] = {"action": action.kind, "step": action.step_id, "steps": list(made[:_MOST_TOLD])}
+    if action.reason:
+        details["reason"] = action.reason
+    note(execution, root, key, NoteType.INFO, f"{action.kind} of {execution.plan.name}{about}", details)
+    if action.command_id is not None:
+        entry = execution.effects.logs[-1]
+        entry.uuid = command_log_id(execution.id, action.command_id)
+        # Where it is looked for, whoever else has entries.
+        entry.runner_id = execution.id
+
+
+#: Steps that the log names of those that an action does again.
+_MOST_TOLD = 100

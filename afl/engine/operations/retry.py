@@ -1,0 +1,160 @@
+"""Retry: what has failed is done again where it failed, and what its failure had stopped goes on.
+
+A failed step is no complete one: its row is changed in place. It goes back to the state of its table in which its work
+is done again, and everything around it to the state in which that waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from afl.engine.model.step_rows import ErrorRecord, StepDocument
+from afl.engine.model.workflow_rows import PAUSED
+from afl.engine.operations.operation_errors import StepNotFailed, StepWasCaught
+from afl.engine.operations.run_rows import RunRows, is_catch, start_of, waits_for
+from afl.engine.states import EventState, StepState
+from afl.engine.types import ObjectType
+
+#: States of a step whose catch runs: its error is what that is for.
+_CATCHING = frozenset({StepState.CATCH_BEGIN, StepState.CATCH_CONTINUE})
+
+
+def retry(rows: RunRows, step_id: str, *, is_whole_run: bool = False) -> list[str]:
+    """Open a failed step again; of one that failed, or is going to, by what is inside of it, all that has failed there.
+
+    With `is_whole_run` the step is the run's root, and the run is what was named.
+
+    Returns the ids of what is done again. Raises StepNotFailed, and StepWasCaught for what a catch has dealt with.
+    """
+    step = rows.documents[step_id]
+    by = _caught_by(rows, step)
+    if by is not None:
+        raise StepWasCaught(step_id=step_id, path=rows.path_of(step), catching_id=by.id, catching_path=rows.path_of(by))
+    causes = [] if step.state == StepState.STATEMENT_COMPLETE else _open_below(rows, step)
+    if not causes:
+        shown = "WAITING" if rows.row.status == PAUSED else rows.row.status
+        status = shown if is_whole_run else None
+        raise StepNotFailed(step_id=step_id, path=rows.path_of(step), state=step.state, run_status=status)
+    _open_around(rows, step)
+    open_those_that_waited(rows, set(causes))
+    # Blocks that had waited for one of these have failed by its error.
+    return [cause for cause in causes if _is_own(rows.documents[cause])] or causes
+
+
+def _is_failed(document: StepDocument) -> bool:
+    return document.state == StepState.STATEMENT_ERROR
+
+
+def _is_own(document: StepDocument) -> bool:
+    return document.error is not None and document.error.step_id == document.id
+
+
+def _outwards(rows: RunRows, document: StepDocument) -> Iterator[tuple[StepDocument, StepDocument]]:
+    """Each step around this one, from the next to the root, with the part of it that this one is in."""
+    part, outer = document, rows.around(document)
+    while outer is not None:
+        yield outer, part
+        part, outer = outer, rows.around(outer)
+
+
+def _caught_by(rows: RunRows, document: StepDocument) -> StepDocument | None:
+    """The step around this one whose catch has dealt, or is dealing, with its failure."""
+    for outer, part in _outwards(rows, document):
+        if outer.state == StepState.STATEMENT_COMPLETE:
+            return outer
+        if not is_catch(part) and (rows.catch_of(outer) is not None or outer.state in _CATCHING):
+            return outer
+    return None
+
+
+def _open_below(rows: RunRows, top: StepDocument) -> list[str]:
+    """Open a step that has failed or is under way, and all that has failed inside of it and was not caught there; the
+    ids of those that failed themselves."""
+    causes: list[str] = []
+    pending = [top]
+    while pending:
+        step = pending.pop()
+        parts = _open_parts(rows, step)
+        pending += parts
+        if not _is_failed(step):
+            _forget_error(rows, step)
+        elif parts:
+            _open(rows, step, waits_for(step, parts[0]))
+            if not any(map(_is_failed, parts)):
+                causes.append(step.id)  # The run was ended while these were under way.
+        else:
+            _open_cause(rows, step)
+            causes.append(step.id)
+    return causes
+
+
+def _open_parts(rows: RunRows, step: StepDocument) -> list[StepDocument]:
+    """What has not completed inside of a step; where its catch runs or has run, of that alone."""
+    catch = rows.catch_of(step)
+    parts = rows.inside(step.id) if catch is None else [catch]
+    return [part for part in parts if part.state != StepState.STATEMENT_COMPLETE]
+
+
+def _open(rows: RunRows, step: StepDocument, state: str) -> None:
+    error = rows.caught_for(step) if state in _CATCHING else None
+    rows.change(step._replace(state=state, error=error))
+
+
+def _open_cause(rows: RunRows, step: StepDocument) -> None:
+    """Open a step that failed by itself, in the state in which its own work is done again."""
+    parts = rows.inside(step.id)
+    if ObjectType.is_block(step.object_type):
+        plan = rows.record_of(step).plan
+        assert plan is not None
+        begins_anew = not parts and (plan.splits or plan.script is not None)
+        _open(rows, step, start_of(step.object_type) if begins_anew else StepState.BLOCK_EXECUTION_CONTINUE)
+        return
+    facet = rows.facet_of(step)
+    blocks = [part for part in parts if ObjectType.is_block(part.object_type)]
+    if blocks:
+        # They are complete: what failed is the capture of what they yielded. Or the run was ended while they ran.
+        _open(rows, step, waits_for(step, rows.catch_of(step) or blocks[0]))
+    elif step.event_state == EventState.COMPLETED:
+        _open(rows, step, StepState.STATEMENT_BLOCKS_BEGIN)
+    elif facet is not None and facet.is_event and (step.event_state or step.attempt):
+        again = step._replace(event_state="", deadline_ms=None, returns=rows.returns_before_event(step))
+        _open(rows, again, StepState.EVENT_TRANSMIT)
+    elif parts:
+        _open(rows, step, StepState.MIXIN_BLOCKS_CONTINUE)
+    else:
+        _open(rows, step._replace(returns={}), start_of(step.object_type))
+
+
+def _open_around(rows: RunRows, step: StepDocument) -> None:
+    """Let all that is around a step wait for it again."""
+    for outer, part in _outwards(rows, step):
+        known = rows.changed.get(outer.id, outer)
+        if _is_failed(known):
+            _open(rows, known, waits_for(known, part))
+        else:
+            _forget_error(rows, known)
+
+
+def _forget_error(rows: RunRows, step: StepDocument) -> None:
+    """A step under way has the error by which it will fail when the rest of it has ended: what else has failed of it
+    is found again."""
+    if step.error is not None and step.state not in _CATCHING:
+        rows.change(step._replace(error=None))
+
+
+def open_those_that_waited(rows: RunRows, causes: set[str]) -> None:
+    """Open what failed, or is going to, somewhere else because it waited for one of these."""
+
+    def is_of_these(error: ErrorRecord | None) -> bool:
+        return error is not None and error.step_id in causes
+
+    for document in rows.documents.values():
+        if document.id in rows.changed or document.id in rows.gone:
+            continue
+        if not ObjectType.is_block(document.object_type) or not is_of_these(document.error):
+            continue
+        if not _is_failed(document):
+            _forget_error(rows, document)
+        elif not _open_parts(rows, document) and _caught_by(rows, document) is None:
+            _open_cause(rows, document)
+            _open_around(rows, document)

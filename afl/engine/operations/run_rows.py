@@ -1,0 +1,138 @@
+"""The rows of one workflow while an operator's action works on them: what is inside of what, and what they become."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.generations import current_of
+from afl.engine.model.plan import FacetPlan
+from afl.engine.model.records import StepRecord
+from afl.engine.model.step_rows import ErrorRecord
+from afl.engine.model.store import ENDED_STATUSES, RUNNING, StepDocument, WorkflowRow
+from afl.engine.states import EventState, StepState, select_transitions
+from afl.engine.types import ObjectType, Value
+
+
+def start_of(object_type: str) -> str:
+    """The first state of a kind of step in which it has anything to do, by its table."""
+    return select_transitions(object_type)[StepState.CREATED]
+
+
+def waits_for(owner: StepDocument, part: StepDocument) -> str:
+    """The state in which a step waits for what is inside of it: a mixin, an andThen block, its catch; a statement."""
+    if ObjectType.is_block(owner.object_type):
+        return StepState.BLOCK_EXECUTION_CONTINUE
+    if part.object_type == ObjectType.FACET:
+        return StepState.MIXIN_BLOCKS_CONTINUE
+    return StepState.CATCH_CONTINUE if is_catch(part) else StepState.STATEMENT_BLOCKS_CONTINUE
+
+
+def is_catch(document: StepDocument) -> bool:
+    """Whether it is the block of a catch, that of the step itself and no part of one."""
+    return document.statement_id == "catch" and document.block_id is None and ObjectType.is_block(document.object_type)
+
+
+@dataclass(slots=True)
+class RunRows:
+    """The rows that count, as they are, and what an action makes of them."""
+
+    execution: Execution
+    row: WorkflowRow
+    #: All that the store has, older generations included.
+    stored: Sequence[StepDocument]
+    #: Those that count, by id, in order of creation; an action's changes are in `changed` only.
+    documents: dict[str, StepDocument] = field(init=False)
+    changed: dict[str, StepDocument] = field(default_factory=dict)
+    #: Events that nobody is to answer any more, by step and attempt.
+    withdrawn: list[tuple[str, int]] = field(default_factory=list)
+    #: What does not count any more, by the action.
+    gone: set[str] = field(default_factory=set)
+    _inside: dict[str, list[StepDocument]] = field(init=False)
+    _catches: dict[str, StepDocument] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        counting = self.stored if self.row.execution == 1 else current_of(self.stored).documents
+        self.documents = {document.id: document for document in counting}
+        self._inside = defaultdict(list)
+        for document in counting:
+            around = document.block_id or document.container_id
+            if around is not None:
+                self._inside[around].append(document)
+            if is_catch(document):
+                self._catches[str(document.container_id)] = document
+        for owner_id in self._catches:
+            # Arguments inside a catch may be evaluated again, and read what it is for.
+            self.execution.steps[owner_id].caught = self.caught_for(self.documents[owner_id])
+
+    @property
+    def root(self) -> StepDocument:
+        return self.documents[self.execution.root.id]
+
+    def inside(self, step_id: str) -> Sequence[StepDocument]:
+        """What stands directly in a step: statements and yields of a block, parts of one that splits, a step's mixins
+        and blocks."""
+        return self._inside.get(step_id, ())
+
+    def all_inside(self, step_id: str) -> Iterator[StepDocument]:
+        pending = list(self.inside(step_id))
+        while pending:
+            document = pending.pop()
+            yield document
+            pending += self.inside(document.id)
+
+    def around(self, document: StepDocument) -> StepDocument | None:
+        """The block that it is a statement or part of, or else the step whose mixin or block it is."""
+        outer = document.block_id or document.container_id
+        return None if outer is None else self.documents[outer]
+
+    def catch_of(self, document: StepDocument) -> StepDocument | None:
+        return self._catches.get(document.id)
+
+    def facet_of(self, document: StepDocument) -> FacetPlan | None:
+        step = self.execution.steps.get(document.id)
+        return None if step is None else step.facet
+
+    def record_of(self, document: StepDocument) -> StepRecord:
+        return self.execution.steps[document.id]
+
+    def change(self, document: StepDocument) -> None:
+        self.changed[document.id] = document
+
+    def path_of(self, document: StepDocument) -> str:
+        step = self.execution.steps.get(document.id)
+        return document.id if step is None else self.execution.path_of(step)
+
+    def caught_for(self, document: StepDocument) -> ErrorRecord:
+        """What the catch of a step is for, as the catch's block has kept it."""
+        catch = self.catch_of(document)
+        told: Mapping[str, Value] = {} if catch is None else catch.params
+        return ErrorRecord(
+            type=str(told.get("error_type", "")),
+            message=str(told.get("error", "")),
+            step_id=document.id,
+            path=self.path_of(document),
+            facet=document.facet_name,
+        )
+
+    def returns_before_event(self, step: StepDocument) -> dict[str, Value]:
+        """The returns that a script of its facet has set; partial results of an attempt that is over do not count."""
+        facet = self.facet_of(step)
+        if facet is None or facet.pre_script is None:
+            return {}
+        return {name: step.params[name] for name in facet.return_types if name in step.params and name in step.returns}
+
+    def ask_again(self) -> None:
+        """Let the steps whose events were taken back when the workflow was ended ask anew."""
+        for document in self.documents.values():
+            document = self.changed.get(document.id, document)
+            if document.state == StepState.EVENT_TRANSMIT and document.event_state == EventState.CANCELED:
+                returns = self.returns_before_event(document)
+                self.change(document._replace(event_state="", deadline_ms=None, returns=returns))
+
+    def opened(self, execution: int) -> WorkflowRow:
+        """The workflow's row when it goes on."""
+        status = RUNNING if self.row.status in ENDED_STATUSES else self.row.status
+        return self.row._replace(status=status, execution=execution, outputs=None, error=None, ended_at_ms=0)

@@ -1,0 +1,1 @@
+"""Compiled programs into plans: names resolved, expressions compiled, defaults worked out."""

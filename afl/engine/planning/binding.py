@@ -1,0 +1,121 @@
+"""Binding: arguments become a step's attributes, and what else its callee knows of fills in what the call left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from afl.engine.expressions.expression import gives_number
+from afl.engine.model.plan import Binder, Default, FacetPlan, MixinPlan, StatementPlan
+from afl.engine.model.records import Frame
+from afl.engine.model.step_values import LinkedParams, StepLookup
+from afl.engine.types import Value
+
+#: The params and returns that a step begins with.
+Bound = tuple[Mapping[str, Value], Mapping[str, Value]]
+
+_NOTHING: Mapping[str, Value] = {}
+
+Fills = tuple[tuple[str, Default], ...]
+
+
+def bind_arguments(plan: StatementPlan, frame: Frame) -> Bound:
+    """The params and returns that a step begins with. A schema's arguments are returns; a yield's are all it has."""
+    args = plan.args
+    if len(args) == 1:
+        # The most common call by far; a comprehension would cost a frame of its own.
+        name, value = args[0]
+        bound: dict[str, Value] = {name: value(frame)}
+    else:
+        bound = {name: value(frame) for name, value in args}
+    callee = plan.callee
+    if callee is None or plan.is_yield:
+        return bound, _NOTHING
+    if callee.is_schema:
+        return _NOTHING, bound
+    fills = plan.fills
+    if fills:
+        if callee.reads_steps:
+            bound = fill_in(bound, fills, frame.lookup)
+        else:
+            for name, fill in fills:
+                bound[name] = fill(bound)
+    return bound, _NOTHING
+
+
+def binder_of(plan: StatementPlan) -> Binder:
+    """What binds a step that does nothing but bind: its params, and its returns with the callee's return defaults.
+
+    Made once a statement. Most calls have one argument, and callees with one return default or none: these are spared
+    all questions at run time. So are calls that are given nothing but numbers: their sizes need not be counted.
+    """
+    callee = plan.callee
+    return_defaults = callee.return_defaults if callee is not None else ()
+    bind = _fastest_binder(plan, return_defaults)
+    given = (value for values in (plan.args, plan.fills, return_defaults) for _, value in values)
+    if all(map(gives_number, given)):
+        return bind
+
+    def bind_counted(frame: Frame) -> Bound:
+        bound = bind(frame)
+        frame.bounds.admit(*bound)
+        return bound
+
+    return bind_counted
+
+
+def _fastest_binder(plan: StatementPlan, return_defaults: Fills) -> Binder:
+    callee = plan.callee
+    is_special = callee is not None and (callee.is_schema or (callee.reads_steps and bool(return_defaults)))
+    if len(plan.args) != 1 or plan.fills or len(return_defaults) > 1 or is_special:
+        return lambda frame: _bind(plan, frame)
+    name, value = plan.args[0]
+    if not return_defaults:
+        return lambda frame: ({name: value(frame)}, _NOTHING)
+    return_name, default = return_defaults[0]
+
+    def bind_one(frame: Frame) -> Bound:
+        params = {name: value(frame)}
+        return params, {return_name: default(params)}
+
+    return bind_one
+
+
+def _bind(plan: StatementPlan, frame: Frame) -> Bound:
+    params, returns = bind_arguments(plan, frame)
+    callee = plan.callee
+    if callee is not None and callee.return_defaults:
+        returns = bind_return_defaults(callee, params, returns, frame.lookup if callee.reads_steps else None)
+    return params, returns
+
+
+def bind_inputs(facet: FacetPlan, inputs: Mapping[str, Value]) -> dict[str, Value]:
+    """What a workflow is started with: the inputs, and what its own declaration gives for the rest."""
+    return fill_in(dict(inputs), facet.fills, None)
+
+
+def bind_mixin(plan: MixinPlan, around: Mapping[str, Value], lookup: StepLookup) -> dict[str, Value]:
+    """The params of a mixin's step: its arguments in the scope of the step around it, the rest in its own."""
+    scope = LinkedParams(around, lookup)
+    return fill_in({name: value(scope) for name, value in plan.args}, plan.fills, lookup)
+
+
+def fill_in(given: dict[str, Value], fills: Fills, lookup: StepLookup | None) -> dict[str, Value]:
+    """What was given, with what fills in the rest, each evaluated in the callee's own scope."""
+    bound = LinkedParams(given, lookup) if lookup is not None else given
+    for name, fill in fills:
+        if name not in bound:
+            bound[name] = fill(bound)
+    return dict(bound) if lookup is not None else bound
+
+
+def bind_return_defaults(
+    facet: FacetPlan, params: Mapping[str, Value], returns: Mapping[str, Value], lookup: StepLookup | None
+) -> dict[str, Value]:
+    """The returns, as a map of their own, with the facet's return defaults for those that nobody has set."""
+    bound = dict(returns)
+    if lookup is not None:
+        params = LinkedParams(params, lookup)
+    for name, default in facet.return_defaults:
+        if name not in bound:
+            bound[name] = default(params)
+    return bound

@@ -1,0 +1,99 @@
+"""What fills the parameters that a call leaves out: mixins of the signature, implicits, defaults; worked out once.
+
+Which of them gives a parameter's value is known when the program is planned. They are evaluated in the callee's own
+scope, and each after those that it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NoReturn
+
+from afl.compiled.program import Node, ProgramError
+from afl.engine.expressions.exact_doubles import exact
+from afl.engine.expressions.expression import compile_default
+from afl.engine.model.plan import Default, FacetPlan, Fill
+from afl.engine.planning.references import CalleeReferences
+
+#: Parameters and what they are filled with, in the order of evaluation.
+Fills = tuple[tuple[str, Default], ...]
+
+
+class _Noting(CalleeReferences):
+    """Notes which parameters are read."""
+
+    def __init__(self, facet: str, *, reads_steps: bool) -> None:
+        super().__init__(facet, reads_steps=reads_steps)
+        self.read: set[str] = set()
+
+    def input_reference(self, path: tuple[str, ...]) -> Default:
+        self.read.update(path[:1])
+        return super().input_reference(path)
+
+
+class _Constants:
+    """Takes no references at all."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def input_reference(self, path: tuple[str, ...]) -> NoReturn:
+        raise ProgramError(f"{self._where}: an implicit gives constants, not $.{'.'.join(path)}")
+
+    def step_reference(self, path: tuple[str, ...]) -> NoReturn:
+        raise ProgramError(f"{self._where}: an implicit gives constants, not {'.'.join(path)}")
+
+
+def compile_fill(node: object, where: str, *, reads_steps: bool) -> Fill:
+    """Compile an expression of a declaration's own scope: a default, or an argument of a mixin on its signature."""
+    references = _Noting(where, reads_steps=reads_steps)
+    value = compile_default(node, references)
+    return Fill(value, frozenset(references.read))
+
+
+def compile_constants(args: Iterable[Node], where: str) -> dict[str, Fill]:
+    """Compile the arguments of an implicit. Raises ProgramError for a reference."""
+    return {str(arg["name"]): Fill(compile_default(arg.get("value"), _Constants(where)), frozenset()) for arg in args}
+
+
+def compile_defaults(slots: Iterable[Node], where: str, *, reads_steps: bool) -> dict[str, Fill]:
+    """Compile the defaults of a list of parameters."""
+    return {
+        str(slot["name"]): compile_fill(slot["default"], where, reads_steps=reads_steps)
+        for slot in slots
+        if "default" in slot
+    }
+
+
+def exact_fills(fills: Mapping[str, Fill], facet: FacetPlan) -> dict[str, Fill]:
+    """Return what fills parameters of a facet, that of Doubles with the check that it needs."""
+    looks = facet.param_looks
+    return {name: Fill(exact(fill.value, name, looks.get(name)), fill.reads) for name, fill in fills.items()}
+
+
+def fills_of(given: Collection[str], *sources: Mapping[str, Fill]) -> Fills:
+    """What fills the parameters that are not given: for each, the first source that has it.
+
+    In an order in which each comes after those that it reads. What reads itself in a circle is left to the run, where
+    it is a missing parameter.
+    """
+    chosen: dict[str, Fill] = {}
+    for source in sources:
+        for name, fill in source.items():
+            if name not in given:
+                chosen.setdefault(name, fill)
+    ordered: dict[str, None] = {}
+    begun: set[str] = set()
+
+    def place(name: str) -> None:
+        if name in begun:
+            return
+        begun.add(name)
+        for read in sorted(chosen[name].reads):
+            if read in chosen:
+                place(read)
+        ordered[name] = None
+
+    for name in chosen:
+        place(name)
+    return tuple((name, chosen[name].value) for name in ordered)

@@ -1,0 +1,1 @@
+"""AFL values at run time: operators, sizes, limits and text."""

@@ -1,0 +1,266 @@
+"""Workflows by id: started from a program, taken from memory, or read back from the store.
+
+Hot workflows stay in memory between calls, least recently used out first. They are only a copy: a commit names the
+revision that it was computed from, so stale memory loses there and is thrown away. One thread has a workflow at a
+time: `take` removes it from the hot ones until `keep` brings it back.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+
+from afl.compiled.program import CompiledProgram, ProgramError, ProgramVersionError
+from afl.core.values import plain_values
+from afl.engine import limits
+from afl.engine.errors import ScriptsNotAllowed, StoreCorrupt, VersionMismatchError
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.ports import Dispatch, Trace
+from afl.engine.execution.restore import restore
+from afl.engine.execution.run_bounds import RunBounds, RunLimits
+from afl.engine.model.plan import WorkflowPlan
+from afl.engine.model.store import StepDocument, Store, WorkflowRow
+from afl.engine.operations.cancel_only import only_to_end
+from afl.engine.operations.operations import Action, Opened, open_again
+from afl.engine.planning.binding import bind_inputs
+from afl.engine.planning.planner import plan_workflow
+from afl.engine.planning.programs import stored_program
+from afl.engine.planning.value_checks import INPUTS, check_inputs
+from afl.engine.types import Value
+from afl.engine.values.bounds import check_given
+
+#: Bytes of values that weigh as much as a step without any, in memory.
+_BYTES_A_STEP = 700
+
+#: Plans kept in memory. A deployment runs a few programs, each in a few versions at a time.
+_PLANS_KEPT = 256
+#: Programs kept in memory for those who look at them.
+_SHOWN_KEPT = 16
+
+
+class Workflows:
+    """What the evaluator and the control loop get their workflows from. Thread-safe."""
+
+    def __init__(
+        self,
+        store: Store,
+        dispatch: Dispatch,
+        *,
+        trace: Callable[[], Trace] | None = None,
+        prepare: Callable[[WorkflowPlan], None] | None = None,
+        hot_steps: int = limits.HOT_WORKFLOW_STEPS,
+        max_open_events: int = limits.MAX_OPEN_EVENTS,
+        runs_scripts: bool = False,
+        run_limits: RunLimits | None = None,
+    ) -> None:
+        self._store = store
+        self._dispatch = dispatch
+        #: Makes what watches one execution; None where nobody looks.
+        self._new_trace = trace
+        #: Called with each plan before it is first used: what its events need is made ready, or this raises.
+        self._prepare = prepare
+        self._hot_steps, self._most_weight = hot_steps, max(1, hot_steps // 2)
+        self._max_open_events = max_open_events
+        self.run_limits = run_limits or RunLimits()
+        #: Whether whoever drives the executions runs their scripts.
+        self.runs_scripts = runs_scripts
+        self._lock = threading.Lock()
+        self._hot: OrderedDict[str, Execution] = OrderedDict()
+        self._steps = 0
+        self._plans: OrderedDict[tuple[str, str], WorkflowPlan] = OrderedDict()
+        self._shown: OrderedDict[str, CompiledProgram] = OrderedDict()
+
+    def plan(self, program: CompiledProgram, name: str) -> WorkflowPlan:
+        """The plan of a workflow, made once a program. Raises what plan_workflow raises."""
+        key = (program.fingerprint, program.workflow(name).qualified_name)
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is not None:
+                self._plans.move_to_end(key)
+        # Laid out otherwise it is another plan: its errors name other lines. Then the newest is kept.
+        if plan is not None and (plan.program is program or plan.program.annotations == program.annotations):
+            return plan
+        plan = plan_workflow(program, key[1])
+        if self._prepare is not None:
+            self._prepare(plan)
+        with self._lock:
+            self._plans[key] = plan
+            while len(self._plans) > _PLANS_KEPT:
+                self._plans.popitem(last=False)
+        return plan
+
+    def start(
+        self,
+        plan: WorkflowPlan,
+        workflow_id: str,
+        inputs: Mapping[str, Value],
+        now_ms: int,
+        *,
+        runner_id: str = "",
+        traceparent: str | None = None,
+    ) -> Execution:
+        """A new execution, not in the store yet, which keeps a copy of the inputs.
+
+        Raises ValueTooLarge and ValueRefused for inputs that no run may have, InputError, ScriptsNotAllowed when it can
+        come to a script and none is run here, and what its defaults raise.
+        """
+        if plan.scripted and not self.runs_scripts:
+            raise ScriptsNotAllowed(declaration=plan.scripted[0])
+        # First: what holds one value often may be too much to walk through.
+        check_given(f"the inputs of {plan.name}", inputs, self.run_limits.max_value_bytes, INPUTS)
+        inputs = plain_values(inputs, INPUTS)
+        check_inputs(plan.facet, plan.schemas, inputs)
+        execution = Execution(plan, workflow_id, self._dispatch, self._trace())
+        execution.runner_id = runner_id
+        execution.max_open_events = self._max_open_events
+        execution.bounds = RunBounds(self.run_limits)
+        execution.bounds.begin()
+        execution.runs_scripts = self.runs_scripts
+        params = bind_inputs(plan.facet, inputs)
+        if execution.trace is not None:
+            execution.trace.started(execution, traceparent=traceparent)
+        execution.start(inputs, params, now_ms)
+        return execution
+
+    def take(self, workflow_id: str) -> Execution | None:
+        """A hot workflow as memory has it, which may be stale; None when it is not hot."""
+        with self._lock:
+            execution = self._hot.pop(workflow_id, None)
+            if execution is not None:
+                self._steps -= self._weight(execution)
+            return execution
+
+    def hot_revision(self, workflow_id: str) -> int | None:
+        """The revision of a workflow as memory has it; None when it is not hot."""
+        with self._lock:
+            execution = self._hot.get(workflow_id)
+            return None if execution is None else execution.revision
+
+    def load(self, workflow_id: str, *, to_end: bool = False) -> Execution | None:
+        """The workflow as the store has it now, from memory when that is the same; None when there is none.
+
+        Raises as `read`, but `to_end`: then what cannot be read is returned as far as it takes to cancel it.
+        """
+        hot = self.take(workflow_id)
+        if hot is not None and self._store.revisions((workflow_id,)).get(workflow_id) == hot.revision:
+            return hot
+        try:
+            return self.read(workflow_id)
+        except (StoreCorrupt, ProgramError, MemoryError, RecursionError, OverflowError):
+            stored = self._stored(workflow_id) if to_end else None
+            execution = None if stored is None else only_to_end(*stored, self._dispatch)
+            if execution is None:
+                raise
+            return execution
+
+    def read(self, workflow_id: str) -> Execution | None:
+        """The workflow as the store has it. Raises StoreCorrupt when its program is missing or does not fit."""
+        stored = self._stored(workflow_id)
+        return None if stored is None else self._restore(*stored)
+
+    def open_again(self, workflow_id: str, action: Action) -> Opened | None:
+        """The workflow as an operator's action leaves it, not committed yet; None when there is none. Raises what
+        `read` raises, and OperationRefused."""
+        self.take(workflow_id)
+        stored = self._stored(workflow_id)
+        return None if stored is None else open_again(*stored, action, self._restore)
+
+    def _stored(self, workflow_id: str) -> tuple[WorkflowRow, Sequence[StepDocument]] | None:
+        again = 0
+        while True:
+            row = self._store.load_workflow(workflow_id)
+            if row is None:
+                return None
+            documents = self._store.load_steps(workflow_id)
+            if all(document.revision <= row.revision for document in documents):
+                return row, documents
+            # Another writer committed between the two reads, or is at it, where a commit becomes visible in parts.
+            time.sleep(min(again, 50) / 1_000)
+            again += 1
+
+    def _restore(self, row: WorkflowRow, documents: Sequence[StepDocument]) -> Execution:
+        return restore(
+            self._stored_plan(row.program, row.name),
+            row,
+            documents,
+            self._dispatch,
+            self._trace(),
+            self._max_open_events,
+            runs_scripts=self.runs_scripts,
+            bounds=RunBounds(self.run_limits),
+        )
+
+    def _trace(self) -> Trace | None:
+        return None if self._new_trace is None else self._new_trace()
+
+    def keep(self, execution: Execution) -> None:
+        """Keep a committed workflow hot, unless it has ended."""
+        if execution.is_ended or not self._hot_steps:
+            return
+        with self._lock:
+            other = self._hot.get(execution.id)
+            if other is not None:
+                # Another thread read it from the store meanwhile; whichever is newer is worth keeping.
+                if other.revision >= execution.revision:
+                    return
+                self._steps -= self._weight(other)
+            self._hot[execution.id] = execution
+            self._hot.move_to_end(execution.id)
+            self._steps += self._weight(execution)
+            while self._steps > self._hot_steps:
+                _, oldest = self._hot.popitem(last=False)
+                self._steps -= self._weight(oldest)
+
+    def _weight(self, execution: Execution) -> int:
+        """How many steps a workflow counts as, large values counted in: half of the bound at most, or a large one would
+        be read back for each batch of its answers, and thrown out by the first small one beside it. Working on it takes
+        its memory anyway."""
+        weight = max(execution.count, execution.bounds.state_bytes // _BYTES_A_STEP)
+        return min(weight, self._most_weight)
+
+    def forget(self, workflow_id: str) -> None:
+        """Throw a workflow out of memory: its commit failed, or another writer was first."""
+        self.take(workflow_id)
+
+    def forget_all(self) -> None:
+        """Throw all workflows out of memory."""
+        with self._lock:
+            self._hot.clear()
+            self._steps = 0
+
+    def shown_program(self, fingerprint: str, name: str) -> CompiledProgram:
+        """The same as `program`, read once, for those who look at it only: no plan is made of what they may change."""
+        with self._lock:
+            program = self._shown.get(fingerprint)
+        if program is None:
+            program = self.program(fingerprint, name)
+        with self._lock:
+            self._shown[fingerprint] = program
+            self._shown.move_to_end(fingerprint)
+            while len(self._shown) > _SHOWN_KEPT:
+                self._shown.popitem(last=False)
+        return program
+
+    def _stored_plan(self, fingerprint: str, name: str) -> WorkflowPlan:
+        with self._lock:
+            plan = self._plans.get((fingerprint, name))
+        if plan is not None:
+            return plan
+        return self.plan(self.program(fingerprint, name), name)
+
+    def program(self, fingerprint: str, name: str) -> CompiledProgram:
+        """The stored program that workflow `name` is pinned to. Raises StoreCorrupt when it is missing or another."""
+        try:
+            program = stored_program(self._store, fingerprint)
+        except ProgramVersionError as error:
+            raise VersionMismatchError(
+                expected_version=error.supported,
+                actual_version=error.found,
+                component=f"program {fingerprint}: schemaVersion",
+                remedy=error.remedy,
+            ) from error
+        if program is None:
+            raise StoreCorrupt(path=f"workflow {name}", reason=f"its program {fingerprint} is not in the store")
+        return program

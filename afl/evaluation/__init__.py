@@ -1,0 +1,1 @@
+"""The evaluator and the object model of an execution, in front of the engine."""

@@ -1,0 +1,433 @@
+"""Runs workflows against a store: execute, resume, and the answers that agents give in between.
+
+Each iteration is one atomic commit. The evaluator itself has no state but caches: it can be shared by threads, and
+several can work on one store, because a commit that lost against another writer is computed again from the store.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from afl.compiled.program import CompiledProgram, Node
+from afl.core.ids import workflow_of
+from afl.core.text.exception_text import exception_class, exception_text
+from afl.engine import limits
+from afl.engine.clock import Clock, SystemClock
+from afl.engine.errors import (
+    NO_FORM,
+    IterationLimitReached,
+    ProgramMismatch,
+    RunGivenUp,
+    WorkflowConflict,
+    WorkflowPurged,
+)
+from afl.engine.execution.commit_rows import Commits
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.iteration import run_iteration
+from afl.engine.execution.ports import Dispatch
+from afl.engine.execution.run_bounds import RunLimits
+from afl.engine.execution.scripts import ScriptRunner, ScriptRuns, offer_again
+from afl.engine.execution.task_dispatch import TaskDispatch
+from afl.engine.operations.operation_errors import RunByDeployment, UnknownWorkflow
+from afl.engine.operations.operations import Action, Kind
+from afl.engine.planning.programs import compiled, program_of
+from afl.engine.types import Value, copy_values, workflow_id_v7
+from afl.engine.values import sizes as value_sizes
+from afl.engine.workflow_cache import Workflows
+from afl.evaluation.answers import Answer, FailureAnswer, ResultAnswer, answer_saved_step, answer_step
+from afl.evaluation.context import ExecutionContext
+from afl.evaluation.execution_result import ExecutionResult as ExecutionResult
+from afl.evaluation.execution_result import ExecutionStatus as ExecutionStatus
+from afl.evaluation.execution_result import PendingEvents as PendingEvents
+from afl.stores.public.persistence import EngineStore, IterationChanges
+from afl.telemetry.telemetry import Telemetry
+from afl.telemetry.tracing import TelemetryTrace
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+
+class Evaluator:
+    """Executes workflows. Thread-safe."""
+
+    def __init__(
+        self,
+        persistence: EngineStore,
+        telemetry: Telemetry | None = None,
+        max_iterations: int = limits.MAX_ITERATIONS,
+        *,
+        dispatch: Dispatch | None = None,
+        clock: Clock | None = None,
+        hot_steps: int = limits.HOT_WORKFLOW_STEPS,
+        max_open_events: int = limits.MAX_OPEN_EVENTS,
+        max_steps: int = limits.MAX_WORKFLOW_STEPS,
+        max_payload_bytes: int = limits.MAX_PAYLOAD_BYTES,
+        max_value_bytes: int = limits.MAX_VALUE_BYTES,
+        max_state_bytes: int = limits.MAX_STATE_BYTES,
+        scripts: ScriptRunner | None = None,
+    ) -> None:
+        """`scripts` runs the scripts of programs, most often an `afl.scripts.pool.ScriptPool`, which its owner closes.
+        Without one a workflow that can come to a script is not started, and a script that is come to fails its step.
+        """
+        self._scripts = scripts
+        self.persistence = persistence
+        self.telemetry = telemetry if telemetry is not None else Telemetry(enabled=False)
+        self.max_iterations = max_iterations
+        self._clock = clock or SystemClock()
+        self._max_value_bytes = max_value_bytes
+        self._new_trace = partial(TelemetryTrace, self.telemetry) if self.telemetry.enabled else None
+        self._workflows = Workflows(
+            persistence,
+            dispatch or TaskDispatch(),
+            trace=self._new_trace,
+            hot_steps=hot_steps,
+            max_open_events=max_open_events,
+            runs_scripts=scripts is not None,
+            run_limits=RunLimits(
+                max_steps=max_steps,
+                max_payload_bytes=max_payload_bytes,
+                max_value_bytes=max_value_bytes,
+                max_state_bytes=max_state_bytes,
+            ),
+        )
+
+    def execute(
+        self,
+        workflow_ast: Node | str,
+        inputs: Mapping[str, Value] | None = None,
+        program_ast: Node | CompiledProgram | None = None,
+        runner_id: str = "",
+        *,
+        workflow_id: str | None = None,
+    ) -> ExecutionResult:
+        """Start a workflow and run it to its end or to its first pause.
+
+        `workflow_ast` is the workflow's declaration, or its name in `program_ast`. Without an id one is drawn that
+        sorts by time. A program that is given again, as the same mapping, is read again only if it was changed since; a
+        CompiledProgram never is. Never raises: what goes wrong is the result's `error`.
+        """
+        given, workflow_id = workflow_id, workflow_id or workflow_id_v7(self._clock.now_ms())
+        try:
+            if given and (stone := self.persistence.tombstone(given)) is not None:
+                raise WorkflowPurged(workflow_id=given, name=stone.name, status=stone.status)
+            program, name = program_of(workflow_ast, program_ast)
+            plan = self._workflows.plan(program, name)
+            execution = self._workflows.start(
+                plan, workflow_id, inputs or {}, self._clock.now_ms(), runner_id=runner_id
+            )
+            try:
+                with ScriptRuns(self._scripts) as runs:
+                    return self._run(execution, runs)
+            except WorkflowConflict:
+                if execution.revision == 1:
+                    # The id was taken before: that workflow is not this one.
+                    raise
+                # An agent's answer came while this call was still running.
+                return self.resume(workflow_id)
+        except Exception as error:  # noqa: BLE001 - callers are promised a result, whatever happens
+            return self._failed(workflow_id, error)
+
+    def resume(
+        self,
+        workflow_id_val: str,
+        workflow_ast: Node | str | None = None,
+        program_ast: Node | CompiledProgram | None = None,
+        inputs: Mapping[str, Value] | None = None,
+        runner_id: str = "",
+    ) -> ExecutionResult:
+        """Run a workflow on from what the store holds, to its end or its next pause.
+
+        The workflow's id is enough: its program is in the store. A program that is given must be that very one.
+        `inputs` and `runner_id` were fixed at the start and are ignored. A workflow that a deployment on topics has
+        started is left to its evaluators, which go on with it by themselves: the result says how it stands. Never
+        raises.
+        """
+        try:
+            with ScriptRuns(self._scripts) as runs:
+                is_told = False
+                while True:
+                    execution = self._workflows.load(workflow_id_val)
+                    if execution is None:
+                        raise ValueError(f"workflow {workflow_id_val} not found")
+                    _check_program(execution, workflow_ast, program_ast)
+                    if not execution.dispatch.serves(execution):
+                        result = self._result(execution, 0)
+                        self._workflows.keep(execution)
+                        return result
+                    if execution.trace is not None and not is_told:
+                        is_told = True
+                        execution.trace.started(execution, resumed=True)
+                        execution.trace.committed()
+                    offer_again(execution)
+                    try:
+                        return self._run(execution, runs)
+                    except WorkflowConflict:
+                        continue
+        except Exception as error:  # noqa: BLE001 - callers are promised a result, whatever happens
+            return self._failed(workflow_id_val, error)
+
+    def continue_step(
+        self,
+        step_id: str,
+        result: Mapping[str, Value] | None = None,
+        *,
+        event_id: str | None = None,
+        is_checked: bool = False,
+    ) -> None:
+        """Answer a step's event: the result becomes its returns, and `resume` will run what it sets free.
+
+        The first answer wins; a repeat does nothing. With `event_id`, nor does an answer to an older attempt. With
+        `is_checked`, a result that does not fit the declared returns, in its names or its types, fails the step as
+        ResultMismatch: so is every handler's. A step that was put in with `save_step` and is of no workflow of the
+        engine's is written, no more. Raises ValueError for an unknown step, and for one that has not come to its event;
+        and ValueRefused, before anything is written, for what is no AFL value.
+        """
+        self._answer(step_id, ResultAnswer(result or {}, self._max_value_bytes, is_checked), event_id)
+
+    def fail_step(
+        self,
+        step_id: str,
+        error_message: str | BaseException,
+        error_type: str = "RuntimeError",
+        *,
+        event_id: str | None = None,
+    ) -> None:
+        """Answer a step's event with a failure: a text and a type, or an exception, which has both.
+
+        Repeats and errors as for `continue_step`.
+        """
+        self._answer(step_id, FailureAnswer(error_message, error_type), event_id)
+
+    def update_step(
+        self, step_id: str, partial: Mapping[str, Value], *, event_id: str | None = None, is_checked: bool = False
+    ) -> None:
+        """Merge a partial result into a waiting step's returns. `is_checked` and what it raises as `continue_step`."""
+        given = dict(partial)
+        self._answer(step_id, ResultAnswer(given, self._max_value_bytes, is_checked, is_partial=True), event_id)
+
+    def cancel(self, workflow_id: str, reason: str = "") -> bool:
+        """End a workflow now, whatever it waits for and whatever limit it is over; False when it has ended already.
+
+        Its events and tasks are canceled, and answers that come later recorded as late. Raises ValueError for an
+        unknown workflow, and RunByDeployment for one that a deployment on topics has started.
+        """
+
+        def apply(execution: Execution) -> bool:
+            if execution.is_ended:
+                return False
+            if not execution.dispatch.serves(execution):
+                raise RunByDeployment(workflow_id=workflow_id)
+            execution.cancel(reason)
+            return True
+
+        changed = self._change(workflow_id, apply, to_end=True)
+        if changed is None:
+            raise ValueError(f"workflow {workflow_id} not found")
+        return changed
+
+    def retry(self, target: str, reason: str = "") -> list[str]:
+        """Do again what has failed: a failed step, or all that failed inside of it; of a whole workflow by its id, and
+        also of one that was cancelled. `resume` will run it, and what its failure had stopped.
+
+        Returns the ids of the steps that are done again. Raises OperationRefused: for what has not failed, was caught,
+        or is not there.
+        """
+        return self._operate(Kind.RETRY, target, reason)
+
+    def rerun(self, target: str, reason: str = "") -> list[str]:
+        """Run a step again, whatever came of it, and all that depends on it, as a new generation. `resume` will.
+
+        Returns the ids of the rows made for that. Raises OperationRefused for what is not there.
+        """
+        return self._operate(Kind.RERUN, target, reason)
+
+    def reset(self, workflow_id: str, reason: str = "") -> list[str]:
+        """Run a workflow again from its start, with its own inputs and program; also one that was cancelled. `resume`
+        will. Returns the id of the new root. Raises OperationRefused for an unknown one."""
+        return self._operate(Kind.RESET, workflow_id, reason)
+
+    def _operate(self, kind: Kind, target: str, reason: str) -> list[str]:
+        whole = self.persistence.load_workflow(target) is not None
+        workflow_id = target if whole else workflow_of(target)
+        action = Action(kind=kind, step_id=None if whole else target, reason=reason)
+        while True:
+            opened = None if workflow_id is None else self._workflows.open_again(workflow_id, action)
+            if opened is None:
+                raise UnknownWorkflow(workflow_id=target)
+            opened.execution.now_ms = self._clock.now_ms()
+            try:
+                self._commit(opened.execution)
+            except WorkflowConflict:
+                continue
+            self._workflows.keep(opened.execution)
+            return list(opened.steps)
+
+    def context(self, workflow_id: str) -> ExecutionContext:
+        """A view of a workflow as it is stored now. ValueError for an unknown one, StoreCorrupt without its program."""
+        row = self.persistence.load_workflow(workflow_id)
+        if row is None:
+            raise ValueError(f"workflow {workflow_id} not found")
+        program = self._workflows.shown_program(row.program, row.name)
+        return ExecutionContext(
+            self.persistence,
+            self.telemetry,
+            IterationChanges(),
+            workflow_id,
+            program.workflow(row.name).node,
+            copy_values(row.inputs),
+            program,
+            row.runner_id,
+        )
+
+    def _run(self, execution: Execution, runs: ScriptRuns) -> ExecutionResult:
+        """Iterate to the fixed point, scripts included.
+
+        For each iteration:
+          1. run it in memory,
+          2. commit its steps, tasks and records in one transaction,
+          3. when nothing else is left to do, run the scripts that steps wait for, and let those go on that have theirs.
+
+        A crash before 2 leaves the store as the iteration before left it, and `resume` runs the same iteration again,
+        to the same ids. After 2 the iteration is done. What came of scripts is stored with the next one: after a crash
+        in between they run again. What cannot be evaluated or stored is given up, and leaves what its last commit
+        holds.
+        """
+        iterations, commit, now_ms = 0, self.persistence.commit_batch, self._clock.now_ms
+        trace, changes = execution.trace, Commits(execution)
+        execution.bounds.begin()
+        warn_at = limits.near(self.max_iterations) or None
+        while execution.queue or (execution.scripts and self._await_scripts(execution, runs)):
+            if iterations == warn_at:
+                execution.bounds.warn_of_iterations(execution, iterations, self.max_iterations)
+            if iterations == self.max_iterations:
+                self._workflows.keep(execution)
+                error = IterationLimitReached(self.max_iterations)
+                self._tell_failed_call(execution.id, error)
+                return ExecutionResult(False, execution.id, {}, error, iterations, ExecutionStatus.TIMEOUT)
+            execution.now_ms = now_ms()
+            try:
+                run_iteration(execution)
+                batch = changes.next()
+            except Exception as error:  # noqa: BLE001 - whatever it is, this run meets it whenever it goes on
+                return self._give_up(execution, error, iterations)
+            try:
+                commit(batch)
+            except NO_FORM as error:
+                return self._give_up(execution, error, iterations)
+            if trace is not None:
+                trace.committed()
+            iterations += 1
+        # Before it is kept: from then on another thread may have it.
+        result = self._result(execution, iterations + 1)
+        self._workflows.keep(execution)
+        value_sizes.forget()
+        return result
+
+    def _give_up(self, execution: Execution, error: Exception, iterations: int) -> ExecutionResult:
+        """End a run that cannot be evaluated or stored, from what its last commit holds: nothing else is sure."""
+        value_sizes.forget()
+        given_up = RunGivenUp(execution.id, execution.plan.name, exception_class(error), exception_text(error))
+        _log.error("workflow %s ends: %s", execution.id, given_up, exc_info=error)
+        self._workflows.forget(execution.id)
+        failure: list[Exception] = [given_up]
+
+        def apply(stored: Execution) -> bool:
+            if stored.is_ended:
+                return False
+            stored.abort(type(given_up).__name__, str(given_up))
+            failure[:] = [stored.failure() or given_up]
+            return True
+
+        if self.persistence.load_workflow(execution.id) is None:
+            # It has failed in its first commit: there is nothing to be ended.
+            return self._failed(execution.id, given_up)
+        self._change(execution.id, apply, to_end=True)
+        return ExecutionResult(False, execution.id, {}, failure[0], iterations, ExecutionStatus.ERROR)
+
+    def _await_scripts(self, execution: Execution, runs: ScriptRuns) -> bool:
+        """Wait until steps can go on that waited for their scripts; False when none can."""
+        while execution.scripts and not (execution.queue or execution.is_ended):
+            runs.go_on(execution, self._clock.now_ms)
+            if not execution.queue:
+                # Nothing follows from it that would be committed: the workflow has ended, or others are waited for.
+                self._commit(execution)
+        return bool(execution.queue)
+
+    def _commit(self, execution: Execution) -> None:
+        self.persistence.commit_batch(Commits(execution).next())
+        if execution.trace is not None:
+            execution.trace.committed()
+
+    def _result(self, execution: Execution, iterations: int) -> ExecutionResult:
+        if not execution.is_ended:
+            pending = PendingEvents(self.persistence, execution.id)
+            return ExecutionResult(
+                True, execution.id, {}, None, iterations, ExecutionStatus.PAUSED, pending_events=pending
+            )
+        error = execution.failure()
+        if error is not None:
+            return ExecutionResult(False, execution.id, {}, error, iterations, ExecutionStatus.ERROR)
+        return ExecutionResult(True, execution.id, copy_values(execution.outputs), None, iterations)
+
+    def _failed(self, workflow_id: str, error: Exception) -> ExecutionResult:
+        if isinstance(workflow_id, str):
+            self._workflows.forget(workflow_id)
+            self._tell_failed_call(workflow_id, error)
+        return ExecutionResult(False, workflow_id, {}, error, 0, ExecutionStatus.ERROR)
+
+    def _tell_failed_call(self, workflow_id: str, error: Exception) -> None:
+        if self._new_trace is not None:
+            trace = self._new_trace()
+            trace.call_failed(workflow_id, error)
+            trace.committed()
+
+    def _answer(self, step_id: str, answer: Answer, event_id: str | None) -> None:
+        workflow_id = workflow_of(step_id)
+
+        def change(execution: Execution) -> bool:
+            return answer_step(self.persistence, execution, step_id, answer, event_id)
+
+        if workflow_id is None or self._change(workflow_id, change) is None:
+            # Of no workflow of the engine's; its event is none of the engine's either.
+            answer_saved_step(self.persistence, step_id, answer)
+
+    def _change(self, workflow_id: str, apply: Callable[[Execution], bool], *, to_end: bool = False) -> bool | None:
+        """Apply a change from outside in a commit of its own, again from the store while others are faster.
+
+        Returns what `apply` does: whether it has changed anything; None for a workflow that the store does not have.
+        """
+        while True:
+            execution = self._workflows.load(workflow_id, to_end=to_end)
+            if execution is None:
+                return None
+            execution.now_ms = self._clock.now_ms()
+            try:
+                changed = apply(execution)
+                if changed:
+                    self._commit(execution)
+            except WorkflowConflict:
+                continue
+            self._workflows.keep(execution)
+            return changed
+
+
+def _check_program(
+    execution: Execution, workflow_ast: Node | str | None, program_ast: Node | CompiledProgram | None
+) -> None:
+    if program_ast is not None:
+        if workflow_ast and not isinstance(workflow_ast, str):
+            # Put together as at the start: a declaration that was not in the program was added to it.
+            given, _ = program_of(workflow_ast, program_ast)
+        else:
+            given = compiled(program_ast)
+        pinned = execution.plan.program
+        if given.fingerprint != pinned.fingerprint and given.behaviour != pinned.behaviour:
+            raise ProgramMismatch(workflow_id=execution.id, pinned=execution.plan.fingerprint, given=given.fingerprint)
+    elif workflow_ast is not None:
+        name: Any = workflow_ast if isinstance(workflow_ast, str) else workflow_ast.get("name")
+        if name not in (execution.plan.name, execution.plan.facet.short_name):
+            raise ProgramMismatch(workflow_id=execution.id, pinned=execution.plan.name, given=str(name))

@@ -1,0 +1,1 @@
+"""What is written about a program besides its compiled form."""

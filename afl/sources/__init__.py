@@ -1,0 +1,1 @@
+"""Where AFL sources come from, and how several become one."""

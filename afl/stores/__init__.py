@@ -1,0 +1,1 @@
+"""The stores: in memory, in SQLite and in MongoDB, with the same anatomy in each."""

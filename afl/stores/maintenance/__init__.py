@@ -1,0 +1,1 @@
+"""Checking a store against its invariants, and purging finished workflows."""

@@ -1,0 +1,346 @@
+"""The check of a whole store: workflow by workflow and table by table, whoever writes to it meanwhile."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from afl.compiled.program import CompiledProgram, ProgramError
+from afl.core.ids import event_id_of, split_event_id
+from afl.engine.errors import StoreCorrupt, VersionMismatchError
+from afl.engine.model.entities import TaskDefinition, TaskState
+from afl.engine.model.plan import WorkflowPlan
+from afl.engine.model.store import ENDED_STATUSES, OutboxRecord, StepDocument, WorkflowRow
+from afl.engine.model.tombstones import PURGED, PURGING, Tombstone
+from afl.engine.model.upkeep import StepEntry
+from afl.engine.planning.planner import plan_workflow
+from afl.engine.states import EventState
+from afl.errors import AFLError
+from afl.stores.maintenance.findings import Finding
+from afl.stores.maintenance.invariants import check_against_program, check_rows, unreadable
+from afl.stores.public.persistence import EngineStore, EventDefinition
+from afl.stores.public.store import ENTITY_TABLES
+
+_LANE: Final = re.compile(r"(?:control/[0-9]+|writer/.+)\Z", re.ASCII | re.DOTALL)
+#: Waits between two looks at what is not in order: where a commit becomes visible in parts, that takes milliseconds,
+#: and on a busy server more.
+_PAUSES_S: Final = (0.02, 0.05, 0.1, 0.3, 1.0)
+_MOST: Final = 1 << 62
+#: Parked answers are read at once: of a flood of them the oldest are enough to know what is wrong.
+_MOST_PARKED: Final = 100_000
+_PLANS_KEPT: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordRules:
+    """What is known of outbox records outside of the engine."""
+
+    #: The lane of the owner of a workflow's partition.
+    lane_of: Callable[[str], str]
+    #: The step whose event a record carries; None: it carries none.
+    step_of: Callable[[OutboxRecord], str | None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Inspection:
+    """
+    One check of one store.
+
+    Nothing is written. A store may be at work, and show a commit in parts: what is not in order is looked at again, a
+    page's all together, and only what stays so is a finding. Memory is that of the largest workflow.
+    """
+
+    store: EngineStore
+    records: RecordRules | None = None
+    pause: Callable[[float], None] = time.sleep
+    #: How much was looked at: workflows, steps, tasks, ...
+    counts: dict[str, int] = field(default_factory=dict)
+    #: What the database did not let us ask of it.
+    left_out: list[str] = field(default_factory=list)
+    #: Workflows that were changed each time they were looked at.
+    busy: list[str] = field(default_factory=list)
+    _plans: OrderedDict[tuple[str, str], WorkflowPlan | Finding] = field(default_factory=OrderedDict)
+
+    def findings(self) -> Iterator[Finding]:
+        """Everything that is wrong, as it is found. Raises StoreUnavailable."""
+        own = self.store.check_itself()
+        self.left_out += own.left_out
+        for problem in own.problems:
+            yield _finding("database.check", "", "", problem, "a database that is sound by its own check")
+        yield from self._readable("workflow", self._workflows())
+        yield from self._readable("step", self._orphans())
+        for kind in ENTITY_TABLES:
+            yield from self._readable(ENTITY_TABLES[kind].name, self._entities(kind))
+        yield from self._readable("outbox", self._outbox())
+        yield from self._readable("parked", self._parked())
+        yield from self._readable("position", self._positions())
+
+    def _readable(self, what: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+        """The findings of one part, and as the last of them a row that even a list of rows cannot be made of."""
+        try:
+            yield from findings
+        except StoreCorrupt as error:
+            yield unreadable(what, "", "", error)
+
+    # --- workflows ----------------------------------------------------------------------------------------------
+
+    def _workflows(self) -> Iterator[Finding]:
+        after = ""
+        while page := self.store.workflow_ids(after=after):
+            after = page[-1]
+            sizes: dict[str, int] = {}
+            yield from self._lasting(page, partial(self._workflow, sizes=sizes))
+            self._count("workflows", len(page))
+            self._count("steps", sum(sizes.values()))
+        for workflow_id in self.store.runnable_workflows(limit=_MOST):
+            try:
+                row = self.store.load_workflow(workflow_id)
+            except (StoreCorrupt, VersionMismatchError):
+                continue
+            if (row is None or not row.runnable) and workflow_id in self.store.runnable_workflows(limit=_MOST):
+                yield _finding("workflow.runnable_index", workflow_id, "", "listed as runnable", "what its row says")
+
+    def _workflow(self, workflow_id: str, sizes: dict[str, int]) -> list[Finding] | None:
+        """What is wrong with a workflow, whose number of steps goes into `sizes`; None when it changed meanwhile."""
+        try:
+            row = self.store.load_workflow(workflow_id)
+        except (StoreCorrupt, VersionMismatchError) as error:
+            return [unreadable("workflow", workflow_id, "", error)]
+        if row is None:
+            return []  # It was purged meanwhile.
+        try:
+            entries = self.store.examine_steps(workflow_id)
+        except StoreCorrupt as error:
+            return [unreadable("step", workflow_id, "", error)]
+        findings = [*self._of_workflow(row, entries)]
+        if self.store.revisions([workflow_id]).get(workflow_id) != row.revision:
+            return None
+        sizes[workflow_id] = len(entries)
+        return findings
+
+    def _of_workflow(self, row: WorkflowRow, entries: list[StepEntry]) -> Iterator[Finding]:
+        findings = list(check_rows(row, entries))
+        yield from findings
+        documents = sorted((e.document for e in entries if e.document is not None), key=lambda step: step.number)
+        yield from self._open_events(row, documents)
+        plan = self._plan(row)
+        if isinstance(plan, Finding):
+            yield plan
+        elif not findings:
+            yield from check_against_program(row, documents, plan)
+
+    def _plan(self, row: WorkflowRow) -> WorkflowPlan | Finding:
+        key = (row.program, row.name)
+        if key not in self._plans:
+            self._plans[key] = self._read_plan(row)
+            while len(self._plans) > _PLANS_KEPT:
+                self._plans.popitem(last=False)
+        found = self._plans[key]
+        if isinstance(found, Finding):
+            return _finding(found.kind, row.id, found.subject, found.found, found.expected)
+        return found
+
+    def _read_plan(self, row: WorkflowRow) -> WorkflowPlan | Finding:
+        try:
+            text = self.store.load_program(row.program)
+        except VersionMismatchError as error:
+            return unreadable("program", row.id, row.program, error)
+        if text is None:
+            return _finding("program.missing", row.id, row.program, "no such program", "the program that it runs")
+        digest = hashlib.sha256(text).hexdigest()
+        if digest != row.program:
+            return _finding("program.fingerprint", row.id, row.program, f"a text of fingerprint {digest}", row.program)
+        try:
+            return plan_workflow(CompiledProgram.stored(row.program, text), row.name)
+        except (ProgramError, AFLError) as error:
+            return _finding("program.unreadable", row.id, row.program, str(error), "a program of this release")
+
+    def _open_events(self, row: WorkflowRow, documents: list[StepDocument]) -> Iterator[Finding]:
+        """In dispatch mode `task` each unanswered event has a task that somebody can take."""
+        if row.lane or row.status in ENDED_STATUSES:
+            return
+        for step in documents:
+            if step.event_state and not EventState.is_terminal(step.event_state):
+                task_id = event_id_of(step.id, step.attempt)
+                try:
+                    task = self.store.get_task(task_id)
+                except (StoreCorrupt, VersionMismatchError):
+                    continue  # Found where tasks are looked at.
+                if task is None:
+                    yield _finding("event.task", row.id, step.id, f"no task {task_id}", "the task of its event")
+                elif task.state not in (TaskState.PENDING, TaskState.RUNNING):
+                    yield _finding("event.task", row.id, step.id, f"task {task_id} is {task.state}", "an open task")
+
+    def _orphans(self) -> Iterator[Finding]:
+        # Where a commit becomes visible in parts, a new workflow's row comes after its steps.
+        yield from self._lasting(self.store.orphans(), self._of_orphan)
+
+    def _of_orphan(self, workflow_id: str) -> list[Finding]:
+        stone = self.store.tombstone(workflow_id)
+        entries = self.store.examine_steps(workflow_id)
+        if self.store.revisions([workflow_id]) or (stone is not None and stone.state == PURGING):
+            return []  # Started, or being purged.
+        expected = f"workflow {workflow_id}" if stone is None else "nothing left of a purged workflow"
+        return [
+            _finding("step.workflow", workflow_id, entry.step_id, "a step without workflow", expected)
+            for entry in entries
+            # What was saved by hand for a workflow that the engine does not know has no revision.
+            if entry.document is None or entry.document.revision
+        ]
+
+    # --- tables -------------------------------------------------------------------------------------------------
+
+    def _entities(self, kind: type) -> Iterator[Finding]:
+        name, after = ENTITY_TABLES[kind].name, ""
+        running: dict[str, str] = {}
+        while page := self.store.examine(kind, after=after):
+            after = page[-1].key
+            self._count(name, len(page))
+            entities = {entry.key: entry.entity for entry in page if entry.error is None}
+            yield from (unreadable(name, "", entry.key, entry.error) for entry in page if entry.error is not None)
+            yield from self._lasting(entities, partial(self._entity, entities, running))
+
+    def _entity(self, entities: Mapping[str, object], running: dict[str, str], key: str) -> list[Finding]:
+        match entities[key]:
+            case TaskDefinition() as task:
+                return [*self._task(task, running)]
+            case EventDefinition() as event:
+                return [*self._event(event)]
+            case Tombstone() as stone:
+                return [*self._tombstone(stone)]
+        return []
+
+    def _task(self, task: TaskDefinition, running: dict[str, str]) -> Iterator[Finding]:
+        # Between the page and the step, an answer may have come.
+        if self._wrong_task(task) is not None:
+            again = self.store.get_task(task.uuid)
+            wrong = None if again is None else self._wrong_task(again)
+            if wrong is not None:
+                yield wrong
+        if task.state == TaskState.RUNNING and task.step_id:
+            other = running.setdefault(task.step_id, task.uuid)
+            if other != task.uuid and self._is_running(other) and self._is_running(task.uuid):
+                found, expected = f"running beside {other} of the same step", "one running task of a step"
+                yield _finding("tasks.running", task.workflow_id, task.uuid, found, expected)
+
+    def _is_running(self, task_id: str) -> bool:
+        task = self.store.get_task(task_id)
+        return task is not None and task.state == TaskState.RUNNING
+
+    def _wrong_task(self, task: TaskDefinition) -> Finding | None:
+        parts = split_event_id(task.uuid)
+        # Only the engine's own: a task that somebody made may name any step, or none.
+        if parts is None or parts[0] != task.step_id:
+            return None
+        entry = self.store.examine_step(task.step_id)
+        if entry is None:
+            if self._is_purged(task.workflow_id):
+                return None
+            return _finding("tasks.step", task.workflow_id, task.uuid, "no step of its event", f"step {task.step_id}")
+        step = entry.document
+        if step is None:
+            return None  # Found where its workflow is looked at.
+        is_open = step.event_state and not EventState.is_terminal(step.event_state) and step.attempt == parts[1]
+        if task.state in (TaskState.PENDING, TaskState.RUNNING) and not is_open:
+            found = f"{task.state}, its step at {step.state}, attempt {step.attempt}"
+            return _finding("tasks.step", task.workflow_id, task.uuid, found, "an ended task, or an unanswered event")
+        return None
+
+    def _event(self, event: EventDefinition) -> Iterator[Finding]:
+        if self.store.examine_step(event.step_id) is None and not self._is_purged(event.workflow_id):
+            yield _finding("events.step", event.workflow_id, event.id, f"no step {event.step_id}", "its step")
+
+    def _tombstone(self, stone: Tombstone) -> Iterator[Finding]:
+        if stone.state not in (PURGING, PURGED):
+            yield _finding("tombstones.state", stone.workflow_id, "", stone.state, f"{PURGING} or {PURGED}")
+        if self.store.revisions([stone.workflow_id]) and self.store.tombstone(stone.workflow_id) is not None:
+            yield _finding(
+                "tombstones.workflow", stone.workflow_id, "", "a workflow beside its tombstone", "one of both"
+            )
+
+    def _outbox(self) -> Iterator[Finding]:
+        after = before = 0
+        while page := self.store.outbox(after=after):
+            after = page[-1].sequence
+            self._count("outbox", len(page))
+            for stored in page:
+                subject = f"outbox {stored.sequence}"
+                if stored.sequence <= before:
+                    yield _finding("outbox.sequence", "", subject, f"behind {before}", "numbers that grow")
+                before = stored.sequence
+                yield from self._record(stored.record, subject, stored.sequence)
+
+    def _record(self, record: OutboxRecord, subject: str, sequence: int) -> Iterator[Finding]:
+        workflow_id = (record.key or b"").decode("utf-8", "replace").partition(":")[0]
+        if not _LANE.match(record.lane):
+            yield _finding("outbox.lane", workflow_id, subject, record.lane, "control/NUMBER or writer/ID")
+            return
+        if self.records is None:
+            return
+        step_id = self.records.step_of(record)
+        if step_id is None:
+            return
+        own = self.records.lane_of(workflow_id)
+        if record.lane.startswith("control/") and record.lane != own:
+            yield _finding("outbox.lane", workflow_id, subject, record.lane, f"{own}, its workflow's partition")
+        if self.store.examine_step(step_id) is None and self._is_waiting(sequence):
+            yield _finding("outbox.step", workflow_id, subject, f"no step {step_id}", "the step that sent the event")
+
+    def _is_waiting(self, sequence: int) -> bool:
+        """Whether an outbox record is still there: it may have been published, and its workflow purged, since."""
+        return any(stored.sequence == sequence for stored in self.store.outbox(after=sequence - 1, limit=1))
+
+    def _parked(self) -> Iterator[Finding]:
+        for record in self.store.parked_heads(limit=_MOST_PARKED):
+            self._count("parked")
+            if record.step_id.partition(":")[0] != record.workflow_id:
+                found = f"workflow {record.workflow_id}, step {record.step_id}"
+                yield _finding("parked.workflow", record.workflow_id, record.id, found, "a step of the workflow")
+            if record.expires_at_ms < record.parked_at_ms:
+                found = f"expires at {record.expires_at_ms}, parked at {record.parked_at_ms}"
+                yield _finding("parked.expiry", record.workflow_id, record.id, found, "an expiry after the parking")
+
+    def _positions(self) -> Iterator[Finding]:
+        seen: dict[tuple[str, str, int], str] = {}
+        for place, next_offset in self.store.positions().items():
+            self._count("positions")
+            subject = f"{place.topic}[{place.partition}] of cluster {place.cluster_id}"
+            if next_offset < 0:
+                yield _finding("position.offset", "", subject, str(next_offset), "0 or more")
+            if place[:3] in seen:
+                found = f"topics {seen[place[:3]] or 'unknown'} and {place.topic_id or 'unknown'}"
+                yield _finding("position.twice", "", subject, found, "one position of a partition")
+            seen[place[:3]] = place.topic_id
+
+    # --- looking at things --------------------------------------------------------------------------------------
+
+    def _lasting(self, keys: Iterable[str], look: Callable[[str], list[Finding] | None]) -> Iterator[Finding]:
+        """Look at each; what is not in order is looked at again, after one wait for all of it. What `look` gives None
+        for is busy."""
+        wrong = {key: found for key in keys if (found := look(key)) != []}
+        for pause_s in _PAUSES_S:
+            if not wrong:
+                return
+            self.pause(pause_s)
+            wrong = {key: found for key in wrong if (found := look(key)) != []}
+        for key, found in wrong.items():
+            if found is None:
+                self.busy.append(key)
+            else:
+                yield from found
+
+    def _is_purged(self, workflow_id: str) -> bool:
+        return self.store.tombstone(workflow_id) is not None
+
+    def _count(self, what: str, number: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + number
+
+
+def _finding(kind: str, workflow_id: str, subject: str, found: str, expected: str) -> Finding:
+    return Finding(kind=kind, workflow_id=workflow_id, subject=subject, found=found, expected=expected)

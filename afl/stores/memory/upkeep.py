@@ -1,0 +1,161 @@
+"""Checking and purging the store in memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import abstractmethod
+from collections.abc import Iterable
+from copy import deepcopy
+from itertools import islice
+from operator import attrgetter
+from typing import TYPE_CHECKING, cast
+
+from afl.engine.model.entities import LogDefinition
+from afl.engine.model.store import ENDED_STATUSES, ParkedRecord, RunningChange, WorkflowRow
+from afl.engine.model.store_identity import StoreIdentity, new_store_id, this_host
+from afl.engine.model.tombstones import Tombstone
+from afl.engine.model.upkeep import Ended, Entry, OwnCheck, StepEntry
+from afl.stores.public.persistence import EventDefinition
+from afl.stores.public.upkeep import PublicUpkeep
+from afl.stores.public.views import StepNotes
+
+if TYPE_CHECKING:
+    from afl.stores.memory.steps import KeptSteps
+    from afl.stores.memory.tasks import MemoryTasks
+
+
+class MemoryUpkeep(PublicUpkeep):
+    """The part of `MemoryStore` that lists and deletes, and says which store it is."""
+
+    _lock: threading.RLock
+    _identity: StoreIdentity
+    _workflows: dict[str, WorkflowRow | RunningChange]
+    _steps: dict[str, KeptSteps]
+    _notes: dict[str, StepNotes]
+    _runnable: dict[str, None]
+    _parked: dict[str, ParkedRecord]
+    _entities: dict[type, dict[str, object]]
+    _task_queue: MemoryTasks
+
+    @abstractmethod
+    def _held(self, kind: type) -> dict[str, object]: ...
+
+    def identity(self) -> StoreIdentity:
+        """Return which store this is; see `IdentifiedStore`."""
+        return self._identity
+
+    def location(self) -> str:
+        """Return where the store is: in this process, and of no other."""
+        return f"{this_host()}: memory of process {os.getpid()}, store {id(self):x}"
+
+    def add_mark(self, mark: str) -> None:
+        """Set a mark; see `IdentifiedStore`."""
+        with self._lock:
+            self._identity = self._identity.with_mark(mark)
+
+    def renew_identity(self) -> StoreIdentity:
+        """Give the store another id; see `IdentifiedStore`."""
+        with self._lock:
+            self._identity = StoreIdentity(new_store_id())
+            return self._identity
+
+    def workflow_ids(self, *, after: str = "", limit: int = 1_000) -> list[str]:
+        """Return the ids of workflows that have a row, in order."""
+        with self._lock:
+            return _page(self._workflows, after, limit)
+
+    def check_itself(self) -> OwnCheck:
+        """Return that nothing is wrong: there is no database."""
+        return OwnCheck()
+
+    def orphans(self, *, limit: int = 1_000) -> list[str]:
+        """Return the ids of workflows that have steps and no row."""
+        with self._lock:
+            return sorted(found for found, steps in self._steps.items() if steps and found not in self._workflows)[
+                :limit
+            ]
+
+    def examine_steps(self, workflow_id: str) -> list[StepEntry]:
+        """Return all steps of a workflow; see `Upkeep`."""
+        with self._lock:
+            steps = self._steps.get(workflow_id)
+            documents = [] if steps is None else list(steps.by_id().values())
+        return [StepEntry(step.id, step) for step in sorted(documents, key=attrgetter("number"))]
+
+    def examine(self, kind: type, *, after: str = "", limit: int = 1_000) -> list[Entry]:
+        """Return the entities of a kind by their keys."""
+        with self._lock:
+            held = self._held(kind)
+            return [Entry(key, deepcopy(held[key])) for key in _page(held, after, limit)]
+
+    def ended_workflows(self, *, created_before_ms: int, after: Ended | None = None, limit: int = 1_000) -> list[Ended]:
+        """Return workflows that have ended, in order of creation; see `Upkeep`."""
+        with self._lock:
+            found = [
+                Ended(row.created_at_ms, row.id)
+                for row in self._workflows.values()
+                if not isinstance(row, RunningChange)
+                if row.status in ENDED_STATUSES and row.created_at_ms < created_before_ms
+            ]
+        return sorted(ended for ended in found if after is None or ended > after)[:limit]
+
+    def bury(self, tombstone: Tombstone, revision: int) -> bool:
+        """Put a tombstone in a workflow's place; see `Upkeep`."""
+        with self._lock:
+            row = self._workflows.get(tombstone.workflow_id)
+            if row is None or row.revision != revision:
+                return False
+            self._entities[Tombstone][tombstone.workflow_id] = deepcopy(tombstone)
+            del self._workflows[tombstone.workflow_id]
+            self._runnable.pop(tombstone.workflow_id, None)
+            return True
+
+    def delete_rows(self, workflow_id: str, *, limit: int) -> int:
+        """Delete rows of a workflow that has none of its own any more; see `Upkeep`."""
+        with self._lock:
+            if workflow_id in self._workflows:
+                return 0
+            left = limit
+            if (steps := self._steps.get(workflow_id)) is not None:
+                documents = steps.by_id()
+                for step_id in list(islice(documents, left)):
+                    del documents[step_id]
+                    self._notes.pop(step_id, None)
+                    left -= 1
+                if not documents:
+                    del self._steps[workflow_id]
+            left -= self._task_queue.remove(_of_workflow(self._task_queue.by_id, workflow_id, left))
+            events = cast(dict[str, EventDefinition], self._entities[EventDefinition])
+            named = [key for key, event in events.items() if event.workflow_id == workflow_id]
+            parked = [key for key, record in self._parked.items() if record.workflow_id == workflow_id]
+            logs = self._entities[LogDefinition]
+            for table, keys in (
+                (logs, _of_workflow(logs, workflow_id, left)),
+                (cast(dict[str, object], events), named),
+                (cast(dict[str, object], self._parked), parked),
+            ):
+                for key in keys[:left]:
+                    del table[key]
+                    left -= 1
+            return limit - left
+
+    def tombstones(self, *, state: str, purged_before_ms: int | None = None, limit: int = 1_000) -> list[Tombstone]:
+        """Return tombstones in a state, the oldest first."""
+        with self._lock:
+            found = [
+                deepcopy(stone)
+                for stone in cast(dict[str, Tombstone], self._entities[Tombstone]).values()
+                if stone.state == state and (purged_before_ms is None or stone.purged_at_ms < purged_before_ms)
+            ]
+        return sorted(found, key=lambda stone: (stone.purged_at_ms, stone.workflow_id))[:limit]
+
+
+def _page(ids: Iterable[str], after: str, limit: int) -> list[str]:
+    return sorted(found for found in ids if found > after)[:limit]
+
+
+def _of_workflow(ids: Iterable[str], workflow_id: str, limit: int) -> list[str]:
+    """Return ids of what the engine made for a workflow's steps: they begin with the step's."""
+    start = f"{workflow_id}:"
+    return list(islice((found for found in ids if found.startswith(start)), limit))

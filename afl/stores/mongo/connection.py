@@ -1,0 +1,341 @@
+"""The connection of a MongoDB store: opened, recognised as ours or refused, and speaking when something fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final, cast
+
+from bson.errors import BSONError
+from bson.timestamp import Timestamp
+from pymongo import ASCENDING, IndexModel, MongoClient, ReadPreference
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+from pymongo.errors import CollectionInvalid, DuplicateKeyError, InvalidOperation, InvalidURI, PyMongoError
+from pymongo.read_concern import ReadConcern
+from pymongo.uri_parser import parse_uri
+from pymongo.write_concern import WriteConcern
+
+from afl.core.process.long_waits import WAITS
+from afl.core.text.masking import NOT_WELL_FORMED, Secrets, is_well_formed, secrets_of_url, shown_url
+from afl.core.text.printable import printable
+from afl.engine.errors import ForeignStore, StoreCorrupt, StoreMissing, StoreUnavailable
+from afl.engine.model.store_identity import new_store_id
+from afl.engine.versions import VERSIONS, check_maker
+from afl.stores.mongo.documents import (
+    OUTBOX,
+    PARKED,
+    POSITIONS,
+    PROGRAMS,
+    STEPS,
+    STORE,
+    TASKS,
+    TOMBSTONES,
+    WORKFLOWS,
+)
+from afl.stores.mongo.writes import Command
+from afl.stores.public.store import RUNNING_TASK_INDEX
+
+#: Version of the collections. Raise it with every change; the version before is still read.
+FORMAT: Final = 1
+
+DEFAULT_URL: Final = "mongodb://localhost:27017"
+DEFAULT_DATABASE: Final = "afl"
+
+#: Wire version of MongoDB 8.0, the first that writes several collections in one command (bulkWrite).
+_OLDEST_WIRE_VERSION: Final = 25
+_DUPLICATE_KEY: Final = 11000
+
+#: A server that does not answer for so long counts as away. Far longer than any command of a store takes.
+_SOCKET_TIMEOUT_S: Final = 60.0
+
+#: On the disk of a majority, when a call returns.
+_DURABLE: Final = WriteConcern("majority", j=True)
+
+_INDEXES: Final[Mapping[str, Sequence[IndexModel]]] = {
+    WORKFLOWS: [
+        IndexModel([("created_at_ms", ASCENDING), ("_id", ASCENDING)], name="workflow_newest"),
+        IndexModel(
+            [("created_at_ms", ASCENDING), ("_id", ASCENDING)],
+            name="workflow_runnable",
+            partialFilterExpression={"runnable": True},
+        ),
+    ],
+    STEPS: [
+        IndexModel([("workflow_id", ASCENDING), ("number", ASCENDING)], name="step_workflow"),
+        IndexModel([("state", ASCENDING)], name="step_state"),
+        IndexModel([("workflow_id", ASCENDING)], name="step_by_hand", partialFilterExpression={"by_hand": True}),
+    ],
+    PARKED: [
+        IndexModel([("step_id", ASCENDING)], name="parked_step"),
+        IndexModel([("workflow_id", ASCENDING)], name="parked_workflow"),
+        IndexModel([("expires_at_ms", ASCENDING)], name="parked_expiry"),
+    ],
+    TASKS: [
+        IndexModel(
+            [("step_id", ASCENDING)],
+            name=RUNNING_TASK_INDEX,
+            unique=True,
+            # Tasks without a step may run beside each other.
+            partialFilterExpression={"state": "running", "step_id": {"$gt": ""}},
+        ),
+        IndexModel(
+            [("task_list_name", ASCENDING), ("name", ASCENDING), ("created", ASCENDING), ("arrival", ASCENDING)],
+            name="tasks_pending",
+            partialFilterExpression={"state": "pending"},
+        ),
+        IndexModel([("lease_expires", ASCENDING)], name="tasks_running", partialFilterExpression={"state": "running"}),
+    ],
+    "logs": [IndexModel([("runner_id", ASCENDING)], name="logs_runner")],
+    TOMBSTONES: [IndexModel([("state", ASCENDING), ("purged_at_ms", ASCENDING)], name="tombstones_age")],
+}
+
+
+class BulkRefused(Exception):
+    """An operation of a command was refused for a key that is there already. `index` says which one of the command."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(f"operation {index}")
+        self.index = index
+
+
+class Connection:
+    """
+    A database of a MongoDB server that holds one store.
+
+    Raises StoreUnavailable (not reachable, not permitted, older than MongoDB 8.0, no store there and `create` false)
+    and ForeignStore (the store of another prefix or format).
+    """
+
+    def __init__(
+        self,
+        url: str,
+        database: str,
+        prefix: str,
+        *,
+        create: bool,
+        create_indexes: bool,
+        client: MongoClient[dict[str, Any]] | None,
+        timeout_s: float,
+    ) -> None:
+        self._closed = False
+        self._owns_client = client is None
+        self.name = f"{_hosts_of(url)}/{database}" if client is None else database
+        self._secrets = Secrets(secrets_of_url(url))
+        try:
+            self._client = client or MongoClient[dict[str, Any]](url, **_client_settings(url, timeout_s))
+        except (InvalidURI, PyMongoError, ValueError) as error:
+            raise _unusable(url, self.name, error) from None
+        self._database_name = database
+        #: The time of the newest state that was read, by the servers' clock: what follows is not older.
+        self._read_until: Timestamp | None = None
+        self._read_lock = threading.Lock()
+        try:
+            with self.speaking():
+                #: Whether the server has transactions: as a member of a replica set, or as the router of a cluster.
+                self.has_transactions = self._recognise()
+                concern = ReadConcern("majority") if self.has_transactions else ReadConcern()
+                # From the primary, whatever the url asks for: steps older than their workflow's row would be lost.
+                self._database = self._client.get_database(
+                    database,
+                    read_preference=ReadPreference.PRIMARY,
+                    read_concern=concern,
+                    write_concern=_DURABLE,
+                )
+                self._check_identity(prefix, create)
+                if create_indexes:
+                    for collection, indexes in _INDEXES.items():
+                        self.collection(collection).create_indexes(list(indexes))
+        except BaseException:
+            if self._owns_client:
+                self._client.close()
+            raise
+
+    def collection(self, name: str) -> Collection[dict[str, Any]]:
+        """Return a collection. StoreUnavailable when the connection is closed."""
+        if self._closed:
+            raise StoreUnavailable(path=self.name, reason="it has been closed")
+        return self._database[name]
+
+    @contextmanager
+    def speaking(self) -> Iterator[None]:
+        """Turn errors of the client into StoreUnavailable."""
+        try:
+            with WAITS.on(f"the store {self.name} in MongoDB"):
+                yield
+        except (PyMongoError, InvalidOperation) as error:
+            reason = str(error).partition(", Timeout:")[0].partition(", full error:")[0]
+            raise StoreUnavailable(path=self.name, reason=self._secrets.masked(reason)) from error
+        except BSONError as error:
+            raise StoreCorrupt(
+                path=self.name, reason=f"a document cannot be decoded: {printable(str(error))}"
+            ) from error
+
+    def validate(self, collection: str) -> list[str]:
+        """Return what the server finds wrong with a collection, beside whoever works on it where it can."""
+        found = self._database.command("validate", collection, background=True)
+        if found.get("valid", True):
+            return []
+        return [str(text) for text in (*found.get("errors", ()), *found.get("warnings", ()))] or ["it is not valid"]
+
+    @contextmanager
+    def in_order(self) -> Iterator[ClientSession | None]:
+        """
+        Give a session for one read that is not older than those before it, on whichever server it happens.
+
+        A primary that was just elected may not know yet what a majority has; None where there is one server only.
+        """
+        if not self.has_transactions or self._closed:
+            yield None
+            return
+        with self._client.start_session(causal_consistency=True) as session:
+            if self._read_until is not None:
+                session.advance_operation_time(self._read_until)
+            yield session
+            if session.operation_time is not None:
+                with self._read_lock:
+                    self._read_until = max(self._read_until or session.operation_time, session.operation_time)
+
+    def transaction(self) -> ClientSession:
+        """Return a session in which a transaction has begun. It ends with its `with` block."""
+        if self._closed:
+            raise StoreUnavailable(path=self.name, reason="it has been closed")
+        session = self._client.start_session()
+        session.start_transaction(read_concern=ReadConcern(), write_concern=_DURABLE)
+        return session
+
+    def bulk_write(
+        self, operations: list[Command], namespaces: Sequence[str], session: ClientSession | None = None
+    ) -> int:
+        """
+        Send operations as one command, in order; return how many documents its updates found or made.
+
+        `namespaces` are the collections that operations name by place. Raises BulkRefused for a key that is there
+        already, and pymongo's errors.
+        """
+        if self._closed:
+            raise StoreUnavailable(path=self.name, reason="it has been closed")
+        command: dict[str, Any] = {
+            "bulkWrite": 1,
+            "ops": operations,
+            "nsInfo": [{"ns": f"{self._database_name}.{name}"} for name in namespaces],
+            "ordered": True,
+            "errorsOnly": True,
+        }
+        if session is None:
+            command["writeConcern"] = _DURABLE.document
+        answer = self._client.admin.command(command, session=session)
+        if answer["nErrors"]:
+            error = answer["cursor"]["firstBatch"][0]
+            if error["code"] == _DUPLICATE_KEY:
+                raise BulkRefused(error["idx"])
+            raise StoreUnavailable(path=self.name, reason=error["errmsg"])
+        return cast(int, answer["nMatched"] + answer["nUpserted"])
+
+    def close(self) -> None:
+        """Close it. Calls after that raise StoreUnavailable."""
+        self._closed = True
+        if self._owns_client:
+            self._client.close()
+
+    def drop(self) -> None:
+        """Delete the database with all that is in it."""
+        with self.speaking():
+            self._client.drop_database(self._database_name)
+
+    def _recognise(self) -> bool:
+        hello = self._client.admin.command("hello")
+        if hello["maxWireVersion"] < _OLDEST_WIRE_VERSION:
+            version = self._client.server_info().get("version", "unknown")
+            raise StoreUnavailable(path=self.name, reason=f"the server is MongoDB {version}, wanted 8.0 or newer")
+        return "setName" in hello or hello.get("msg") == "isdbgrid"
+
+    def _check_identity(self, prefix: str, create: bool) -> None:
+        store = self.collection(STORE)
+        found = store.find_one({"_id": "identity"})
+        if found is None:
+            if not create:
+                raise StoreMissing(path=self.name, reason="there is no store in this database")
+            mine: dict[str, Any] = {
+                "prefix": prefix,
+                "versions": VERSIONS,
+                "format": FORMAT,
+                "store_id": new_store_id(),
+            }
+            # A collection made inside a transaction is in the way of others that make it.
+            for name in (WORKFLOWS, STEPS, OUTBOX, POSITIONS, PARKED, PROGRAMS, TASKS, TOMBSTONES):
+                with suppress(CollectionInvalid):
+                    self._database.create_collection(name)
+            # Whose store it is comes last: where that stands, the rest is there.
+            self._make("outbox", {"sequence": 0})
+            self._make("head", {"number": 0, "pending": None, "beats": 0})
+            self._make("lock", {"holder": None})
+            self._make("identity", mine)
+            found = store.find_one({"_id": "identity"}) or mine
+        if not FORMAT - 1 <= found["format"] <= FORMAT:
+            raise ForeignStore(
+                path=self.name,
+                found=f"a workflow store of format {found['format']}",
+                expected=f"up to format {FORMAT}: upgrade this process",
+            )
+        if found["prefix"] != prefix:
+            raise ForeignStore(
+                path=self.name,
+                found=f"the store of topic prefix {found['prefix']!r}",
+                expected=f"that of prefix {prefix!r}",
+            )
+        try:
+            check_maker(found["versions"], self.name)
+        except ValueError as error:
+            raise StoreCorrupt(path=self.name, reason=str(error)) from error
+        if "store_id" not in found:
+            # Made by a release whose stores had none. Of two processes that are here at once, one gives it.
+            store.update_one(
+                {"_id": "identity", "store_id": {"$exists": False}}, {"$set": {"store_id": new_store_id()}}
+            )
+
+    def _make(self, document_id: str, values: dict[str, Any]) -> None:
+        # Another process may be faster: what it wrote stays.
+        with suppress(DuplicateKeyError):
+            self.collection(STORE).update_one({"_id": document_id}, {"$setOnInsert": values}, upsert=True)
+
+
+def database_of(url: str) -> str:
+    """Return the database that an url names, else the default. StoreUnavailable when it is no url of MongoDB."""
+    try:
+        # An address of a service record is looked up when it is connected to.
+        return parse_uri(url)["database"] or DEFAULT_DATABASE if url.startswith("mongodb://") else _path_of(url)
+    except (PyMongoError, ValueError) as error:
+        raise _unusable(url, _hosts_of(url), error) from None
+
+
+def _client_settings(url: str, timeout_s: float) -> dict[str, Any]:
+    """Return the client's settings, those aside that the url makes itself."""
+    own = {
+        "appname": "afl-stream",
+        "serverSelectionTimeoutMS": int(timeout_s * 1000),
+        "connectTimeoutMS": int(min(timeout_s, 20.0) * 1000) or 1,
+        "socketTimeoutMS": int(_SOCKET_TIMEOUT_S * 1000),
+    }
+    given = {option.partition("=")[0].lower() for option in url.partition("?")[2].split("&")}
+    return {name: value for name, value in own.items() if name.lower() not in given}
+
+
+def _path_of(url: str) -> str:
+    _, _, rest = url.partition("://")
+    return rest.partition("?")[0].partition("/")[2] or DEFAULT_DATABASE
+
+
+def _hosts_of(url: str) -> str:
+    """Return an url's scheme and hosts: who asks, and how, is nobody's business."""
+    scheme, mark, rest = shown_url(url).partition("://")
+    return f"{scheme}{mark}{rest.partition('/')[0]}"
+
+
+def _unusable(url: str, name: str, error: Exception) -> StoreUnavailable:
+    """The error for a url that the client does not take. Raise it without its cause: what a parser says of a url that
+    is not escaped quotes pieces of the password."""
+    if not is_well_formed(url):
+        return StoreUnavailable(path=name, reason=NOT_WELL_FORMED)
+    return StoreUnavailable(path=name, reason=Secrets(secrets_of_url(url)).masked(str(error)))

@@ -1,0 +1,263 @@
+"""What a MongoDB store's collections hold: the documents of workflows, steps and the rest, and the way back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeAlias, TypeVar
+
+from afl.core.clock import epoch_ns
+from afl.engine.model.entities import ServerDefinition, TaskDefinition
+from afl.engine.model.store import OutboxRecord, ParkedRecord, Position, StepDocument, StoredOutboxRecord, WorkflowRow
+from afl.engine.model.tombstones import Tombstone
+from afl.engine.versions import VERSIONS, check_versions
+from afl.stores.documents import decode_step, decode_value, decode_workflow, encode_step, encode_value, encode_workflow
+from afl.stores.entity_documents import decode_entity, encode_entity
+from afl.stores.public.store import ENTITY_TABLES, KeptStep
+from afl.stores.public.views import StepNotes
+from afl.stores.stored_text import key_of, text_of
+
+E = TypeVar("E")
+
+Document: TypeAlias = Mapping[str, Any]
+#: Fields to set, by name.
+Values: TypeAlias = dict[str, object]
+
+#: Names of the collections; entities have those of ENTITY_TABLES. They are stored: never change one.
+WORKFLOWS: Final = "workflows"
+STEPS: Final = "steps"
+OUTBOX: Final = "outbox"
+POSITIONS: Final = "positions"
+PARKED: Final = "parked"
+PROGRAMS: Final = "programs"
+#: Whose store it is, the number of the last outbox record, and what document commits stand on.
+STORE: Final = "store"
+
+#: Collections whose documents are entities kept whole, by what they keep.
+COLLECTION_OF: Final = {kind: table.name for kind, table in ENTITY_TABLES.items()}
+TASKS: Final = COLLECTION_OF[TaskDefinition]
+SERVERS: Final = COLLECTION_OF[ServerDefinition]
+TOMBSTONES: Final = COLLECTION_OF[Tombstone]
+
+#: Fields of a task that stand beside its document too: it is found by them.
+_LIVE: Final = frozenset({"state", "owner", "lease_expires"})
+
+#: Entities of which single fields are changed where they lie.
+_CHANGED_IN_PLACE: Final = (TaskDefinition, ServerDefinition)
+
+_arrival_lock = threading.Lock()
+_last_arrival = 0
+
+
+def arrival() -> int:
+    """Return a number for what is inserted now: greater than those before. Nanoseconds since the epoch, mostly."""
+    global _last_arrival
+    with _arrival_lock:
+        _last_arrival = max(_last_arrival + 1, epoch_ns())
+        return _last_arrival
+
+
+def workflow_values(row: WorkflowRow) -> Values:
+    """Return the fields of a workflow that each commit writes. Inputs are not among them: they stay, and are large."""
+    return {
+        "revision": row.revision,
+        "status": row.status,
+        "runnable": row.runnable,
+        "document": encode_workflow(row),
+    }
+
+
+def workflow_row(found: Document) -> WorkflowRow:
+    """Return the workflow of a document; an error of DAMAGE when it is none."""
+    return decode_workflow(
+        workflow_id=text_of(found["_id"]),
+        revision=found["revision"],
+        name=text_of(found["name"]),
+        status=found["status"],
+        runnable=found["runnable"],
+        created_at_ms=found["created_at_ms"],
+        content=found["document"],
+        inputs=found["inputs"],
+    )
+
+
+def step_values(document: StepDocument, notes: StepNotes | None = None) -> Values:
+    """Return the fields of a step. Notes of an earlier public write stay where none are given."""
+    step_id, workflow_id = document.id, document.workflow_id
+    values: Values = {
+        "workflow_id": key_of(workflow_id),
+        "number": document.number,
+        "revision": document.revision,
+        "state": key_of(document.state),
+        "document": encode_step(document),
+    }
+    if notes is not None:
+        values["notes"] = encode_value(notes)
+    if notes is not None or not step_id.startswith(f"{workflow_id}:"):
+        # Such a step may name anything as its block: it is looked at wherever neighbours are looked for.
+        values["by_hand"] = True
+    return values
+
+
+def id_of(found: Document) -> str:
+    """Return the text that a document is kept under."""
+    return text_of(found["_id"])
+
+
+def step_document(found: Document) -> StepDocument:
+    """Return the step of a document; an error of DAMAGE when it is none."""
+    return decode_step(text_of(found["_id"]), found["revision"], text_of(found["state"]), found["document"])
+
+
+def kept_step(found: Document) -> KeptStep:
+    """Return the step of a document with the notes of the public face; an error of DAMAGE when it is none."""
+    notes = found.get("notes")
+    return KeptStep(step_document(found), None if notes is None else StepNotes.decode(notes))
+
+
+def program_values(content: bytes) -> Values:
+    """Return the fields of a program."""
+    return {"content": content, "versions": VERSIONS}
+
+
+def program_content(found: Document) -> bytes:
+    """Return the program of a document. VersionMismatchError for one that a newer release wrote."""
+    # Documents of the release that kept none tell no versions.
+    if (versions := found.get("versions")) is not None:
+        check_versions(versions)
+    return bytes(found["content"])
+
+
+def program_annotations(found: Document) -> bytes | None:
+    """Return what stands beside a program's text, in its document; nothing depends on it."""
+    annotations = found.get("annotations")
+    return bytes(annotations) if isinstance(annotations, bytes) else None
+
+
+def position_id(place: Position) -> Values:
+    """Return a position's id: a document, whose fields stand in this order."""
+    return {
+        "cluster_id": key_of(place.cluster_id),
+        "topic": key_of(place.topic),
+        "partition": place.partition,
+        "topic_id": key_of(place.topic_id),
+    }
+
+
+def position_of(found: Document) -> Position:
+    """Return the position of an id."""
+    return Position(
+        text_of(found["cluster_id"]), text_of(found["topic"]), found["partition"], text_of(found["topic_id"])
+    )
+
+
+def outbox_values(record: OutboxRecord, created_at_ms: int) -> Values:
+    """Return the fields of an outbox record, whose id is its sequence number."""
+    return {
+        "created_at_ms": created_at_ms,
+        "lane": key_of(record.lane),
+        "topic": key_of(record.topic),
+        "key": record.key,
+        "value": record.value,
+        "headers": _headers(record.headers),
+    }
+
+
+def outbox_record(found: Document) -> StoredOutboxRecord:
+    """Return the outbox record of a document."""
+    record = OutboxRecord(
+        text_of(found["lane"]), text_of(found["topic"]), found["key"], found["value"], _read_headers(found["headers"])
+    )
+    return StoredOutboxRecord(found["_id"], found["created_at_ms"], record)
+
+
+def parked_values(record: ParkedRecord) -> Values:
+    """Return the fields of a parked record."""
+    return {
+        "workflow_id": key_of(record.workflow_id),
+        "step_id": key_of(record.step_id),
+        "topic": key_of(record.topic),
+        "partition": record.partition,
+        "offset": record.offset,
+        "key": record.key,
+        "value": record.value,
+        "headers": _headers(record.headers),
+        "size_bytes": record.size_bytes,
+        "parked_at_ms": record.parked_at_ms,
+        "expires_at_ms": record.expires_at_ms,
+    }
+
+
+def parked_record(found: Document) -> ParkedRecord:
+    """Return the parked record of a document."""
+    return ParkedRecord(
+        id=text_of(found["_id"]),
+        workflow_id=text_of(found["workflow_id"]),
+        step_id=text_of(found["step_id"]),
+        topic=text_of(found["topic"]),
+        partition=found["partition"],
+        offset=found["offset"],
+        key=found["key"],
+        value=found["value"],
+        headers=_read_headers(found["headers"]),
+        parked_at_ms=found["parked_at_ms"],
+        expires_at_ms=found["expires_at_ms"],
+    )
+
+
+def entity_id(entity: object) -> str | bytes:
+    """Return the id of an entity's document."""
+    return key_of(getattr(entity, ENTITY_TABLES[type(entity)].key))
+
+
+def entity_values(entity: object) -> Values:
+    """Return the fields of an entity: those that it is found by, and all of it as one document."""
+    columns = {name: getattr(entity, name) for name in ENTITY_TABLES[type(entity)].columns}
+    values: Values = {name: key_of(value) if isinstance(value, str) else value for name, value in columns.items()}
+    values["document"] = encode_entity(entity)
+    if isinstance(entity, _CHANGED_IN_PLACE):
+        values["changed"] = {}
+    if isinstance(entity, TaskDefinition):
+        values.update(owner=key_of(entity.owner), lease_expires=entity.lease_expires)
+    return values
+
+
+def task_changes(**fields: Any) -> Values:
+    """Return what changes these fields of a task where it lies. Its document stays: `entity_of` puts them together."""
+    live = {name: _stored_field(name, value) for name, value in fields.items() if name in _LIVE}
+    return {**live, **entity_changes(**fields)}
+
+
+def entity_changes(**fields: Any) -> Values:
+    """Return what changes fields of an entity by which nothing is found, where it lies."""
+    return {f"changed.{name}": _stored_field(name, value) for name, value in fields.items()}
+
+
+def _stored_field(name: str, value: object) -> object:
+    if name == "error":
+        return encode_value(value)
+    return key_of(value) if isinstance(value, str) else value
+
+
+def _read_field(name: str, stored: Any) -> Any:
+    if name == "error":
+        return decode_value(stored)
+    return text_of(stored) if isinstance(stored, str | bytes) else stored
+
+
+def entity_of(kind: type[E], found: Document) -> E:
+    """Return the entity of a document; an error of DAMAGE when it is none."""
+    entity = decode_entity(kind, found["document"])
+    changed = found.get("changed")
+    if changed and isinstance(entity, _CHANGED_IN_PLACE):
+        return replace(entity, **{name: _read_field(name, stored) for name, stored in changed.items()})
+    return entity
+
+
+def _headers(headers: tuple[tuple[str, bytes | None], ...]) -> list[list[object]]:
+    return [[key_of(name), value] for name, value in headers]
+
+
+def _read_headers(found: list[Any]) -> tuple[tuple[str, bytes | None], ...]:
+    return tuple((text_of(name), value) for name, value in found)

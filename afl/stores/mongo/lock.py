@@ -1,0 +1,85 @@
+"""Waiting for other writers of a MongoDB store, and keeping them out."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from afl.engine.errors import StoreUnavailable
+from afl.stores.mongo.connection import Connection
+from afl.stores.mongo.documents import STORE
+
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
+#: How long a lock is its holder's: far longer than any public write takes.
+_LOCK_MS: Final = 30_000
+
+
+class Deadline:
+    """Pauses between attempts, longer each time, until there is no time left."""
+
+    def __init__(self, name: str, timeout_s: float) -> None:
+        self._name = name
+        self._end_s = time.monotonic() + timeout_s
+        self._pause_s = _SHORTEST_PAUSE_S
+
+    def pause(self, reason: str, error: Exception | None = None) -> None:
+        """Wait before the next attempt. StoreUnavailable when there is no time left."""
+        if time.monotonic() >= self._end_s:
+            raise StoreUnavailable(path=self._name, reason=reason) from error
+        time.sleep(self._pause_s * random.uniform(0.5, 1))
+        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+
+
+class StoreLock:
+    """
+    Keeps other writers of the public face out, threads and processes, by a document that says who has it.
+
+    A process that dies in it keeps the others waiting for the rest of `lease_ms`.
+    """
+
+    def __init__(self, connection: Connection, timeout_s: float, lease_ms: int = _LOCK_MS) -> None:
+        self._connection = connection
+        self._timeout_s = timeout_s
+        self._lease_ms = lease_ms
+        # Re-entrant: a public write is made of smaller ones.
+        self._turn = threading.RLock()
+        self._depth = 0
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lock. StoreUnavailable when others have it for too long."""
+        with self._turn:
+            holder = self._acquire() if self._depth == 0 else None
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if holder is not None:
+                    self._release(holder)
+
+    def _acquire(self) -> str:
+        holder = uuid.uuid4().hex
+        deadline = Deadline(self._connection.name, self._timeout_s)
+        seen, seen_at_s = None, 0.0
+        while True:
+            with self._connection.speaking():
+                store = self._connection.collection(STORE)
+                is_over = seen is not None and (time.monotonic() - seen_at_s) * 1000 >= self._lease_ms
+                free = {"_id": "lock", "holder": seen if is_over else None}
+                if store.update_one(free, {"$set": {"holder": holder}}).modified_count:
+                    return holder
+                found = store.find_one({"_id": "lock"}) or {"holder": None}
+            if found["holder"] != seen:
+                # How long somebody has had it is told by this process's clock alone.
+                seen, seen_at_s = found["holder"], time.monotonic()
+            deadline.pause("another process holds it")
+
+    def _release(self, holder: str) -> None:
+        with self._connection.speaking():
+            self._connection.collection(STORE).update_one({"_id": "lock", "holder": holder}, {"$set": {"holder": None}})

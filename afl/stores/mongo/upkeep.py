@@ -1,0 +1,217 @@
+"""Checking and purging a MongoDB store: lists in pages by the keys of its collections, and documents deleted a slice at
+a time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from pymongo import ASCENDING
+from pymongo.collection import Collection
+
+from afl.core.text.printable import printable
+from afl.engine.errors import StoreCorrupt, StoreUnavailable, WorkflowConflict
+from afl.engine.model.entities import LogDefinition
+from afl.engine.model.store import ENDED_STATUSES
+from afl.engine.model.store_identity import MARKS_KEPT, StoreIdentity, new_store_id
+from afl.engine.model.tombstones import Tombstone
+from afl.engine.model.upkeep import Ended, Entry, OwnCheck, StepEntry
+from afl.stores.damaged_rows import taken
+from afl.stores.mongo.commits import Commits
+from afl.stores.mongo.connection import Connection
+from afl.stores.mongo.documents import (
+    COLLECTION_OF,
+    OUTBOX,
+    PARKED,
+    POSITIONS,
+    PROGRAMS,
+    STEPS,
+    STORE,
+    TASKS,
+    WORKFLOWS,
+    Document,
+    id_of,
+)
+from afl.stores.mongo.writes import Writes
+from afl.stores.public.persistence import EventDefinition
+from afl.stores.public.store import KeptStep
+from afl.stores.public.upkeep import UNREADABLE, PublicUpkeep
+from afl.stores.stored_text import key_of, text_of
+
+E = TypeVar("E")
+T = TypeVar("T")
+
+
+class MongoUpkeep(PublicUpkeep):
+    """The part of `MongoStore` that lists and deletes, and says which store it is."""
+
+    _mongo: Connection
+    _commits: Commits
+
+    @abstractmethod
+    def _reading(self, collection: str) -> AbstractContextManager[Collection[dict[str, Any]]]:
+        """Give a collection; errors of the client inside become the store's."""
+
+    @abstractmethod
+    def _kept(self, found: Document) -> KeptStep: ...
+
+    @abstractmethod
+    def _entity(self, kind: type[E], found: Document) -> E: ...
+
+    def identity(self) -> StoreIdentity:
+        """Return which store this is; see `IdentifiedStore`."""
+        with self._reading(STORE) as store, self._mongo.in_order() as session:
+            found = store.find_one({"_id": "identity"}, session=session)
+        if found is None or "store_id" not in found:
+            raise StoreCorrupt(path=self._mongo.name, reason="the document of its identity is gone")
+        return StoreIdentity(found["store_id"], tuple(found.get("marks", ())))
+
+    def location(self) -> str:
+        """Return where the store is: servers and database, without who asks."""
+        return self._mongo.name
+
+    def add_mark(self, mark: str) -> None:
+        """Set a mark; see `IdentifiedStore`."""
+        with self._reading(STORE) as store:
+            store.update_one({"_id": "identity"}, {"$push": {"marks": {"$each": [mark], "$slice": -MARKS_KEPT}}})
+
+    def renew_identity(self) -> StoreIdentity:
+        """Give the store another id; see `IdentifiedStore`."""
+        identity = StoreIdentity(new_store_id())
+        with self._reading(STORE) as store:
+            store.update_one({"_id": "identity"}, {"$set": {"store_id": identity.id, "marks": []}})
+        return identity
+
+    def _taken(self, what: str, found: Iterable[Document], take: Callable[[Document], T]) -> list[T]:
+        """Return what `take` makes of each document. Raises StoreCorrupt, which names it."""
+        return taken(self._mongo.name, what, found, take, itemgetter("_id"))
+
+    def workflow_ids(self, *, after: str = "", limit: int = 1_000) -> list[str]:
+        """Return the ids of workflows that have a row, in order."""
+        with self._reading(WORKFLOWS) as workflows:
+            found = workflows.find({"_id": {"$gt": key_of(after)}}, {"_id": 1}).sort("_id", ASCENDING).limit(limit)
+            return self._taken("workflow", found, id_of)
+
+    def check_itself(self) -> OwnCheck:
+        """Have the server check each collection, where it lets this user and knows how."""
+        problems: list[str] = []
+        left_out: list[str] = []
+        for name in sorted({WORKFLOWS, STEPS, OUTBOX, POSITIONS, PARKED, PROGRAMS, *COLLECTION_OF.values()}):
+            try:
+                with self._mongo.speaking():
+                    told = self._mongo.validate(name)
+            except StoreCorrupt as error:
+                problems.append(f"collection {name}: {printable(error.reason)}")
+            except StoreUnavailable as error:
+                left_out.append(f"collection {name}: {printable(error.reason)}")
+            else:
+                problems += [f"collection {name}: {printable(text)}" for text in told]
+        return OwnCheck(problems=tuple(problems), left_out=tuple(left_out))
+
+    def orphans(self, *, limit: int = 1_000) -> list[str]:
+        """Return the ids of workflows that have steps and no row."""
+        known = {"from": WORKFLOWS, "localField": "_id", "foreignField": "_id", "as": "known"}
+        stages: list[dict[str, Any]] = [
+            {"$group": {"_id": "$workflow_id"}},
+            {"$lookup": known},
+            {"$match": {"known": []}},
+            {"$sort": {"_id": 1}},
+            {"$limit": limit},
+        ]
+        with self._reading(STEPS) as steps:
+            return self._taken("step of workflow", steps.aggregate(stages), id_of)
+
+    def examine_steps(self, workflow_id: str) -> list[StepEntry]:
+        """Return all steps of a workflow; see `Upkeep`."""
+        with self._reading(STEPS) as steps:
+            found = list(steps.find({"workflow_id": key_of(workflow_id)}).sort("number", ASCENDING))
+        return self._taken("step", found, self._step_entry)
+
+    def _step_entry(self, found: Document) -> StepEntry:
+        step_id = text_of(found["_id"])
+        try:
+            return StepEntry(step_id, self._kept(found).document)
+        except UNREADABLE as error:
+            return StepEntry(step_id, None, error)
+
+    def examine(self, kind: type, *, after: str = "", limit: int = 1_000) -> list[Entry]:
+        """Return the entities of a kind by their keys."""
+        with self._reading(COLLECTION_OF[kind]) as entities:
+            found = list(entities.find({"_id": {"$gt": key_of(after)}}).sort("_id", ASCENDING).limit(limit))
+        return self._taken(COLLECTION_OF[kind], found, lambda document: self._examined(kind, document))
+
+    def _examined(self, kind: type, found: Document) -> Entry:
+        key = text_of(found["_id"])
+        try:
+            return Entry(key, self._entity(kind, found))
+        except UNREADABLE as error:
+            return Entry(key, None, error)
+
+    def ended_workflows(self, *, created_before_ms: int, after: Ended | None = None, limit: int = 1_000) -> list[Ended]:
+        """Return workflows that have ended, in order of creation; see `Upkeep`."""
+        wanted: dict[str, Any] = {
+            "status": {"$in": sorted(ENDED_STATUSES)},
+            "created_at_ms": {"$lt": created_before_ms},
+        }
+        if after is not None:
+            wanted["$or"] = [
+                {"created_at_ms": {"$gt": after.created_at_ms}},
+                {"created_at_ms": after.created_at_ms, "_id": {"$gt": key_of(after.workflow_id)}},
+            ]
+        with self._reading(WORKFLOWS) as workflows:
+            oldest = workflows.find(wanted, {"created_at_ms": 1}).sort(
+                [("created_at_ms", ASCENDING), ("_id", ASCENDING)]
+            )
+            return self._taken(
+                "workflow", oldest.limit(limit), lambda found: Ended(found["created_at_ms"], text_of(found["_id"]))
+            )
+
+    def bury(self, tombstone: Tombstone, revision: int) -> bool:
+        """Put a tombstone in a workflow's place; see `Upkeep`."""
+        try:
+            with self._mongo.speaking():
+                self._commits.write(Writes.of_burial(tombstone, revision), 0)
+        except WorkflowConflict:
+            return False
+        return True
+
+    def delete_rows(self, workflow_id: str, *, limit: int) -> int:
+        """Delete documents of a workflow that has none of its own any more; see `Upkeep`.
+
+        One command for each collection: a slice that is cut short leaves the rest for the next.
+        """
+        with self._reading(WORKFLOWS) as workflows:
+            if workflows.find_one({"_id": key_of(workflow_id)}, {"_id": 1}) is not None:
+                return 0
+        left = limit
+        for collection, wanted in self._rows_of(workflow_id):
+            if not left:
+                break
+            with self._reading(collection) as documents:
+                ids = [found["_id"] for found in documents.find(wanted, {"_id": 1}).limit(left)]
+                if ids:
+                    left -= documents.delete_many({"_id": {"$in": ids}}).deleted_count
+        return limit - left
+
+    def _rows_of(self, workflow_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        named = {"workflow_id": key_of(workflow_id)}
+        # Ids that begin with a step's: ";" follows ":".
+        begins = {"_id": {"$gte": key_of(f"{workflow_id}:"), "$lt": key_of(f"{workflow_id};")}}
+        yield STEPS, named
+        yield TASKS, begins
+        yield COLLECTION_OF[LogDefinition], begins
+        yield PARKED, named
+        yield COLLECTION_OF[EventDefinition], named
+
+    def tombstones(self, *, state: str, purged_before_ms: int | None = None, limit: int = 1_000) -> list[Tombstone]:
+        """Return tombstones in a state, the oldest first."""
+        wanted: dict[str, Any] = {"state": state}
+        if purged_before_ms is not None:
+            wanted["purged_at_ms"] = {"$lt": purged_before_ms}
+        with self._reading(COLLECTION_OF[Tombstone]) as stones:
+            oldest = stones.find(wanted).sort([("purged_at_ms", ASCENDING), ("_id", ASCENDING)])
+            found = list(oldest.limit(limit))
+        return [self._entity(Tombstone, document) for document in found]

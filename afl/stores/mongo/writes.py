@@ -1,0 +1,333 @@
+"""What one commit writes to MongoDB: operations, and the two forms in which a server takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from afl.engine.errors import DocumentTooLarge
+from afl.engine.model.entities import TaskDefinition, TaskState
+from afl.engine.model.store import Batch, OutboxRecord, PositionMove, StepDocument, TaskEnd, WorkflowRow
+from afl.engine.model.tombstones import Tombstone
+from afl.stores.documents import encode_value
+from afl.stores.mongo.documents import (
+    COLLECTION_OF,
+    OUTBOX,
+    PARKED,
+    POSITIONS,
+    PROGRAMS,
+    STEPS,
+    TASKS,
+    WORKFLOWS,
+    Values,
+    arrival,
+    entity_id,
+    entity_values,
+    outbox_values,
+    parked_values,
+    position_id,
+    program_values,
+    step_values,
+    task_changes,
+    workflow_values,
+)
+from afl.stores.public.store import PublicRows
+from afl.stores.public.views import StepNotes
+from afl.stores.stored_text import key_of
+
+#: An operation as the command bulkWrite takes it.
+Command: TypeAlias = dict[str, object]
+
+#: How much one command holds; MongoDB refuses more than 16 MiB and 100,000 operations.
+MAX_COMMAND_BYTES: Final = 8 * 1024 * 1024
+MAX_COMMAND_OPERATIONS: Final = 10_000
+#: MongoDB keeps documents of 16 MiB; some of it goes to fields that are not counted.
+MAX_DOCUMENT_BYTES: Final = 15 * 1024 * 1024
+#: What an operation takes besides its documents, about.
+_OPERATION_BYTES: Final = 300
+
+
+class Put(NamedTuple):
+    """Set fields of the document of an id; make it where there is none."""
+
+    collection: str
+    id: object
+    values: Values
+    #: Fields that only a new document gets.
+    first: Values | None = None
+    #: The document must be there with this field and value; with `creates`, or not be there at all.
+    expects: tuple[str, object] | None = None
+    creates: bool = True
+
+
+class Removal(NamedTuple):
+    """Delete the documents that a filter finds."""
+
+    collection: str
+    filter: Values
+
+
+class Ending(NamedTuple):
+    """Set fields of a task's document unless the task has ended, or is not there."""
+
+    collection: str
+    id: object
+    values: Values
+
+
+Operation: TypeAlias = Put | Removal | Ending
+
+_OPEN: Final = (TaskState.PENDING, TaskState.RUNNING)
+
+
+class Writes:
+    """One commit: what it relies on, and what it writes."""
+
+    def __init__(self) -> None:
+        #: Workflow id to the revision that was read, 0 for none: of changes and of confirms.
+        self.expected: list[tuple[str, int]] = []
+        self.moves: list[PositionMove] = []
+        #: Workflows that must not be there, and are not written either.
+        self.absent: list[str] = []
+        #: Tasks that are running, each one's step must have no other.
+        self.running: list[TaskDefinition] = []
+        #: Operations that fail when another writer was first.
+        self.compared: list[Operation] = []
+        self.others: list[Operation] = []
+        self.endings: list[Operation] = []
+        #: Workflows that go.
+        self.removals: list[Operation] = []
+        self.outbox: list[OutboxRecord] = []
+        self._now_ms = 0
+
+    @classmethod
+    def of_batch(cls, batch: Batch) -> Writes:
+        """Encode a batch."""
+        writes = cls()
+        writes._now_ms = batch.now_ms
+        for change in batch.changes:
+            writes._change(change.workflow, change.expected_revision)
+            writes._steps(change.steps)
+        writes._confirm(batch)
+        for move in batch.positions:
+            writes._move(move)
+        for record in batch.parked:
+            writes.others.append(Put(PARKED, key_of(record.id), parked_values(record)))
+        for parked_id in batch.unparked:
+            writes.others.append(Removal(PARKED, {"_id": key_of(parked_id)}))
+        for first, last in batch.published:
+            writes.others.append(Removal(OUTBOX, {"_id": {"$gte": first, "$lte": last}}))
+        writes._entities(batch.tasks)
+        for ending in batch.task_ends:
+            writes._end(ending, batch.now_ms)
+        writes._entities(batch.logs)
+        for fingerprint, program in batch.programs.items():
+            beside = batch.annotations.get(fingerprint)
+            newest: Values = {} if beside is None else {"annotations": beside}
+            writes.others.append(Put(PROGRAMS, key_of(fingerprint), newest, program_values(program)))
+        writes.outbox = batch.outbox
+        return writes
+
+    @classmethod
+    def of_rows(cls, rows: PublicRows) -> Writes:
+        """Encode what a public write comes to."""
+        writes = cls()
+        for row in rows.workflows.values():
+            writes._change(row, row.revision - 1)
+        for kept in rows.steps.values():
+            writes._steps([kept.document], kept.notes)
+        writes._entities(rows.events)
+        writes._entities(rows.tasks)
+        return writes
+
+    @classmethod
+    def of_burial(cls, tombstone: Tombstone, revision: int) -> Writes:
+        """Encode what puts a tombstone in the place of a workflow that is at this revision."""
+        writes = cls()
+        workflow_id, same = key_of(tombstone.workflow_id), {"revision": revision}
+        writes.expected.append((tombstone.workflow_id, revision))
+        writes.compared.append(Put(WORKFLOWS, workflow_id, {**same}, expects=("revision", revision), creates=False))
+        writes._entities([tombstone])
+        writes.removals.append(Removal(WORKFLOWS, {"_id": workflow_id, **same}))
+        return writes
+
+    @property
+    def is_something(self) -> bool:
+        """Whether there is anything to compare or to write."""
+        return bool(self.compared or self.others or self.outbox or self.endings or self.absent)
+
+    def operations(self, first_sequence: int, *, compared_last: bool = False) -> list[Operation]:
+        """
+        Return what to write, outbox records included: what is compared comes first, or last.
+
+        Endings are among it in the second case only: how many documents they find says nothing. Raises
+        DocumentTooLarge.
+        """
+        outbox: list[Operation] = [
+            Put(OUTBOX, sequence, {}, outbox_values(record, self._now_ms))
+            for sequence, record in enumerate(self.outbox, first_sequence)
+        ]
+        written = [*self.others, *outbox]
+        check_sizes(written)
+        check_sizes(self.compared)
+        if compared_last:
+            # A task is claimed as soon as it is there: its step must be there before, in a workflow whose row is new.
+            # A workflow that goes was compared before: written once more, it would come back.
+            tasks = [operation for operation in written if operation.collection == TASKS]
+            rest = [operation for operation in written if operation.collection != TASKS]
+            return [*rest, *self.endings, *(self.removals or reversed(self.compared)), *tasks]
+        return [*self.compared, *written, *self.removals]
+
+    def _change(self, row: WorkflowRow, expected: int) -> None:
+        self.expected.append((row.id, expected))
+        values = workflow_values(row)
+        first: Values = {"name": key_of(row.name), "created_at_ms": row.created_at_ms}
+        # Inputs stay the same for the whole of an execution, and may be large: the first commit writes them once.
+        if expected == 0 or row.execution > 1:
+            values["inputs"] = encode_value(row.inputs)
+        expects = ("revision", expected)
+        self.compared.append(Put(WORKFLOWS, key_of(row.id), values, first, expects, creates=expected == 0))
+
+    def _steps(self, documents: Iterable[StepDocument], notes: StepNotes | None = None) -> None:
+        self.others += [Put(STEPS, key_of(document.id), step_values(document, notes)) for document in documents]
+
+    def _confirm(self, batch: Batch) -> None:
+        # A workflow that the batch itself changes is compared by its change already, if they expect the same.
+        changed = {change.workflow.id: change.expected_revision for change in batch.changes}
+        for workflow_id, revision in batch.confirms.items():
+            self.expected.append((workflow_id, revision))
+            if changed.get(workflow_id) == revision:
+                continue
+            if revision == 0:
+                self.absent.append(workflow_id)
+                continue
+            same: Values = {"revision": revision}
+            self.compared.append(
+                Put(WORKFLOWS, key_of(workflow_id), same, expects=("revision", revision), creates=False)
+            )
+
+    def _move(self, move: PositionMove) -> None:
+        self.moves.append(move)
+        place = position_id(move.position)
+        expected = move.expected
+        if move.replaces is not None:
+            # The identity that is replaced stays as one that has no offset: all of it is one kind of operation.
+            gone: Values = {"next_offset": None}
+            self.compared.append(
+                Put(POSITIONS, position_id(move.replaces), gone, expects=("next_offset", expected), creates=False)
+            )
+            expected = None
+        self.compared.append(
+            Put(
+                POSITIONS,
+                place,
+                {"next_offset": move.next_offset},
+                expects=("next_offset", expected),
+                creates=expected is None,
+            )
+        )
+
+    def _entities(self, entities: Sequence[object]) -> None:
+        # Tasks that free a step first: the index is looked at document by document.
+        for entity in sorted(entities, key=_is_running):
+            if isinstance(entity, TaskDefinition) and _is_running(entity) and entity.step_id:
+                self.running.append(entity)
+            self.others.append(
+                Put(COLLECTION_OF[type(entity)], entity_id(entity), entity_values(entity), {"arrival": arrival()})
+            )
+
+    def _end(self, ending: TaskEnd, now_ms: int) -> None:
+        error = {"message": ending.message} if ending.state == TaskState.FAILED else None
+        changes = task_changes(state=ending.state, updated=now_ms, error=error, lease_expires=0)
+        self.endings.append(Ending(TASKS, key_of(ending.task_id), changes))
+
+
+def _is_running(entity: object) -> bool:
+    return isinstance(entity, TaskDefinition) and entity.state == TaskState.RUNNING
+
+
+def in_transaction(operation: Operation, namespace: int) -> Command:
+    """Return an operation for a transaction, which is given up when one of them finds something unexpected."""
+    if not isinstance(operation, Put):
+        return _plain(operation, namespace)
+    filter_: Values = {"_id": operation.id}
+    if operation.expects is not None:
+        filter_[operation.expects[0]] = operation.expects[1]
+    changes: Values = {}
+    if operation.values:
+        changes["$set"] = operation.values
+    if operation.first:
+        changes["$setOnInsert"] = operation.first
+    return {
+        "update": namespace,
+        "filter": filter_,
+        "updateMods": changes,
+        "multi": False,
+        "upsert": operation.creates,
+    }
+
+
+def of_commit(operation: Operation, namespace: int, number: int) -> Command:
+    """Return an operation of a commit document: done twice, it is the same as done once.
+
+    Each document bears the number of the last commit that wrote it; an earlier one leaves it alone. What was compared
+    is not compared again: nobody else can have written since.
+    """
+    if not isinstance(operation, Put):
+        return _plain(operation, namespace)
+    written = {"$mergeObjects": [
+        {"$literal": operation.first or {}}, "$$ROOT", {"$literal": {**operation.values, "commit": number}},
+    ]}  # fmt: skip
+    guarded = {"$cond": [{"$gte": ["$commit", number]}, "$$ROOT", written]}
+    return {
+        "update": namespace,
+        "filter": {"_id": operation.id},
+        "updateMods": [{"$replaceWith": guarded}],
+        "multi": False,
+        "upsert": True,
+    }
+
+
+def _plain(operation: Removal | Ending, namespace: int) -> Command:
+    if isinstance(operation, Removal):
+        return {"delete": namespace, "filter": operation.filter, "multi": True}
+    return {
+        "update": namespace,
+        "filter": {"_id": operation.id, "state": {"$in": list(_OPEN)}},
+        "updateMods": {"$set": operation.values},
+        "multi": False,
+        "upsert": False,
+    }
+
+
+def commands(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
+    """Cut operations into what one command can hold."""
+    part: list[Operation] = []
+    size = 0
+    for operation in operations:
+        needed = bytes_of(operation)
+        if part and (size + needed > MAX_COMMAND_BYTES or len(part) >= MAX_COMMAND_OPERATIONS):
+            yield part
+            part, size = [], 0
+        part.append(operation)
+        size += needed
+    if part:
+        yield part
+
+
+def check_sizes(operations: Sequence[Operation]) -> None:
+    """Raise DocumentTooLarge when one of the documents does not fit into what MongoDB keeps as one."""
+    for operation in operations:
+        size = bytes_of(operation)
+        if size > MAX_DOCUMENT_BYTES:
+            name = f"{operation.collection}/{getattr(operation, 'id', '')}"
+            raise DocumentTooLarge(document=name, size_bytes=size, limit_bytes=MAX_DOCUMENT_BYTES)
+
+
+def bytes_of(operation: Operation) -> int:
+    """Return about how many bytes an operation takes on the wire."""
+    if isinstance(operation, Removal):
+        return _OPERATION_BYTES
+    first = operation.first if isinstance(operation, Put) else None
+    fields = [*operation.values.values(), *(first or {}).values()]
+    return _OPERATION_BYTES + sum(len(value) for value in fields if isinstance(value, bytes | str))

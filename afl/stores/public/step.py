@@ -1,0 +1,242 @@
+"""The public view of a step: what it is, where it stands, and whether it may move on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from afl.engine.states import StepState, select_transitions
+from afl.engine.types import (
+    ANY_TYPE,
+    AttributeValue,
+    BlockId,
+    FacetAttributes,
+    ObjectType,
+    StatementId,
+    StepId,
+    VersionInfo,
+    WorkflowId,
+    copy_value,
+    step_id,
+)
+
+
+@dataclass
+class StepTransition:
+    """
+    Controls how a step moves through its states.
+
+    `request_transition` asks for the next state, `push_me` asks to be run again in the same one, `changed` marks the
+    step as worth storing, `error` is why it failed.
+    """
+
+    original_state: str
+    current_state: str
+    changed: bool = False
+    request_transition: bool = False
+    push_me: bool = False
+    error: Exception | None = None
+
+    @classmethod
+    def initial(cls) -> StepTransition:
+        """Return the transition of a step that was just created: it asks for its first state."""
+        return cls(StepState.CREATED, StepState.CREATED, request_transition=True)
+
+    @property
+    def is_requesting_state_change(self) -> bool:
+        """Whether the step asks for its next state."""
+        return self.request_transition
+
+    @property
+    def is_requesting_push(self) -> bool:
+        """Whether the step asks to be run again in its state."""
+        return self.push_me
+
+    @property
+    def has_error(self) -> bool:
+        """Whether an error is kept here."""
+        return self.error is not None
+
+    def request_state_change(self, request: bool = True) -> None:
+        """Ask for the next state, or take the request back."""
+        self.request_transition = request
+        if request:
+            self.changed = True
+
+    def change_and_transition(self) -> None:
+        """Mark the step as changed and ask for its next state."""
+        self.changed = True
+        self.request_transition = True
+
+    def set_push_me(self, push: bool) -> None:
+        """Ask to be run again in the same state, or take the request back."""
+        self.push_me = push
+
+    def set_error(self, error: Exception) -> None:
+        """Keep why the step failed, and mark the step as changed."""
+        self.error = error
+        self.changed = True
+
+    def reset_for_iteration(self) -> None:
+        """Forget the request of the iteration before to be run again."""
+        self.push_me = False
+
+    def commit(self) -> None:
+        """Take the current state as the stored one."""
+        self.original_state = self.current_state
+        self.changed = False
+        self.request_transition = False
+
+
+@dataclass
+class StepDefinition:
+    """
+    One step of a run: a call, a yield, a block, or the run itself.
+
+    `container_id` is the step that owns the blocks it stands in, `block_id` the block whose statement it is,
+    `root_id` the step of the run. `timestamp` is when it was created, in milliseconds since the epoch. `attempt`
+    counts how often its event was made anew.
+    """
+
+    id: StepId
+    object_type: str
+    workflow_id: WorkflowId
+    statement_id: StatementId | None = None
+    container_type: str | None = None
+    container_id: StepId | None = None
+    block_id: BlockId | StepId | None = None
+    root_id: StepId | None = None
+    state: str = StepState.CREATED
+    transition: StepTransition = field(default_factory=StepTransition.initial)
+    facet_name: str = ""
+    attributes: FacetAttributes = field(default_factory=FacetAttributes)
+    version: VersionInfo = field(default_factory=VersionInfo)
+    foreach_var: str | None = None
+    foreach_value: object = None
+    timestamp: int | None = None
+    attempt: int = 0
+
+    @classmethod
+    def create(
+        cls,
+        workflow_id: WorkflowId,
+        object_type: str,
+        facet_name: str = "",
+        statement_id: StatementId | None = None,
+        container_id: StepId | None = None,
+        container_type: str | None = None,
+        block_id: BlockId | StepId | None = None,
+        root_id: StepId | None = None,
+    ) -> StepDefinition:
+        """Return a new step with a fresh id, in state Created."""
+        return cls(
+            id=step_id(),
+            object_type=object_type,
+            workflow_id=workflow_id,
+            statement_id=statement_id,
+            container_type=container_type,
+            container_id=container_id,
+            block_id=block_id,
+            root_id=root_id,
+            facet_name=facet_name,
+        )
+
+    @property
+    def current_state(self) -> str:
+        """The state it stands in."""
+        return self.state
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has completed."""
+        return StepState.is_complete(self.state)
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it has failed."""
+        return StepState.is_error(self.state)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it is finished, well or badly."""
+        return StepState.is_terminal(self.state)
+
+    @property
+    def is_block(self) -> bool:
+        """Whether it runs the statements of a block."""
+        return ObjectType.is_block(self.object_type)
+
+    @property
+    def is_statement(self) -> bool:
+        """Whether it is a call or a yield."""
+        return ObjectType.is_statement(self.object_type)
+
+    @property
+    def is_requesting_state_change(self) -> bool:
+        """Whether it asks for its next state."""
+        return self.transition.is_requesting_state_change
+
+    def change_state(self, new_state: str) -> None:
+        """Move to a state; the table is the caller's business."""
+        self._enter(new_state)
+        self.transition.changed = True
+
+    def request_state_change(self, request: bool = True) -> None:
+        """Ask for the next state, or take the request back."""
+        self.transition.request_state_change(request)
+
+    def mark_error(self, error: Exception | None = None) -> None:
+        """Move to Error and keep why."""
+        self._enter(StepState.STATEMENT_ERROR)
+        self.transition.changed = True
+        self.transition.request_transition = False
+        if error is not None:
+            self.transition.set_error(error)
+
+    def mark_completed(self) -> None:
+        """Move to Complete, for good."""
+        self._enter(StepState.STATEMENT_COMPLETE)
+        self.transition.changed = True
+        self.transition.request_transition = False
+
+    def select_next_state(self) -> str | None:
+        """Return the state that its kind of step goes to from here, None at the end."""
+        return select_transitions(self.object_type).get(self.state)
+
+    def clone(self) -> StepDefinition:
+        """Return a copy with the same id that shares nothing changeable with this one."""
+        return replace(
+            self,
+            transition=replace(self.transition),
+            attributes=FacetAttributes(
+                params=_copy_attributes(self.attributes.params),
+                returns=_copy_attributes(self.attributes.returns),
+            ),
+            version=replace(self.version),
+            foreach_value=copy_value(self.foreach_value),
+        )
+
+    def set_attribute(self, name: str, value: object, is_return: bool = False) -> None:
+        """Set a param, or a return when told so."""
+        if is_return:
+            self.attributes.set_return(name, value)
+        else:
+            self.attributes.set_param(name, value)
+
+    def get_attribute(self, name: str) -> object:
+        """Return the return of that name, else the param, else None. A return that is null hides the param."""
+        attributes = self.attributes
+        if name in attributes.returns:
+            return attributes.returns[name].value
+        return attributes.get_param(name)
+
+    def _enter(self, state: str) -> None:
+        self.state = state
+        self.transition.current_state = state
+
+
+def _copy_attributes(attributes: dict[str, AttributeValue]) -> dict[str, AttributeValue]:
+    # A hint that says "Any" on purpose stays so for null; for any other value it was inferred once already.
+    return {
+        key: AttributeValue(attribute.name, copy_value(attribute.value), attribute.type_hint or ANY_TYPE)
+        for key, attribute in attributes.items()
+    }

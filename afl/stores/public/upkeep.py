@@ -1,0 +1,55 @@
+"""Tombstones as every store keeps them: entities like others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from afl.engine.errors import StoreCorrupt, VersionMismatchError
+from afl.engine.model.tombstones import Tombstone
+from afl.engine.model.upkeep import StepEntry
+from afl.stores.documents import DAMAGE
+
+if TYPE_CHECKING:
+    from afl.stores.public.store import KeptStep
+
+#: What reading an artifact raises that is damaged, or of another release.
+UNREADABLE: Final = (StoreCorrupt, VersionMismatchError, *DAMAGE)
+
+E = TypeVar("E")
+
+
+class PublicUpkeep(ABC):
+    """The part of `Upkeep` that stands on a store's row primitives."""
+
+    @abstractmethod
+    def _put(self, entity: object) -> None: ...
+
+    @abstractmethod
+    def _get(self, kind: type[E], key: str) -> E | None: ...
+
+    @abstractmethod
+    def _remove(self, kind: type, key: str) -> bool: ...
+
+    @abstractmethod
+    def _find_step(self, step_id: str) -> KeptStep | None: ...
+
+    def examine_step(self, step_id: str) -> StepEntry | None:
+        """Return one step, or why it cannot be read; None when it is not there."""
+        try:
+            kept = self._find_step(step_id)
+        except UNREADABLE as error:
+            return StepEntry(step_id, None, error)
+        return None if kept is None else StepEntry(step_id, kept.document)
+
+    def tombstone(self, workflow_id: str) -> Tombstone | None:
+        """Return what is left of a purged workflow."""
+        return self._get(Tombstone, workflow_id)
+
+    def save_tombstone(self, tombstone: Tombstone) -> None:
+        """Insert or replace a tombstone."""
+        self._put(tombstone)
+
+    def delete_tombstone(self, workflow_id: str) -> bool:
+        """Forget that a workflow was purged; False when there is no tombstone."""
+        return self._remove(Tombstone, workflow_id)

@@ -1,0 +1,321 @@
+"""The rows of a SQLite store: how the engine's records stand in its tables, and the statements that move them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Any, Final, TypeAlias, cast
+
+from afl.engine.errors import PositionLost
+from afl.engine.model.store import (
+    Batch,
+    OutboxRecord,
+    ParkedRecord,
+    Position,
+    PositionMove,
+    StepDocument,
+    StoredOutboxRecord,
+    WorkflowRow,
+)
+from afl.engine.versions import check_versions
+from afl.stores.documents import decode_value, encode_step, encode_value, encode_workflow
+from afl.stores.public.store import KeptStep
+from afl.stores.public.views import StepNotes
+from afl.stores.sqlite.connections import key_of, text_of
+
+#: The key that sorts a workflow's steps by their creation.
+by_number: Final = itemgetter(StepDocument._fields.index("number"))
+
+#: Values of one row, in the order of its statement's parameters.
+Row: TypeAlias = tuple[Any, ...]
+
+SELECT_WORKFLOW: Final = """
+SELECT id, revision, name, status, runnable, created_at_ms, w.document, i.document
+FROM workflow w JOIN workflow_inputs i USING (id)
+"""
+INSERT_WORKFLOW: Final = (
+    "INSERT OR IGNORE INTO workflow(revision, name, status, runnable, created_at_ms, document, id)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+#: Name and time of creation stay: an index whose columns are set is written, whether they change or not.
+UPDATE_WORKFLOW: Final = (
+    "UPDATE workflow SET revision = ?, status = ?, runnable = ?, document = ? WHERE id = ? AND revision = ?"
+)
+UPSERT_INPUTS: Final = "INSERT OR REPLACE INTO workflow_inputs VALUES (?, ?)"
+
+SELECT_STEP: Final = (
+    "SELECT s.id, s.revision, s.state, s.document, p.notes FROM step s LEFT JOIN public_step p ON p.id = s.id"
+)
+UPSERT_STEP: Final = (
+    "INSERT INTO step VALUES (?, ?, ?, ?) ON CONFLICT(id) DO UPDATE"
+    " SET revision = excluded.revision, state = excluded.state, document = excluded.document"
+)
+UPSERT_PUBLIC_STEP: Final = (
+    "INSERT INTO public_step VALUES (?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET notes = excluded.notes"
+)
+_SELECT_STEPS_OF: Final = """
+SELECT s.id, s.revision, s.state, s.document, {notes} FROM step s {join}
+WHERE s.id >= ?1 AND s.id < ?2 AND s.revision > ?3 {more}
+UNION ALL
+SELECT s.id, s.revision, s.state, s.document, p.notes FROM public_step p CROSS JOIN step s ON s.id = p.id
+WHERE p.workflow_id = ?4 AND s.revision > ?3 AND NOT (p.id >= ?1 AND p.id < ?2) {more}
+"""
+#: The steps of a workflow: its range of keys, and those whose ids lie elsewhere. Parameters from `steps_of`, and a
+#: state or null.
+SELECT_DOCUMENTS_OF: Final = _SELECT_STEPS_OF.format(notes="NULL", join="", more="AND (?5 IS NULL OR s.state = ?5)")
+#: The same with the notes of the public face, in every state.
+SELECT_STEPS_OF: Final = _SELECT_STEPS_OF.format(
+    notes="p.notes", join="LEFT JOIN public_step p ON p.id = s.id", more=""
+)
+
+SELECT_OUTBOX: Final = """
+SELECT sequence, created_at_ms, lane, topic, key, value, headers FROM outbox
+WHERE sequence > ?1 AND (?2 IS NULL OR lane = ?2) AND (?3 IS NULL OR created_at_ms < ?3 OR created_at_ms > ?5)
+ORDER BY sequence LIMIT ?4
+"""
+_APPEND_OUTBOX: Final = "INSERT INTO outbox(created_at_ms, lane, topic, key, value, headers) VALUES (?, ?, ?, ?, ?, ?)"
+
+SELECT_PARKED: Final = """
+SELECT id, workflow_id, step_id, topic, partition, "offset", key, value, headers, parked_at_ms, expires_at_ms,
+    sequence
+FROM parked
+"""
+_INSERT_POSITION: Final = "INSERT OR IGNORE INTO position VALUES (?, ?, ?, ?, ?)"
+UPSERT_PARKED: Final = """
+INSERT INTO parked(
+    id, workflow_id, step_id, topic, partition, "offset", key, value, headers, parked_at_ms, expires_at_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT(id) DO UPDATE SET
+    workflow_id = excluded.workflow_id, step_id = excluded.step_id, topic = excluded.topic,
+    partition = excluded.partition, "offset" = excluded."offset", key = excluded.key, value = excluded.value,
+    headers = excluded.headers, parked_at_ms = excluded.parked_at_ms, expires_at_ms = excluded.expires_at_ms
+"""
+
+#: The oldest task that can be claimed from a list under one name. Parameters: list, name.
+SELECT_OLDEST_PENDING: Final = """
+SELECT created, sequence, document FROM tasks t
+WHERE state = 'pending' AND task_list_name = ? AND name = ? AND (step_id = '' OR NOT EXISTS (
+    SELECT 1 FROM tasks r WHERE r.step_id = t.step_id AND r.state = 'running' AND r.step_id <> ''))
+ORDER BY created, sequence LIMIT 1
+"""
+#: The names that tasks of a list wait under, each found by one step through the index. Parameter: list.
+SELECT_PENDING_NAMES: Final = """
+WITH RECURSIVE pending(name) AS (
+    SELECT min(name) FROM tasks WHERE state = 'pending' AND task_list_name = ?1
+    UNION ALL
+    SELECT (SELECT min(name) FROM tasks WHERE state = 'pending' AND task_list_name = ?1 AND name > pending.name)
+    FROM pending WHERE pending.name IS NOT NULL)
+SELECT name FROM pending WHERE name IS NOT NULL
+"""
+SELECT_RUNNING_TASKS: Final = "SELECT document FROM tasks INDEXED BY tasks_running WHERE state = 'running'"
+
+
+#: Written once, but for the annotations: the newest are kept, and those that are the same write nothing.
+INSERT_PROGRAM: Final = """
+INSERT INTO program(fingerprint, content, versions, annotations) VALUES (?, ?, ?, ?)
+ON CONFLICT(fingerprint) DO UPDATE SET annotations = excluded.annotations
+    WHERE excluded.annotations IS NOT NULL AND excluded.annotations IS NOT program.annotations
+"""
+SELECT_PROGRAM: Final = "SELECT content, versions FROM program WHERE fingerprint = ?"
+SELECT_ANNOTATIONS: Final = "SELECT annotations FROM program WHERE fingerprint = ?"
+
+
+def program_content(row: Row) -> bytes:
+    """Return the program of a row of SELECT_PROGRAM. VersionMismatchError for one that a newer release wrote."""
+    content, versions = row
+    # Rows of the format before tell no versions: their release was the first.
+    if versions is not None:
+        check_versions(versions)
+    return cast(bytes, content)
+
+
+class ChangeRows:
+    """The rows of a batch's workflows and steps, all encoded."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.new: list[Row] = []
+        self.changed: list[Row] = []
+        self.inputs: list[Row] = []
+        self.steps: list[Row] = []
+        #: Steps whose ids are outside of their workflow's range of keys.
+        self.elsewhere: list[Row] = []
+        for change in batch.changes:
+            row = change.workflow
+            if change.expected_revision == 0:
+                self.new.append(workflow_row(row))
+            else:
+                self.changed.append(workflow_update(row, change.expected_revision))
+            # Inputs stay the same for the whole of an execution, and may be large: the first one writes them once.
+            if change.expected_revision == 0 or row.execution > 1:
+                self.inputs.append((key_of(row.id), encode_value(row.inputs)))
+            steps = change.steps
+            self.steps += map(step_row, steps)
+            start = f"{row.id}:"
+            self.elsewhere += [
+                public_step_row(document, None) for document in steps if not document.id.startswith(start)
+            ]
+
+
+def workflow_row(row: WorkflowRow) -> Row:
+    """Return the values of INSERT_WORKFLOW."""
+    return (
+        row.revision,
+        key_of(row.name),
+        row.status,
+        row.runnable,
+        row.created_at_ms,
+        encode_workflow(row),
+        key_of(row.id),
+    )
+
+
+def workflow_update(row: WorkflowRow, expected_revision: int) -> Row:
+    """Return the values of UPDATE_WORKFLOW."""
+    return row.revision, row.status, row.runnable, encode_workflow(row), key_of(row.id), expected_revision
+
+
+def step_row(document: StepDocument) -> Row:
+    """Return the values of UPSERT_STEP."""
+    step_id = document.id
+    return step_id if step_id.isascii() else key_of(step_id), document.revision, document.state, encode_step(document)
+
+
+def public_step_row(document: StepDocument, notes: StepNotes | None) -> Row:
+    """Return the values of UPSERT_PUBLIC_STEP."""
+    content = None if notes is None else encode_value(notes)
+    return key_of(document.id), key_of(document.workflow_id), document.number, content
+
+
+def steps_of(workflow_id: str, newer_than: int = -1) -> Row:
+    """Return the parameters of SELECT_STEPS_OF. `newer_than` -1: steps of every revision."""
+    # ";" follows ":" in every order of bytes: this is where the range of keys ends.
+    return key_of(f"{workflow_id}:"), key_of(f"{workflow_id};"), newer_than, key_of(workflow_id)
+
+
+def in_order(steps: Iterable[KeptStep]) -> list[KeptStep]:
+    """Return steps workflow by workflow, each one's in order of creation."""
+    return sorted(steps, key=lambda kept: (kept.document.workflow_id, kept.document.number))
+
+
+def column_value(value: object) -> object:
+    """Return a field of an entity as it stands in a column of its own."""
+    return key_of(value) if isinstance(value, str) else value
+
+
+def _position_key(place: Position) -> tuple[object, ...]:
+    return key_of(place.cluster_id), key_of(place.topic), place.partition, key_of(place.topic_id)
+
+
+def move_position(db: sqlite3.Connection, move: PositionMove) -> None:
+    """Advance a position. PositionLost when it is not where the move expects it."""
+    place = move.position
+    key = _position_key(place)
+    where = "WHERE cluster_id = ? AND topic = ? AND partition = ? AND topic_id = ?"
+    if move.replaces is not None:
+        went = db.execute(
+            f"DELETE FROM position {where} AND next_offset = ?", (*_position_key(move.replaces), move.expected)
+        ).rowcount
+        moved = db.execute(_INSERT_POSITION, (*key, move.next_offset)).rowcount if went else 0
+    elif move.expected is None:
+        moved = db.execute(_INSERT_POSITION, (*key, move.next_offset)).rowcount
+    else:
+        moved = db.execute(
+            f"UPDATE position SET next_offset = ? {where} AND next_offset = ?", (move.next_offset, *key, move.expected)
+        ).rowcount
+    if moved != 1:
+        query = f"SELECT next_offset FROM position {where}"
+        found = db.execute(query, key).fetchone()
+        if found is None and move.replaces is not None:
+            found = db.execute(query, _position_key(move.replaces)).fetchone()
+        raise PositionLost(
+            topic=place.topic,
+            partition=place.partition,
+            expected=move.expected,
+            found=None if found is None else found[0],
+        )
+
+
+def first_text(row: Row) -> str:
+    """Return the text in a row's first column."""
+    return text_of(row[0])
+
+
+def stored_position(row: Row) -> tuple[Position, int]:
+    """Return a position and its next offset."""
+    topic, partition, cluster_id, topic_id, next_offset = row
+    if type(next_offset) is not int:
+        # A column of SQLite may hold anything.
+        raise TypeError(f"{next_offset!r} is no offset")
+    return Position(text_of(cluster_id), text_of(topic), partition, text_of(topic_id)), next_offset
+
+
+def outbox_row(record: OutboxRecord, created_at_ms: int) -> Row:
+    """Return the values of an outbox row."""
+    lane, topic, key, value, headers = record
+    return created_at_ms, lane, topic, key, value, _encode_headers(headers) if headers else None
+
+
+def append_outbox(db: sqlite3.Connection, rows: Sequence[Row]) -> int:
+    """Append rows and return the sequence number of the first; 0 when there are none."""
+    if not rows:
+        return 0
+    db.executemany(_APPEND_OUTBOX, rows)
+    # One transaction appends without gaps: nobody else can have taken a number in between.
+    (last,) = db.execute("SELECT last_insert_rowid()").fetchone()
+    return cast(int, last) - len(rows) + 1
+
+
+def outbox_record(row: Row) -> StoredOutboxRecord:
+    """Return the record of a row of SELECT_OUTBOX."""
+    sequence, created_at_ms, lane, topic, key, value, headers = row
+    return StoredOutboxRecord(
+        sequence, created_at_ms, OutboxRecord(text_of(lane), text_of(topic), key, value, _decode_headers(headers))
+    )
+
+
+def parked_row(record: ParkedRecord) -> Row:
+    """Return the values of UPSERT_PARKED."""
+    return (
+        key_of(record.id),
+        key_of(record.workflow_id),
+        key_of(record.step_id),
+        record.topic,
+        record.partition,
+        record.offset,
+        record.key,
+        record.value,
+        _encode_headers(record.headers) if record.headers else None,
+        record.parked_at_ms,
+        record.expires_at_ms,
+    )
+
+
+def parked_record(row: Row) -> ParkedRecord:
+    """Return the record of a row of SELECT_PARKED."""
+    parked_id, workflow_id, step_id, topic, partition, offset, key, value, headers, parked_at_ms, expires_at_ms = row
+    return ParkedRecord(
+        id=text_of(parked_id),
+        workflow_id=text_of(workflow_id),
+        step_id=text_of(step_id),
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        key=key,
+        value=value,
+        headers=_decode_headers(headers),
+        parked_at_ms=parked_at_ms,
+        expires_at_ms=expires_at_ms,
+    )
+
+
+def _encode_headers(headers: tuple[tuple[str, bytes | None], ...]) -> bytes:
+    # Latin-1 gives each byte a character of its own, so that JSON can hold it.
+    return encode_value([(name, None if value is None else value.decode("latin-1")) for name, value in headers])
+
+
+def _decode_headers(content: bytes | None) -> tuple[tuple[str, bytes | None], ...]:
+    if content is None:
+        return ()
+    headers = cast("list[tuple[str, str | None]]", decode_value(content))
+    return tuple((name, None if value is None else value.encode("latin-1")) for name, value in headers)

@@ -1,0 +1,320 @@
+"""What a SQLite store's file looks like inside, and how one is opened: made, recognised, or refused untouched."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import struct
+from pathlib import Path
+from typing import Final
+
+from afl.core.process.private_files import make_private_file, protect, warn_of_readers
+from afl.core.text.printable import printable
+from afl.engine.errors import ForeignStore, StoreCorrupt, StoreUnavailable
+from afl.engine.model.store_identity import new_store_id
+from afl.engine.versions import VERSIONS, check_maker
+from afl.stores.public.store import ENTITY_TABLES, RUNNING_TASK_INDEX, EntityTable
+from afl.stores.sqlite.waiting import SLICE_S, holders_of, waited_for
+
+#: Marks the file as ours, in its header. Never change it.
+APPLICATION_ID: Final = 0x41464C53  # "AFLS"
+#: Version of the tables below, in the file's header. Raise it with every change; those before are brought to it.
+FORMAT: Final = 4
+#: The oldest format that is brought to this one when a store is opened.
+OLDEST_FORMAT: Final = 1
+
+_MAGIC: Final = b"SQLite format 3\0"
+_HEADER_BYTES: Final = 100
+#: Where the header holds user_version and application_id, big-endian.
+_USER_VERSION_AT, _APPLICATION_ID_AT = 60, 68
+
+#: Pages kept in memory per connection, in KiB.
+_CACHE_KIB: Final = 16_384
+
+# A step's id starts with its workflow's id and ":", so a workflow's steps are a range of the keys. The rows themselves
+# stand in the order of their making: a batch of many workflows writes few pages, where in the order of the keys each
+# step would have one of its own.
+# Steps that were saved through the public face may have any id: `public_step` finds those by workflow.
+# Outbox rows live for a batch or two: every index would cost more than the scan that it saves.
+_TABLES: Final = """
+CREATE TABLE store(one INTEGER PRIMARY KEY CHECK (one = 1), prefix TEXT NOT NULL, versions TEXT NOT NULL,
+    id TEXT NOT NULL DEFAULT '', marks TEXT NOT NULL DEFAULT '');
+CREATE TABLE workflow(
+    id PRIMARY KEY, revision INTEGER NOT NULL, name NOT NULL, status TEXT NOT NULL, runnable INTEGER NOT NULL,
+    created_at_ms INTEGER NOT NULL, document BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX workflow_newest ON workflow(created_at_ms, id);
+CREATE INDEX workflow_runnable ON workflow(created_at_ms, id) WHERE runnable = 1;
+CREATE TABLE workflow_inputs(id PRIMARY KEY, document BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE step(id PRIMARY KEY, revision INTEGER NOT NULL, state NOT NULL, document BLOB NOT NULL);
+CREATE TABLE public_step(id PRIMARY KEY, workflow_id NOT NULL, number INTEGER NOT NULL, notes BLOB) WITHOUT ROWID;
+CREATE INDEX public_step_workflow ON public_step(workflow_id, number);
+CREATE TABLE outbox(
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT, created_at_ms INTEGER NOT NULL, lane NOT NULL, topic NOT NULL,
+    key BLOB, value BLOB, headers BLOB);
+CREATE TABLE position(
+    cluster_id, topic, partition INTEGER, topic_id, next_offset INTEGER NOT NULL,
+    PRIMARY KEY (cluster_id, topic, partition, topic_id)) WITHOUT ROWID;
+CREATE TABLE parked(
+    sequence INTEGER PRIMARY KEY, id UNIQUE NOT NULL, workflow_id NOT NULL, step_id NOT NULL, topic NOT NULL,
+    partition INTEGER NOT NULL, "offset" INTEGER NOT NULL, key BLOB, value BLOB, headers BLOB,
+    parked_at_ms INTEGER NOT NULL, expires_at_ms INTEGER NOT NULL);
+CREATE INDEX parked_step ON parked(step_id);
+CREATE INDEX parked_workflow ON parked(workflow_id);
+CREATE INDEX parked_expiry ON parked(expires_at_ms);
+CREATE TABLE program(fingerprint PRIMARY KEY, content BLOB NOT NULL, versions TEXT, annotations BLOB) WITHOUT ROWID;
+CREATE UNIQUE INDEX {running} ON tasks(step_id) WHERE state = 'running' AND step_id <> '';
+CREATE INDEX tasks_pending ON tasks(task_list_name, name, created, sequence) WHERE state = 'pending';
+CREATE INDEX logs_runner ON logs(runner_id);
+CREATE INDEX tombstones_age ON tombstones(state, purged_at_ms);
+"""
+
+_INDEX_OF_RUNNING_TASKS: Final = (
+    "CREATE INDEX IF NOT EXISTS tasks_running ON tasks(task_list_name) WHERE state = 'running'"
+)
+
+#: From format 1, whose positions did not say which topic of a name they were in: '' stands for that.
+_FROM_FORMAT_1: Final = (
+    "ALTER TABLE position RENAME TO position_1",
+    """
+    CREATE TABLE position(
+        cluster_id, topic, partition INTEGER, topic_id, next_offset INTEGER NOT NULL,
+        PRIMARY KEY (cluster_id, topic, partition, topic_id)) WITHOUT ROWID
+    """,
+    "INSERT INTO position SELECT cluster_id, topic, partition, '', next_offset FROM position_1",
+    "DROP TABLE position_1",
+)
+
+#: From format 2, which had no tombstones, and programs without versions.
+_FROM_FORMAT_2: Final = (
+    "ALTER TABLE program ADD COLUMN versions TEXT",
+    "CREATE TABLE tombstones("
+    "sequence INTEGER PRIMARY KEY, key UNIQUE NOT NULL, state, purged_at_ms, document BLOB NOT NULL)",
+    "CREATE INDEX tombstones_age ON tombstones(state, purged_at_ms)",
+)
+#: From format 3, whose stores had no id. A step for each column: SQLite adds one at a time.
+_FROM_FORMAT_3: Final = (
+    "ALTER TABLE store ADD COLUMN id TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE store ADD COLUMN marks TEXT NOT NULL DEFAULT ''",
+    "UPDATE store SET id = lower(hex(randomblob(16)))",
+)
+#: What brings a store from each format to the next one.
+_MIGRATIONS: Final = {1: _FROM_FORMAT_1, 2: _FROM_FORMAT_2, 3: _FROM_FORMAT_3}
+
+
+def _entity_table(table: EntityTable) -> str:
+    columns = "".join(f", {name}" for name in table.columns)
+    return (
+        f"CREATE TABLE {table.name}(sequence INTEGER PRIMARY KEY, key UNIQUE NOT NULL{columns}, document BLOB NOT NULL)"
+    )
+
+
+def _statements() -> list[str]:
+    tables = _TABLES.format(running=RUNNING_TASK_INDEX).split(";")
+    return [*map(_entity_table, ENTITY_TABLES.values()), *filter(str.strip, tables)]
+
+
+#: What SQLite takes for a database of one connection.
+_IN_MEMORY: Final = ":memory:"
+
+
+def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: float) -> sqlite3.Connection:
+    """
+    Open a store's file for reading and writing; make it where there is none and `create` is true.
+
+    The file's own header is read first, so that SQLite never touches a file that is somebody else's. A new store is
+    made in one transaction, header included, before the file is switched to a write-ahead log: a crash leaves either
+    an empty file or a store, and of two processes that make it at the same time the second finds it made. A store of
+    an older format is brought to this one, in one transaction too.
+
+    A file that another process has locked is waited for, up to `busy_timeout_s`.
+
+    Raises StoreUnavailable (directory missing or closed to writing, no such file, in memory, locked), StoreCorrupt (not
+    a SQLite file, or damaged), ForeignStore (another program's file, another prefix's, or another format's),
+    VersionMismatchError (a newer release has made it).
+    """
+    if str(path) == _IN_MEMORY:
+        raise StoreUnavailable(path=_IN_MEMORY, reason="it is of one connection, a store has several; take MemoryStore")
+    header = _read_header(path)
+    if header:
+        _check_header(path, header)
+    elif not create:
+        raise StoreUnavailable(path=str(path), reason="there is no such file")
+    elif not path.parent.is_dir():
+        raise StoreUnavailable(path=str(path), reason=f"directory {path.parent} does not exist")
+    if not header:
+        # SQLite's own files beside it get its mode. Where it cannot be made, SQLite says why.
+        with contextlib.suppress(OSError):
+            make_private_file(path)
+    protect(path)
+    warn_of_readers(path)
+    try:
+        return waited_for(path, lambda: _open(path, prefix, busy_timeout_s, is_new=not header), busy_timeout_s)
+    except sqlite3.Error as error:
+        raise speaking(path, error) from error
+
+
+def _open(path: Path, prefix: str, busy_timeout_s: float, *, is_new: bool) -> sqlite3.Connection:
+    """All steps of it; each finds done what was done before."""
+    connection = connect(path, busy_timeout_s)
+    try:
+        if is_new:
+            _make_tables(connection, prefix)
+        _check_identity(path, connection, prefix)
+        _migrate(path, connection)
+        _add_what_is_newer(connection)
+        connection.execute("PRAGMA journal_mode = WAL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
+    """Return a connection whose commits are durable, for one thread at a time, without implicit transactions."""
+    connection = sqlite3.connect(
+        path, timeout=min(busy_timeout_s, SLICE_S), isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    return connection
+
+
+def speaking(path: Path, error: sqlite3.Error) -> Exception:
+    """Return what an error of SQLite means for the store: damaged, out of reach, or else the error itself."""
+    if is_undecodable(error):
+        return StoreCorrupt(path=str(path), reason=printable(str(error)))
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = None if code is None else code & 0xFF
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StoreCorrupt(path=str(path), reason=str(error))
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreUnavailable(path=str(path), reason=f"it is locked{holders_of(path)} ({error})")
+    if primary in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        closed = "" if os.access(path.parent, os.W_OK) else f": directory {path.parent} can't be written to"
+        return StoreUnavailable(path=str(path), reason=f"{error}{closed}")
+    return error
+
+
+def is_undecodable(error: sqlite3.Error) -> bool:
+    """Whether an error is of a text column that holds no UTF-8. Python's module tells it without a code."""
+    return str(error).startswith("Could not decode to UTF-8")
+
+
+def _read_header(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise StoreUnavailable(path=str(path), reason=error.strerror or str(error)) from error
+
+
+def _check_header(path: Path, header: bytes) -> None:
+    if not header.startswith(_MAGIC):
+        raise StoreCorrupt(path=str(path), reason=f"it starts with {header[:16]!r}, expected {_MAGIC!r}")
+    if len(header) < _HEADER_BYTES:
+        raise StoreCorrupt(path=str(path), reason=f"it ends after {len(header)} bytes, inside its header")
+    (application_id,) = struct.unpack_from(">I", header, _APPLICATION_ID_AT)
+    if application_id != APPLICATION_ID:
+        raise ForeignStore(
+            path=str(path),
+            found=f"a SQLite database of another program (application id {application_id:#010x})",
+            expected=f"a workflow store (application id {APPLICATION_ID:#010x})",
+        )
+    (found,) = struct.unpack_from(">I", header, _USER_VERSION_AT)
+    _check_format(path, found)
+
+
+def _check_format(path: Path, found: int) -> None:
+    if not OLDEST_FORMAT <= found <= FORMAT:
+        remedy = "upgrade this process" if found > FORMAT else "open it with an older release first"
+        raise ForeignStore(
+            path=str(path),
+            found=f"a workflow store of format {found}",
+            expected=f"format {OLDEST_FORMAT} to {FORMAT}: {remedy}",
+        )
+
+
+def _make_tables(connection: sqlite3.Connection, prefix: str) -> None:
+    connection.execute("BEGIN EXCLUSIVE")
+    try:
+        (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+        if application_id == 0:
+            for statement in _statements():
+                connection.execute(statement)
+            connection.execute("INSERT INTO store VALUES (1, ?, ?, ?, '')", (prefix, VERSIONS, new_store_id()))
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _check_identity(path: Path, connection: sqlite3.Connection, prefix: str) -> None:
+    # Once more from inside: a newer format may still stand in the write-ahead log only.
+    _check_format(path, connection.execute("PRAGMA user_version").fetchone()[0])
+    try:
+        row = connection.execute("SELECT prefix, versions FROM store").fetchone()
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorcode", None) not in (None, sqlite3.SQLITE_ERROR):
+            raise
+        raise StoreCorrupt(path=str(path), reason=str(error)) from error
+    if row is None:
+        raise StoreCorrupt(path=str(path), reason="its store row is missing")
+    if row[0] != prefix:
+        raise ForeignStore(
+            path=str(path), found=f"the store of topic prefix {row[0]!r}", expected=f"that of prefix {prefix!r}"
+        )
+    try:
+        check_maker(row[1], str(path))
+    except ValueError as error:
+        raise StoreCorrupt(path=str(path), reason=str(error)) from error
+
+
+def _migrate(path: Path, connection: sqlite3.Connection) -> None:
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    if found == FORMAT:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have been faster.
+        (found,) = connection.execute("PRAGMA user_version").fetchone()
+        _check_format(path, found)
+        for older in range(found, FORMAT):
+            for statement in _MIGRATIONS[older]:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _add_what_is_newer(connection: sqlite3.Connection) -> None:
+    """Make what stores of this format may lack: the index of running tasks, and the column beside a program's text.
+
+    Releases that know neither work on such a store all the same, beside this one: SQLite keeps the index up, and the
+    column is empty in what they write.
+    """
+    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'tasks_running'").fetchone() is None:
+        connection.execute(_INDEX_OF_RUNNING_TASKS)
+    if not _has_annotations(connection):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # Another process may have been faster.
+            if not _has_annotations(connection):
+                connection.execute("ALTER TABLE program ADD COLUMN annotations BLOB")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def _has_annotations(connection: sqlite3.Connection) -> bool:
+    return any(column[1] == "annotations" for column in connection.execute("PRAGMA table_info(program)"))

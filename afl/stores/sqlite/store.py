@@ -1,0 +1,424 @@
+"""The store in a SQLite file: durable, for one machine, shared by threads and by processes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from operator import itemgetter
+from pathlib import Path
+from typing import TypeVar, cast
+
+from afl.engine.clock import Clock, SystemClock
+from afl.engine.errors import ConcurrencyError, StoreCorrupt, WorkflowConflict
+from afl.engine.model.entities import TaskDefinition, TaskState
+from afl.engine.model.store import Batch, Position, StepDocument, StoredOutboxRecord, WorkflowRow
+from afl.engine.versions import VERSIONS
+from afl.stores.damaged_rows import damaged, taken
+from afl.stores.documents import DAMAGE, decode_step, decode_workflow, encode_value
+from afl.stores.entity_documents import decode_entity, encode_entity
+from afl.stores.public.store import ENTITY_TABLES, RUNNING_TASK_INDEX, KeptStep, PublicRows, PublicStore
+from afl.stores.public.store_checks import check_changes, check_values
+from afl.stores.public.tasks import claimed_task, ended_task
+from afl.stores.public.views import StepNotes
+from afl.stores.sqlite.connections import Connections, key_of, text_of
+from afl.stores.sqlite.parked import SqliteParked
+from afl.stores.sqlite.rows import (
+    INSERT_PROGRAM,
+    INSERT_WORKFLOW,
+    SELECT_ANNOTATIONS,
+    SELECT_DOCUMENTS_OF,
+    SELECT_OLDEST_PENDING,
+    SELECT_OUTBOX,
+    SELECT_PENDING_NAMES,
+    SELECT_PROGRAM,
+    SELECT_RUNNING_TASKS,
+    SELECT_STEP,
+    SELECT_STEPS_OF,
+    SELECT_WORKFLOW,
+    UPDATE_WORKFLOW,
+    UPSERT_INPUTS,
+    UPSERT_PARKED,
+    UPSERT_PUBLIC_STEP,
+    UPSERT_STEP,
+    ChangeRows,
+    Row,
+    append_outbox,
+    by_number,
+    column_value,
+    first_text,
+    in_order,
+    move_position,
+    outbox_record,
+    outbox_row,
+    parked_row,
+    program_content,
+    public_step_row,
+    step_row,
+    steps_of,
+    stored_position,
+    workflow_update,
+)
+from afl.stores.sqlite.schema import open_store_file
+from afl.stores.sqlite.upkeep import SqliteUpkeep
+
+E = TypeVar("E")
+
+
+class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
+    """
+    A store in one file.
+
+    Commits are durable when they return (write-ahead log, synchronous FULL). Any number of threads may read while one
+    writes; several processes may open the file, writers wait for each other up to `busy_timeout_s`, and whoever was
+    second with a workflow conflicts. `prefix` is the topic prefix that the store belongs to.
+
+    Raises when opened: StoreUnavailable, StoreCorrupt, ForeignStore; each names the path. Any call may raise
+    StoreUnavailable (disk full, held by another process for too long) and StoreCorrupt.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        prefix: str = "afl.",
+        create: bool = True,
+        clock: Clock | None = None,
+        *,
+        busy_timeout_s: float = 30.0,
+        probe: Callable[[str], None] = lambda step: None,
+    ) -> None:
+        self._path = Path(path)
+        self._prefix = prefix
+        self._clock = clock or SystemClock()
+        self._probe = probe
+        writer = open_store_file(self._path, prefix, create=create, busy_timeout_s=busy_timeout_s)
+        self._file = Connections(self._path, writer, busy_timeout_s)
+
+    # The engine's face.
+
+    def commit_batch(self, batch: Batch) -> int:
+        """
+        Write all of the batch in one transaction; see `Store`. In this order:
+          1. encode everything: a value that can't be stored meets no open transaction, and other writers wait for
+             the file's work only,
+          2. begin, write the workflows' rows and move the positions, each by comparing,
+          3. write the other rows,
+          4. commit: the log is on the disk when this returns.
+
+        A crash before the end of 4 leaves nothing of the batch, one after it everything.
+        """
+        if not batch.values_checked:
+            check_values(batch)
+        check_changes(batch.changes)
+        rows = ChangeRows(batch)
+        outbox = [outbox_row(record, batch.now_ms) for record in batch.outbox]
+        parked = [parked_row(record) for record in batch.parked]
+        with self._file.writing() as db:
+            self._write_workflows(db, batch, rows)
+            for move in batch.positions:
+                move_position(db, move)
+            self._probe("store.compared")
+            db.executemany(UPSERT_INPUTS, rows.inputs)
+            db.executemany(UPSERT_STEP, rows.steps)
+            db.executemany(UPSERT_PUBLIC_STEP, rows.elsewhere)
+            for published in batch.published:
+                db.execute("DELETE FROM outbox WHERE sequence BETWEEN ? AND ?", published)
+            db.executemany(UPSERT_PARKED, parked)
+            for parked_id in batch.unparked:
+                db.execute("DELETE FROM parked WHERE id = ?", (key_of(parked_id),))
+            self._write_tasks(db, batch.tasks)
+            for ending in batch.task_ends:
+                task = self._get(TaskDefinition, ending.task_id)
+                if task is not None and (ended := ended_task(task, ending, batch.now_ms)) is not None:
+                    self._write_entity(db, ended)
+            for log in batch.logs:
+                self._write_entity(db, log)
+            for fingerprint, program in batch.programs.items():
+                db.execute(INSERT_PROGRAM, (fingerprint, program, VERSIONS, batch.annotations.get(fingerprint)))
+            first_sequence = append_outbox(db, outbox)
+            self._probe("store.written")
+        self._probe("store.committed")
+        return first_sequence
+
+    def _write_workflows(self, db: sqlite3.Connection, batch: Batch, rows: ChangeRows) -> None:
+        """Write the workflows' rows. WorkflowConflict when one of them, or of the confirms, is not as expected."""
+        written = 0
+        for statement, values in ((UPDATE_WORKFLOW, rows.changed), (INSERT_WORKFLOW, rows.new)):
+            if values:
+                written += db.executemany(statement, values).rowcount
+        if written < len(batch.changes) or not self._confirmed(batch):
+            # Our own rows hide what the others wrote: look at the losers with them gone.
+            db.execute("ROLLBACK")
+            raise WorkflowConflict(workflow_ids=self._losers(batch))
+
+    def _confirmed(self, batch: Batch) -> bool:
+        # A workflow that the batch itself changes was compared by its change already, if they expect the same.
+        if not batch.confirms:
+            return True
+        expected = {change.workflow.id: change.expected_revision for change in batch.changes}
+        others = [workflow_id for workflow_id in batch.confirms if workflow_id not in expected]
+        found = {**self.revisions(others), **expected}
+        return all(found.get(workflow_id, 0) == revision for workflow_id, revision in batch.confirms.items())
+
+    def _losers(self, batch: Batch) -> tuple[str, ...]:
+        expected = [(change.workflow.id, change.expected_revision) for change in batch.changes]
+        expected += batch.confirms.items()
+        found = self.revisions({workflow_id for workflow_id, _ in expected})
+        lost = [workflow_id for workflow_id, revision in expected if found.get(workflow_id, 0) != revision]
+        return tuple(dict.fromkeys(lost))
+
+    def _write_tasks(self, db: sqlite3.Connection, tasks: Iterable[TaskDefinition]) -> None:
+        # Those that free a step first: the index is looked at row by row.
+        for task in sorted(tasks, key=lambda task: task.state == TaskState.RUNNING):
+            try:
+                self._write_entity(db, task)
+            except sqlite3.IntegrityError as error:
+                raise ConcurrencyError(
+                    step_id=task.step_id,
+                    message=f"task {task.uuid} can't run while another task of the step does ({RUNNING_TASK_INDEX})",
+                ) from error
+
+    def load_workflow(self, workflow_id: str) -> WorkflowRow | None:
+        """Return the workflow's row."""
+        rows = self._file.rows(f"{SELECT_WORKFLOW} WHERE id = ?", (key_of(workflow_id),))
+        return self._workflow(rows[0]) if rows else None
+
+    def load_steps(self, workflow_id: str, *, newer_than: int = 0, state: str | None = None) -> list[StepDocument]:
+        """Return the workflow's steps in order of creation; see `Store`."""
+        documents = []
+        step_id: str | bytes = ""
+        try:
+            wanted = (*steps_of(workflow_id, newer_than or -1), None if state is None else key_of(state))
+            for step_id, revision, its_state, content, _ in self._file.rows(SELECT_DOCUMENTS_OF, wanted):
+                document = decode_step(text_of(step_id), revision, text_of(its_state), content)
+                if document.workflow_id == workflow_id:
+                    documents.append(document)
+        except DAMAGE as error:
+            raise damaged(str(self._path), "step", step_id, error) from error
+        documents.sort(key=by_number)
+        return documents
+
+    def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
+        """Return the current revision of each; unknown ones are left out."""
+        wanted = set(workflow_ids)
+        plain = [workflow_id for workflow_id in wanted if workflow_id.isascii() and workflow_id.isprintable()]
+        found = self._file.rows(
+            "SELECT id, revision FROM workflow WHERE id IN (SELECT value FROM json_each(?))",
+            (encode_value(plain).decode(),),
+        )
+        # SQLite's JSON stops at what these others may hold (NUL, lone surrogates): one by one.
+        for workflow_id in wanted.difference(plain):
+            found += self._file.rows("SELECT id, revision FROM workflow WHERE id = ?", (key_of(workflow_id),))
+        return dict(taken(str(self._path), "workflow", found, lambda row: (text_of(row[0]), row[1]), itemgetter(0)))
+
+    def list_workflows(
+        self, *, status: str | None = None, name: str | None = None, limit: int = 100
+    ) -> list[WorkflowRow]:
+        """Return workflows, newest first."""
+        rows = self._file.rows(
+            f"{SELECT_WORKFLOW} WHERE (?1 IS NULL OR status = ?1) AND (?2 IS NULL OR name = ?2)"
+            " ORDER BY created_at_ms DESC, id DESC LIMIT ?3",
+            (status, None if name is None else key_of(name), limit),
+        )
+        return [self._workflow(row) for row in rows]
+
+    def runnable_workflows(self, *, limit: int = 1_000) -> list[str]:
+        """Return the ids of workflows that have more to do now, oldest first."""
+        query = "SELECT id FROM workflow WHERE runnable = 1 ORDER BY created_at_ms, id LIMIT ?"
+        return self._file.read("workflow", query, (limit,), first_text)
+
+    def load_program(self, fingerprint: str) -> bytes | None:
+        """Return a compiled program."""
+        rows = self._file.rows(SELECT_PROGRAM, (key_of(fingerprint),))
+        try:
+            return program_content(rows[0]) if rows else None
+        except ValueError as error:
+            raise damaged(str(self._path), "program", fingerprint, error) from error
+
+    def load_annotations(self, fingerprint: str) -> bytes | None:
+        """Return what stands beside a compiled program's text."""
+        rows = self._file.rows(SELECT_ANNOTATIONS, (key_of(fingerprint),))
+        # Nothing depends on them: what is no blob is as good as none.
+        return rows[0][0] if rows and isinstance(rows[0][0], bytes) else None
+
+    def outbox(
+        self,
+        *,
+        lane: str | None = None,
+        older_than_ms: int | None = None,
+        newer_than_ms: int | None = None,
+        after: int = 0,
+        limit: int = 1_000,
+    ) -> list[StoredOutboxRecord]:
+        """Return waiting records in sequence order; see `Store`."""
+        wanted = (after, None if lane is None else key_of(lane), older_than_ms, limit, newer_than_ms)
+        return self._file.read("outbox", SELECT_OUTBOX, wanted, outbox_record)
+
+    def lanes(self) -> list[str]:
+        """Return the lanes that have waiting records."""
+        return sorted(self._file.read("outbox lane", "SELECT DISTINCT lane FROM outbox", (), first_text))
+
+    def positions(self) -> dict[Position, int]:
+        """Return every position with its next offset."""
+        query = "SELECT topic, partition, cluster_id, topic_id, next_offset FROM position"
+        return dict(self._file.read("position", query, (), stored_position))
+
+    def prefix(self) -> str:
+        """Return the topic prefix that this store belongs to."""
+        return self._prefix
+
+    def close(self) -> None:
+        """Close the file. Calls after that raise StoreUnavailable."""
+        self._file.close()
+
+    # What the public face stands on.
+
+    def step_count(self) -> int:
+        """Return how many steps there are."""
+        return cast(int, self._file.rows("SELECT count(*) FROM step")[0][0])
+
+    def _exclusive(self) -> AbstractContextManager[object]:
+        return self._file.writing()
+
+    def _find_step(self, step_id: str) -> KeptStep | None:
+        rows = self._file.rows(f"{SELECT_STEP} WHERE s.id = ?", (key_of(step_id),))
+        return self._kept(rows[0]) if rows else None
+
+    def _steps_of(self, workflow_id: str) -> list[KeptStep]:
+        rows = self._file.rows(SELECT_STEPS_OF, steps_of(workflow_id))
+        return in_order(kept for kept in map(self._kept, rows) if kept.document.workflow_id == workflow_id)
+
+    def _any_step_of(self, workflow_id: str) -> KeptStep | None:
+        rows = self._file.rows(f"{SELECT_STEPS_OF} LIMIT 1", steps_of(workflow_id))
+        return self._kept(rows[0]) if rows else None
+
+    def _steps_near(self, related_id: str) -> Iterable[KeptStep]:
+        # Blocks and containers are steps of the same workflow, mostly; what was saved by hand may name anything.
+        workflow_id, mark, _ = related_id.partition(":")
+        if not mark or not self.revisions([workflow_id]):
+            return self._all_steps()
+        rows = self._file.rows(
+            f"{SELECT_STEP} WHERE s.id IN (SELECT id FROM public_step WHERE workflow_id <> ?)", (key_of(workflow_id),)
+        )
+        return self._steps_of(workflow_id) + in_order(map(self._kept, rows))
+
+    def _all_steps(self, *, state: str | None = None) -> Iterable[KeptStep]:
+        where, values = ("", ()) if state is None else (" WHERE s.state = ?", (key_of(state),))
+        return in_order(map(self._kept, self._file.rows(SELECT_STEP + where, values)))
+
+    def _next_number(self, workflow_id: str) -> int:
+        rows = self._file.rows("SELECT max(number) FROM public_step WHERE workflow_id = ?", (key_of(workflow_id),))
+        return 0 if rows[0][0] is None else cast(int, rows[0][0]) + 1
+
+    def _waiting_keys(self, key: bytes | None = None) -> set[bytes]:
+        rows = self._file.rows("SELECT DISTINCT key FROM outbox WHERE ?1 IS NULL OR key = ?1", (key,))
+        return {row[0] for row in rows if row[0] is not None}
+
+    def _apply(self, rows: PublicRows) -> None:
+        with self._file.writing() as db:
+            db.executemany(UPDATE_WORKFLOW, [workflow_update(row, row.revision - 1) for row in rows.workflows.values()])
+            db.executemany(UPSERT_STEP, [step_row(kept.document) for kept in rows.steps.values()])
+            db.executemany(
+                UPSERT_PUBLIC_STEP,
+                [public_step_row(kept.document, kept.notes) for kept in rows.steps.values() if kept.notes is not None],
+            )
+            for event in rows.events:
+                self._write_entity(db, event)
+            self._write_tasks(db, rows.tasks)
+
+    def _put(self, entity: object) -> None:
+        with self._file.writing() as db:
+            if isinstance(entity, TaskDefinition):
+                self._write_tasks(db, [entity])
+            else:
+                self._write_entity(db, entity)
+
+    def _write_entity(self, db: sqlite3.Connection, entity: object) -> None:
+        table = ENTITY_TABLES[type(entity)]
+        columns = ("key", *table.columns, "document")
+        keep = ", ".join(f"{name} = excluded.{name}" for name in columns[1:])
+        db.execute(
+            f"INSERT INTO {table.name}({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+            f" ON CONFLICT(key) DO UPDATE SET {keep}",
+            (*(column_value(getattr(entity, name)) for name in (table.key, *table.columns)), encode_entity(entity)),
+        )
+
+    def _get(self, kind: type[E], key: str) -> E | None:
+        found = self._select_where(kind, "key = ?", (key_of(key),))
+        return found[0] if found else None
+
+    def _select(self, kind: type[E], **equal: str) -> list[E]:
+        condition = " AND ".join(f"{name} = ?" for name in equal) or "TRUE"
+        return self._select_where(kind, condition, tuple(map(key_of, equal.values())))
+
+    def _select_where(self, kind: type[E], condition: str, values: Sequence[object]) -> list[E]:
+        rows = self._file.rows(
+            f"SELECT document FROM {ENTITY_TABLES[kind].name} WHERE {condition} ORDER BY sequence", values
+        )
+        return [self._entity(kind, row[0]) for row in rows]
+
+    def _remove(self, kind: type, key: str) -> bool:
+        with self._file.writing() as db:
+            return db.execute(f"DELETE FROM {ENTITY_TABLES[kind].name} WHERE key = ?", (key_of(key),)).rowcount > 0
+
+    def _claim(
+        self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str = "", lease_expires: int = 0
+    ) -> TaskDefinition | None:
+        # Looked for without the write lock first: pollers ask far more often than there is something to do.
+        if self._oldest_pending(task_names, task_list) is None:
+            return None
+        with self._file.writing() as db:
+            task = self._oldest_pending(task_names, task_list)
+            if task is not None:
+                task = claimed_task(task, owner, now_ms, lease_expires)
+                self._write_entity(db, task)
+            return task
+
+    def pending_task_names(self, task_list: str = "default") -> list[str]:
+        """Return the names of the tasks of a list that wait to be claimed."""
+        return self._file.read("tasks", SELECT_PENDING_NAMES, (key_of(task_list),), first_text)
+
+    def _expired_tasks(self, now_ms: int) -> list[TaskDefinition]:
+        running = [self._entity(TaskDefinition, row[0]) for row in self._file.rows(SELECT_RUNNING_TASKS)]
+        return [task for task in running if 0 < task.lease_expires <= now_ms]
+
+    def _oldest_pending(self, task_names: Sequence[str], task_list: str) -> TaskDefinition | None:
+        found = []
+        for name in set(task_names):
+            found += self._file.rows(SELECT_OLDEST_PENDING, (key_of(task_list), key_of(name)))
+        return self._entity(TaskDefinition, min(found)[2]) if found else None
+
+    # Rows to objects.
+
+    def _kept(self, row: Row) -> KeptStep:
+        step_id, revision, state, content, notes = row
+        try:
+            document = decode_step(text_of(step_id), revision, text_of(state), content)
+            return KeptStep(document, None if notes is None else StepNotes.decode(notes))
+        except DAMAGE as error:
+            raise damaged(str(self._path), "step", step_id, error) from error
+
+    def _workflow(self, row: Row) -> WorkflowRow:
+        workflow_id, revision, name, status, runnable, created_at_ms, content, inputs = row
+        try:
+            return decode_workflow(
+                workflow_id=text_of(workflow_id),
+                revision=revision,
+                name=text_of(name),
+                status=status,
+                runnable=bool(runnable),
+                created_at_ms=created_at_ms,
+                content=content,
+                inputs=inputs,
+            )
+        except DAMAGE as error:
+            raise damaged(str(self._path), "workflow", workflow_id, error) from error
+
+    def _entity(self, kind: type[E], content: bytes) -> E:
+        try:
+            return decode_entity(kind, content)
+        except DAMAGE as error:
+            raise StoreCorrupt(
+                path=str(self._path), reason=f"an entry of {ENTITY_TABLES[kind].name}: {error}"
+            ) from error

@@ -1,0 +1,169 @@
+"""Checking and purging a SQLite store: lists in pages by the keys of its tables, and rows deleted a slice at a time."""
+
+from __future__ import annotations
+
+import sqlite3
+from abc import abstractmethod
+from pathlib import Path
+from typing import Final, TypeVar
+
+from afl.core.text.printable import printable
+from afl.engine.errors import StoreCorrupt
+from afl.engine.model.store import ENDED_STATUSES
+from afl.engine.model.store_identity import StoreIdentity, new_store_id, this_host
+from afl.engine.model.tombstones import Tombstone
+from afl.engine.model.upkeep import Ended, Entry, OwnCheck, StepEntry
+from afl.stores.public.persistence import EventDefinition
+from afl.stores.public.store import ENTITY_TABLES, KeptStep
+from afl.stores.public.upkeep import UNREADABLE, PublicUpkeep
+from afl.stores.sqlite.connections import Connections, key_of, text_of
+from afl.stores.sqlite.rows import SELECT_STEPS_OF, Row, first_text, steps_of
+
+E = TypeVar("E")
+
+#: What SQLite tells of one damaged file: the first few say what has happened.
+_MOST_PROBLEMS: Final = 20
+_SELECT_ENDED: Final = f"""
+SELECT id, created_at_ms FROM workflow
+WHERE status IN ({", ".join("?" * len(ENDED_STATUSES))}) AND created_at_ms < ? AND (created_at_ms, id) > (?, ?)
+ORDER BY created_at_ms, id LIMIT ?
+"""
+#: A step's id starts with its workflow's, unless it was saved by hand.
+_SELECT_ORPHANS: Final = """
+SELECT workflow_id FROM (
+    SELECT substr(id, 1, instr(id, ':') - 1) AS workflow_id FROM step WHERE instr(id, ':') > 0
+    UNION SELECT workflow_id FROM public_step)
+WHERE NOT EXISTS (SELECT 1 FROM workflow WHERE workflow.id = workflow_id) ORDER BY workflow_id LIMIT ?
+"""
+#: The rows of one workflow. Keys that begin with a step's id are a range.
+_DELETE_ROWS: Final = (
+    "DELETE FROM step WHERE id IN (SELECT id FROM step WHERE id >= ?1 AND id < ?2 LIMIT ?4)",
+    "DELETE FROM step WHERE id IN (SELECT id FROM public_step WHERE workflow_id = ?3 LIMIT ?4)",
+    "DELETE FROM public_step WHERE id IN (SELECT id FROM public_step WHERE workflow_id = ?3 LIMIT ?4)",
+    "DELETE FROM tasks WHERE sequence IN (SELECT sequence FROM tasks WHERE key >= ?1 AND key < ?2 LIMIT ?4)",
+    "DELETE FROM logs WHERE sequence IN (SELECT sequence FROM logs WHERE key >= ?1 AND key < ?2 LIMIT ?4)",
+    "DELETE FROM parked WHERE sequence IN (SELECT sequence FROM parked WHERE workflow_id = ?3 LIMIT ?4)",
+    f"DELETE FROM {ENTITY_TABLES[EventDefinition].name} WHERE sequence IN"
+    f" (SELECT sequence FROM {ENTITY_TABLES[EventDefinition].name} WHERE workflow_id = ?3 LIMIT ?4)",
+)
+
+
+class SqliteUpkeep(PublicUpkeep):
+    """The part of `SqliteStore` that lists and deletes, and says which store it is."""
+
+    _file: Connections
+    _path: Path
+
+    @abstractmethod
+    def _kept(self, row: Row) -> KeptStep: ...
+
+    @abstractmethod
+    def _entity(self, kind: type[E], content: bytes) -> E: ...
+
+    @abstractmethod
+    def _write_entity(self, db: sqlite3.Connection, entity: object) -> None: ...
+
+    def identity(self) -> StoreIdentity:
+        """Return which store this is; see `IdentifiedStore`."""
+        (found,) = self._file.read(
+            "store", "SELECT id, marks FROM store", (), lambda row: StoreIdentity(row[0], tuple(row[1].split()))
+        )
+        return found
+
+    def location(self) -> str:
+        """Return where the store is: this machine, and the file's path."""
+        return f"{this_host()}:{self._path.resolve()}"
+
+    def add_mark(self, mark: str) -> None:
+        """Set a mark; see `IdentifiedStore`."""
+        with self._file.writing() as db:
+            db.execute("UPDATE store SET marks = ?", (" ".join(self.identity().with_mark(mark).marks),))
+
+    def renew_identity(self) -> StoreIdentity:
+        """Give the store another id; see `IdentifiedStore`."""
+        identity = StoreIdentity(new_store_id())
+        with self._file.writing() as db:
+            db.execute("UPDATE store SET id = ?, marks = ''", (identity.id,))
+        return identity
+
+    def workflow_ids(self, *, after: str = "", limit: int = 1_000) -> list[str]:
+        """Return the ids of workflows that have a row, in order."""
+        query = "SELECT id FROM workflow WHERE id > ? ORDER BY id LIMIT ?"
+        return self._file.read("workflow", query, (key_of(after), limit), first_text)
+
+    def check_itself(self) -> OwnCheck:
+        """Have SQLite check all pages and indexes of the file."""
+        try:
+            rows = self._file.rows(f"PRAGMA integrity_check({_MOST_PROBLEMS})")
+        except StoreCorrupt as error:
+            return OwnCheck(problems=(error.reason,))
+        told = (printable(line) for row in rows for line in str(row[0]).splitlines())
+        return OwnCheck(problems=tuple(line for line in told if line != "ok" and not line.startswith("*** in ")))
+
+    def orphans(self, *, limit: int = 1_000) -> list[str]:
+        """Return the ids of workflows that have steps and no row."""
+        return self._file.read("step of workflow", _SELECT_ORPHANS, (limit,), first_text)
+
+    def examine_steps(self, workflow_id: str) -> list[StepEntry]:
+        """Return all steps of a workflow; see `Upkeep`."""
+        entries = self._file.read("step", SELECT_STEPS_OF, steps_of(workflow_id), self._step_entry)
+        entries.sort(key=lambda entry: -1 if entry.document is None else entry.document.number)
+        return [e for e in entries if e.document is None or e.document.workflow_id == workflow_id]
+
+    def _step_entry(self, row: Row) -> StepEntry:
+        step_id = text_of(row[0])
+        try:
+            return StepEntry(step_id, self._kept(row).document)
+        except UNREADABLE as error:
+            return StepEntry(step_id, None, error)
+
+    def examine(self, kind: type, *, after: str = "", limit: int = 1_000) -> list[Entry]:
+        """Return the entities of a kind by their keys."""
+        table = ENTITY_TABLES[kind].name
+        query = f"SELECT key, document FROM {table} WHERE key > ? ORDER BY key LIMIT ?"
+        return self._file.read(
+            table, query, (key_of(after), limit), lambda row: self._examined(kind, text_of(row[0]), row[1])
+        )
+
+    def _examined(self, kind: type, key: str, content: bytes) -> Entry:
+        try:
+            return Entry(key, self._entity(kind, content))
+        except UNREADABLE as error:
+            return Entry(key, None, error)
+
+    def ended_workflows(self, *, created_before_ms: int, after: Ended | None = None, limit: int = 1_000) -> list[Ended]:
+        """Return workflows that have ended, in order of creation; see `Upkeep`."""
+        at_ms, workflow_id = after or Ended(-1, "")
+        wanted = (*sorted(ENDED_STATUSES), created_before_ms, at_ms, key_of(workflow_id), limit)
+        return self._file.read("workflow", _SELECT_ENDED, wanted, lambda row: Ended(row[1], text_of(row[0])))
+
+    def bury(self, tombstone: Tombstone, revision: int) -> bool:
+        """Put a tombstone in a workflow's place; see `Upkeep`."""
+        key = key_of(tombstone.workflow_id)
+        with self._file.writing() as db:
+            if not db.execute("DELETE FROM workflow WHERE id = ? AND revision = ?", (key, revision)).rowcount:
+                return False
+            db.execute("DELETE FROM workflow_inputs WHERE id = ?", (key,))
+            self._write_entity(db, tombstone)
+        return True
+
+    def delete_rows(self, workflow_id: str, *, limit: int) -> int:
+        """Delete rows of a workflow that has none of its own any more; see `Upkeep`."""
+        start, end, _, key = steps_of(workflow_id)
+        left = limit
+        with self._file.writing() as db:
+            if db.execute("SELECT 1 FROM workflow WHERE id = ?", (key,)).fetchone() is not None:
+                return 0
+            for statement in _DELETE_ROWS:
+                if left:
+                    left -= db.execute(statement, (start, end, key, left)).rowcount
+        return limit - left
+
+    def tombstones(self, *, state: str, purged_before_ms: int | None = None, limit: int = 1_000) -> list[Tombstone]:
+        """Return tombstones in a state, the oldest first."""
+        rows = self._file.rows(
+            f"SELECT document FROM {ENTITY_TABLES[Tombstone].name} WHERE state = ?1"
+            " AND (?2 IS NULL OR purged_at_ms < ?2) ORDER BY purged_at_ms, key LIMIT ?3",
+            (state, purged_before_ms, limit),
+        )
+        return [self._entity(Tombstone, row[0]) for row in rows]

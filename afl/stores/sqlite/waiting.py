@@ -1,0 +1,54 @@
+"""Waiting for a SQLite file that another process has locked: told, with who has it, and ended by the word to stop."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+from afl.core.process.file_holders import holders_text
+from afl.core.process.long_waits import WAITS
+from afl.core.process.stopping import PROCESS_STOP, Stop
+
+T = TypeVar("T")
+
+#: The longest wait inside SQLite, where neither a signal nor the word to stop is heard. A longer one is several.
+SLICE_S: Final = 0.5
+#: How long a process that was told to end still waits: others' transactions take no longer.
+_LAST_WAIT_S: Final = 1.0
+
+
+def is_locked(error: sqlite3.Error) -> bool:
+    """Whether another process has the file, so that waiting may help."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def holders_of(path: Path) -> str:
+    """Who has locked the store's file, in words: ` by process 4711 (sqlite3 store.sqlite3)`; empty if not known."""
+    # Writers lock the file's shared memory in write-ahead mode, the file itself in any other.
+    found = holders_text([path.with_name(f"{path.name}-shm"), path])
+    return f" by {found}" if found else ""
+
+
+def waited_for(path: Path, attempt: Callable[[], T], timeout_s: float, stop: Stop = PROCESS_STOP) -> T:
+    """
+    Make an attempt again while the file is locked, and return what it returns.
+
+    Each takes `SLICE_S` at most by itself. Raises what it raises, the last refusal after `timeout_s`, or once the
+    process is to end.
+    """
+    began_s = time.monotonic()
+    with WAITS.on(f"the store {path}", lambda: f", which is locked{holders_of(path)}, {timeout_s:g} s at most"):
+        while True:
+            try:
+                return attempt()
+            except sqlite3.OperationalError as error:
+                waited_s = time.monotonic() - began_s
+                is_over = waited_s >= timeout_s or (stop.is_set() and waited_s >= _LAST_WAIT_S)
+                if not is_locked(error) or is_over:
+                    raise
+                # SQLite does not always wait by itself.
+                time.sleep(0.005)

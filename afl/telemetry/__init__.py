@@ -1,0 +1,1 @@
+"""Telemetry: what runs do, as structured events, and the sinks that take them."""

@@ -1,0 +1,95 @@
+"""Telemetry to standard logging: a JSON object a record, on one logger, with a level that fits its event."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from afl.core.text.printable import printable_json
+from afl.telemetry.telemetry import EVENT_TYPES, TelemetryEvent, TelemetrySink
+
+#: The logger of all telemetry.
+LOGGER_NAME: Final = "afl.telemetry"
+
+#: Levels of events that are not at the usual one. The begin and end of a state say no more than its transition does.
+LEVELS: Final[Mapping[str, int]] = {
+    "state.begin": logging.DEBUG,
+    "state.end": logging.DEBUG,
+    "step.error": logging.WARNING,
+    "workflow.error": logging.ERROR,
+}
+
+
+class LoggingSink(TelemetrySink):
+    """
+    Logs each event as one line of JSON: `timestamp` in milliseconds, `eventType`, ids, `details`.
+
+    What handlers and levels are set for the logger decides where lines go and which. A record's message is the line,
+    its attribute `telemetry` the same as a dict. With `values` the outputs of runs are among the details; without,
+    nothing that a run works with is logged but its errors' texts.
+    """
+
+    def __init__(
+        self, logger: logging.Logger | None = None, *, level: int = logging.INFO, values: bool = False
+    ) -> None:
+        self._logger = logger or logging.getLogger(LOGGER_NAME)
+        self._level = level
+        self._values = values
+
+    @property
+    def event_types(self) -> frozenset[str] | None:
+        """The types whose level is enabled."""
+        enabled = {kind for kind in EVENT_TYPES if self._logger.isEnabledFor(LEVELS.get(kind, self._level))}
+        return None if len(enabled) == len(EVENT_TYPES) else frozenset(enabled)
+
+    def emit(self, event: TelemetryEvent) -> None:
+        """Log one event, where its level is enabled."""
+        level = LEVELS.get(event.event_type, self._level)
+        if not self._logger.isEnabledFor(level):
+            return
+        told = event.to_dict()
+        if not self._values and "result" in event.details:
+            told["details"] = {name: value for name, value in event.details.items() if name != "result"}
+        self._logger.log(level, _Line(told), extra={"telemetry": told})
+
+
+class _Line:
+    """A record's message: its text is made when a handler asks for it."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self, told: Mapping[str, object]) -> None:
+        self._told = told
+
+    def __str__(self) -> str:
+        return line_of(self._told)
+
+
+class JsonLinesFormatter(logging.Formatter):
+    """Formats every record as one line of JSON, telemetry's and all others, so that a process logs nothing else.
+
+    Others have `timestamp`, `level`, `logger`, `message`, and `exception` with its traceback where there is one.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record's line, without a newline."""
+        told = getattr(record, "telemetry", None)
+        if isinstance(told, dict):
+            return line_of({**told, "level": record.levelname, "logger": record.name})
+        line: dict[str, object] = {
+            "timestamp": int(record.created * 1000),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return line_of(line)
+
+
+def line_of(told: Mapping[str, object]) -> str:
+    """One line of JSON. Values that JSON does not know are written as their text; what a terminal would obey is
+    escaped, and lone surrogates are."""
+    return printable_json(json.dumps(told, ensure_ascii=False, default=str, separators=(",", ":")))

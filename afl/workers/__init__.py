@@ -1,0 +1,1 @@
+"""Workers on a store's tasks: pollers, the registry runner and the runner service."""

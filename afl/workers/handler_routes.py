@@ -1,0 +1,132 @@
+"""The handlers that a process registered itself: functions, and functions of modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from afl.core.handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, register_module
+from afl.core.handlers.retry import RetryPolicy
+from afl.workers.task_work import TaskHandler
+from afl.workers.tool_registry import Handler, short_name
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One registered handler. `find` returns what to call, looked up at each call."""
+
+    find: Callable[[], Handler]
+    timeout_ms: int | None = None
+    retry: RetryPolicy | None = None
+    metadata: Mapping[str, Any] | None = None
+    names_facet: bool = False
+
+    def handler(self) -> TaskHandler:
+        """The handler as it is now."""
+        return TaskHandler(
+            function=self.find(),
+            # 0, as in the registry: as long as it takes.
+            timeout_s=self.timeout_ms / 1_000 if self.timeout_ms else None,
+            retry=self.retry,
+            names_facet=self.names_facet,
+            metadata=self.metadata or {},
+        )
+
+
+class HandlerRoutes:
+    """Routes by name: a facet finds that of its qualified name, else that of its short one."""
+
+    def __init__(self, loader: ModuleLoader) -> None:
+        self._loader = loader
+        self._routes: dict[str, Route] = {}
+
+    def names(self) -> list[str]:
+        """The registered names."""
+        return list(self._routes)
+
+    def named(self, name: str) -> Route | None:
+        """What is registered under this very name."""
+        return self._routes.get(name)
+
+    def find(self, facet_name: str) -> Route | None:
+        """The facet's route."""
+        found = self._routes.get(facet_name)
+        return found if found is not None else self._routes.get(short_name(facet_name))
+
+    def register(
+        self,
+        facet_name: str,
+        handler: Handler,
+        *,
+        timeout_ms: int | None = None,
+        retry: RetryPolicy | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        names_facet: bool = False,
+    ) -> None:
+        """Handle a facet with a function, synchronous or asynchronous. The latest registration of a name counts.
+
+        Raises TypeError for what cannot be called.
+        """
+        if not callable(handler):
+            raise TypeError(f"the handler of {facet_name} is a {type(handler).__name__}, not callable")
+        self._routes = {**self._routes, facet_name: Route(lambda: handler, timeout_ms, retry, metadata, names_facet)}
+
+    def register_handler(
+        self,
+        facet_name: str,
+        module_uri: str,
+        entrypoint: str = DEFAULT_ENTRYPOINT,
+        version: str = "1.0.0",
+        checksum: str = "",
+        timeout_ms: int | None = None,
+        requirements: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        """Handle a facet with a function of a module, which is loaded now. Raises what the loader raises."""
+        self._loader.function(module_uri, entrypoint, checksum)
+        find = lambda: self._loader.function(module_uri, entrypoint, checksum)  # noqa: E731 - one expression
+        self._routes = {**self._routes, facet_name: Route(find, timeout_ms, retry, metadata, True)}
+
+    def register_module(self, module_uri: str, facets: Sequence[str] = (), *, entrypoint: str | None = None) -> None:
+        """Handle the facets of a module: `facets`, or those that it names or registers itself."""
+        register_module(OfModules(self), self._loader, module_uri, facets, entrypoint=entrypoint)
+
+
+class TakesModules:
+    """A server whose modules' handlers are routes of its own process."""
+
+    _routes: HandlerRoutes
+
+    def register_handler(
+        self, facet_name: str, module_uri: str, entrypoint: str = DEFAULT_ENTRYPOINT, **details: Any
+    ) -> None:
+        """Handle a facet with a function of a module, which is loaded now. `details` as for `RegistryRunner`."""
+        self._routes.register_handler(facet_name, module_uri, entrypoint, **details)
+
+    def register_module(self, module_uri: str, facets: Sequence[str] = (), *, entrypoint: str | None = None) -> None:
+        """Register all handlers of a module: those of `facets`, or those that it names or registers itself.
+
+        `entrypoint` is the function, where it is not `handle`. Raises ImportError, AttributeError, TypeError, and
+        ValueError when nothing names a facet.
+        """
+        self._routes.register_module(module_uri, facets, entrypoint=entrypoint)
+
+
+class OfModules:
+    """Registers what modules register themselves: their functions find the facet's name in the payload."""
+
+    def __init__(self, routes: HandlerRoutes) -> None:
+        self._routes = routes
+
+    def register(self, facet_name: str, handler: Handler, **details: Any) -> None:
+        """Handle a facet with a function of the module."""
+        self._routes.register(facet_name, handler, names_facet=True, **details)
+
+    def register_handler(
+        self, facet_name: str, module_uri: str, entrypoint: str = DEFAULT_ENTRYPOINT, **details: Any
+    ) -> None:
+        """Handle a facet with a function of a module, by the module's name."""
+        self._routes.register_handler(facet_name, module_uri, entrypoint, **details)

@@ -1,0 +1,49 @@
+"""Claims whose owner has died and whose lease seems to last for long: a clock was set back since it was written.
+
+A lease is a time of the wall clock, because processes of several machines read it. Its owner renews it every few
+seconds, so one that stays as it is belongs to nobody, whatever time it says.
+"""
+
+from __future__ import annotations
+
+from afl.core.clock import CLOCK_TOLERANCE_MS
+from afl.engine import limits
+from afl.engine.clock import Clock
+from afl.engine.model.entities import TaskDefinition
+from afl.stores.public.persistence import EngineStore
+
+#: Leases of this server's length that a claim may stay as it is, before it is taken for its owner's last.
+_PATIENCE_LEASES = 3
+
+
+class LeaseWatch:
+    """Looks at the leases that lie too far ahead, and remembers since when each has not changed. One thread's own."""
+
+    def __init__(self, store: EngineStore, clock: Clock, lease_ms: int) -> None:
+        self._store = store
+        self._clock = clock
+        self._patience_ms = _PATIENCE_LEASES * lease_ms
+        #: By task: owner and end of its lease, and when that was seen first, on the monotonic clock.
+        self._seen: dict[str, tuple[str, int, float]] = {}
+
+    def stale(self) -> list[TaskDefinition]:
+        """Return the claimed tasks whose lease lies further ahead than any is given, and has stayed as it is."""
+        now_ms, now_s = self._clock.now_ms(), self._clock.monotonic_s()
+        seen, found = {}, []
+        for task in self._store.leased_tasks():
+            patience_ms = self._patience_of(task)
+            if task.lease_expires - now_ms <= max(patience_ms, CLOCK_TOLERANCE_MS):
+                continue
+            owner, expires_ms, since_s = self._seen.get(task.uuid, ("", 0, now_s))
+            if (owner, expires_ms) != (task.owner, task.lease_expires):
+                since_s = now_s
+            seen[task.uuid] = (task.owner, task.lease_expires, since_s)
+            if (now_s - since_s) * 1_000 >= patience_ms:
+                found.append(task)
+        self._seen = seen
+        return found
+
+    def _patience_of(self, task: TaskDefinition) -> int:
+        # `poll_once` renews nothing: its leases are that long, and stay as they are while its handler works.
+        is_renewed = task.lease_expires - task.claimed < limits.POLL_ONCE_LEASE_MS
+        return self._patience_ms if is_renewed else limits.POLL_ONCE_LEASE_MS + CLOCK_TOLERANCE_MS

@@ -1,0 +1,88 @@
+"""Says when tasks wait whose facet is nearly called what a handler was registered for."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final
+
+from afl.core.text.near_names import did_you_mean
+
+_log = logging.getLogger(__name__)
+
+#: Names that are looked at. They come from the programs of others; beyond that nothing is said.
+_MOST_NAMES: Final = 1_000
+#: Pairs of names that one poll compares. What is left over is for the next ones.
+_MOST_PAIRS: Final = 1_000
+#: Warnings of one poller.
+_MOST_WARNINGS: Final = 5
+#: Characters of a name that is compared: the time for it grows with their square.
+_LONGEST_NAME: Final = 100
+#: From which likeness on, between 0 and 1, a handler is told. It is high: others serve most of these tasks, and name
+#: them as they like. "Chrage" is told for "Charge", "Deploy" is not for "Destroy".
+_MIN_LIKENESS: Final = 0.83
+
+_DIGITS: Final = re.compile(r"\d+")
+
+
+class MisspeltHandlers:
+    """Compares, once for each, the facets whose tasks wait unclaimed with the names that have had no task so far."""
+
+    def __init__(self) -> None:
+        self._looked_at: set[str] = set()
+        self._with_tasks: set[str] = set()
+        self._warnings_left = _MOST_WARNINGS
+
+    def has_task(self, facet: str) -> None:
+        """Note that a handler was found for a facet: its name is no typo."""
+        if facet not in self._with_tasks and len(self._with_tasks) < _MOST_NAMES:
+            self._with_tasks.update((facet, facet.rpartition(".")[2]))
+
+    def look(self, registered: Iterable[str], unserved: Iterable[str]) -> None:
+        """Warn of the handler that may have been meant for a facet that nothing here serves: of the likeliest one."""
+        left = _MOST_NAMES - len(self._looked_at)
+        if not self._warnings_left or left <= 0 or len(self._with_tasks) >= _MOST_NAMES:
+            return
+        new = list(islice((name for name in unserved if name not in self._looked_at), left))
+        if not new:
+            return
+        idle = list(islice((name for name in registered if name not in self._with_tasks), _MOST_PAIRS))
+        for facet in new[: _MOST_PAIRS // max(1, len(idle))]:
+            self._looked_at.add(facet)
+            name = _likeliest(facet, idle)
+            if name is not None and self._warnings_left:
+                self._warnings_left -= 1
+                _log.warning(
+                    "a handler is registered for %s, of which there is no task, while a task of %s waits; %s",
+                    name, facet, did_you_mean([facet]),
+                )  # fmt: skip
+
+
+def _likeliest(facet: str, names: Sequence[str]) -> str | None:
+    """Return the name whose last part is most like the facet's; None where none is much like it."""
+    from difflib import SequenceMatcher
+
+    matcher, wanted = SequenceMatcher(None), facet.rpartition(".")[2]
+    matcher.set_seq2(wanted[:_LONGEST_NAME])
+    best, best_likeness = None, 0.0
+    for name in names:
+        short = name.rpartition(".")[2]
+        if max(len(short), len(wanted)) > _LONGEST_NAME or _is_numbered_alike(name, facet):
+            continue
+        matcher.set_seq1(short)
+        least = max(_MIN_LIKENESS, best_likeness)
+        if matcher.real_quick_ratio() >= least and matcher.quick_ratio() >= least:
+            likeness = matcher.ratio()
+            if likeness >= _MIN_LIKENESS and likeness > best_likeness:
+                best, best_likeness = name, likeness
+    return best
+
+
+def _is_numbered_alike(name: str, other: str) -> bool:
+    """Tell whether two names, or their last parts, differ in their digits only: those are names of a series."""
+    for one, another in ((name, other), (name.rpartition(".")[2], other.rpartition(".")[2])):
+        if one != another and _DIGITS.sub("", one) == _DIGITS.sub("", another):
+            return True
+    return False

@@ -1,0 +1,253 @@
+"""A process in the list of servers: it registers, sends heartbeats, counts what it did, and signs off."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from afl.core.clock import has_waited
+from afl.core.text.exception_text import exception_class, exception_text, exception_traceback
+from afl.engine.clock import Clock
+from afl.engine.model.entities import HandledCount, ServerDefinition, ServerState
+from afl.engine.model.store_identity import IdentifiedStore
+from afl.stores.public.persistence import TaskStore
+
+_log = logging.getLogger(__name__)
+
+#: A server that has missed this many heartbeats is taken to be gone.
+MISSED_BEATS: Final = 3
+
+
+class PresentStore(TaskStore, IdentifiedStore, Protocol):
+    """A store in which servers are listed."""
+
+
+class Presence:
+    """The record of one server. Any thread may use it; what the store refuses is told with the next beat.
+
+    Reading it and counting never wait for the store.
+    """
+
+    def __init__(
+        self,
+        store: PresentStore,
+        clock: Clock,
+        *,
+        service_name: str,
+        server_group: str,
+        server_name: str,
+        topics: Sequence[str] = (),
+        heartbeat_interval_ms: int = 10_000,
+    ) -> None:
+        """`topics` are what the server was told to keep to; without any they are the names of its handlers."""
+        self._store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        #: Held while the record is written: what is saved later was true later.
+        self._saving = threading.Lock()
+        self._topics = list(topics)
+        self._counts: dict[str, HandledCount] = {}
+        #: Something but the time of the last heartbeat is to be told.
+        self._news = False
+        self._registered_s: float | None = None
+        self._server = ServerDefinition(
+            uuid=str(uuid.uuid4()),
+            server_group=server_group,
+            service_name=service_name,
+            server_name=server_name or socket.gethostname(),
+            heartbeat_interval_ms=heartbeat_interval_ms,
+        )
+
+    @property
+    def server_id(self) -> str:
+        """The server's id, unique to this instance."""
+        return self._server.uuid
+
+    @property
+    def server_name(self) -> str:
+        """The name that people know the server by; the host's when none was given."""
+        return self._server.server_name
+
+    @property
+    def state(self) -> str:
+        """A ServerState constant."""
+        return self._server.state
+
+    @property
+    def heartbeat_interval_s(self) -> float:
+        """Time between two heartbeats."""
+        return self._server.heartbeat_interval_ms / 1_000
+
+    @property
+    def up_ms(self) -> int:
+        """How long ago it registered; 0: not yet."""
+        since_s = self._registered_s
+        return 0 if since_s is None else int((self._clock.monotonic_s() - since_s) * 1_000)
+
+    def counts(self) -> list[HandledCount]:
+        """What was handled so far, and what was not, by facet."""
+        with self._lock:
+            return [replace(count) for count in self._counts.values()]
+
+    def register(self, names: Sequence[str]) -> None:
+        """Appear in the list, starting up. Raises what the store raises: who can't be seen must not work."""
+        now_ms, self._registered_s = self._clock.now_ms(), self._clock.monotonic_s()
+        self._save(
+            server_ips=_addresses(),
+            start_time=now_ms,
+            ping_time=now_ms,
+            topics=self._topics or list(names),
+            handlers=list(names),
+            state=ServerState.STARTUP,
+            store_id=self._store.identity().id,
+            error=None,
+        )
+
+    def running(self) -> None:
+        """It works from here on, on the store that this is now."""
+        self._save(state=ServerState.RUNNING, store_id=self._store.identity().id)
+
+    def handles(self, names: Sequence[str]) -> None:
+        """The facets have changed that it works on; told with the next beat."""
+        with self._lock:
+            if list(names) != self._server.handlers:
+                self._server = replace(self._server, topics=self._topics or list(names), handlers=list(names))
+                self._news = True
+
+    def count(self, handler: str, *, handled: bool) -> None:
+        """Count a task as handled or not handled; told with the next beat."""
+        with self._lock:
+            count = self._counts.setdefault(handler, HandledCount(handler))
+            if handled:
+                count.handled += 1
+            else:
+                count.not_handled += 1
+            self._news = True
+
+    def counted(self, counts: Iterable[HandledCount]) -> None:
+        """Take over the counts of a server that counts for itself; told with the next beat."""
+        now = {count.handler: replace(count) for count in counts}
+        with self._lock:
+            if now != self._counts:
+                self._counts, self._news = now, True
+
+    def troubled(self, trouble: str) -> None:
+        """What keeps it from getting on while it lives, in words; empty: nothing. Told with the next beat."""
+        error: dict[str, object] | None = {"type": "NotReady", "message": trouble} if trouble else None
+        with self._lock:
+            if error != self._server.error:
+                self._server = replace(self._server, error=error)
+                self._news = True
+
+    def beat(self) -> None:
+        """Send a heartbeat, with the news since the last."""
+        now_ms = self._clock.now_ms()
+        with self._lock:
+            self._server = replace(self._server, ping_time=now_ms)
+            has_news = self._news
+        if has_news:
+            self._tell("could not send its heartbeat")
+            return
+        try:
+            self._store.update_server_ping(self._server.uuid, now_ms)
+        except Exception as error:  # noqa: BLE001 - a store that is away must not end the work
+            _log.error("server %s could not send its heartbeat\n%s", self._server.uuid, exception_traceback(error))
+
+    def leaving(self) -> None:
+        """It takes on nothing more, and finishes what it has."""
+        self._tell("could not say that it leaves", state=ServerState.SHUTDOWN)
+
+    def sign_off(self, error: BaseException | None = None) -> None:
+        """Leave the list of the living: SHUTDOWN, or ERROR with what it died of."""
+        now_ms = self._clock.now_ms()
+        if error is None:
+            self._tell("could not sign off", state=ServerState.SHUTDOWN, ping_time=now_ms, error=None)
+        else:
+            told = {"type": exception_class(error), "message": exception_text(error)}
+            self._tell("could not sign off", state=ServerState.ERROR, ping_time=now_ms, error=told)
+
+    def _tell(self, failing: str, **fields: object) -> None:
+        try:
+            self._save(**fields)
+        except Exception as error:  # noqa: BLE001 - a store that is away must not end the work
+            _log.error("server %s %s\n%s", self._server.uuid, failing, exception_traceback(error))
+
+    def _save(self, **fields: Any) -> None:
+        """Change the record and write it, the counts included. Raises what the store raises."""
+        with self._saving:
+            counts = self.counts()
+            with self._lock:
+                server = self._server = replace(self._server, handled=counts, **fields)
+                self._news = False
+            try:
+                self._store.save_server(server)
+            except BaseException:
+                with self._lock:
+                    self._news = True
+                raise
+
+
+@contextmanager
+def present(
+    presence: Presence,
+    names: Callable[[], Sequence[str]] = tuple,
+    counts: Callable[[], Iterable[HandledCount]] | None = None,
+    trouble: Callable[[], str] = str,
+) -> Iterator[None]:
+    """Be in the list of servers for as long as this lasts, with heartbeats from a thread of its own.
+
+    For servers that have no loop of tasks; `names` are those of their handlers and `counts` what those did, whenever
+    they are asked; without `counts`, `count` was called for each. `trouble` is what keeps it from getting on. Raises
+    what the store raises when it is told first.
+    """
+    presence.register(names())
+    presence.running()
+    stopped = threading.Event()
+
+    def tell() -> None:
+        try:
+            presence.handles(names())
+            presence.troubled(trouble())
+            if counts is not None:
+                presence.counted(counts())
+        except Exception as error:  # noqa: BLE001 - a server that cannot say how it does is alive all the same
+            told = exception_traceback(error)
+            _log.error("server %s could not find out what to tell of itself\n%s", presence.server_id, told)
+
+    def keep_alive() -> None:
+        while not stopped.wait(presence.heartbeat_interval_s):
+            tell()
+            presence.beat()
+
+    keeper = threading.Thread(target=keep_alive, name="afl-heartbeat", daemon=True)
+    keeper.start()
+    failure: BaseException | None = None
+    try:
+        yield
+    except BaseException as error:
+        failure = None if isinstance(error, KeyboardInterrupt) else error
+        raise
+    finally:
+        stopped.set()
+        keeper.join()
+        tell()
+        presence.sign_off(failure)
+
+
+def is_stale(server: ServerDefinition, now_ms: int) -> bool:
+    """Say whether a server that has not signed off is to be taken for gone: its heartbeats have stopped."""
+    alive = server.state in (ServerState.STARTUP, ServerState.RUNNING)
+    return alive and has_waited(server.ping_time, now_ms, MISSED_BEATS * server.heartbeat_interval_ms + 1)
+
+
+def _addresses() -> list[str]:
+    try:
+        return [socket.gethostbyname(socket.gethostname())]
+    except OSError:
+        return []

@@ -1,0 +1,17 @@
+"""RunnerService: a server that polls tasks and waiting steps, starts workflows, and says over HTTP how it is doing."""
+
+from __future__ import annotations
+
+from afl.workers.service.requests import WorkflowIdTaken, request_workflow
+from afl.workers.service.service import RunnerService
+from afl.workers.service.settings import RunnerConfig
+from afl.workers.service.task_names import EXECUTE_TASK_NAME, RESUME_TASK_NAME
+
+__all__ = [
+    "EXECUTE_TASK_NAME",
+    "RESUME_TASK_NAME",
+    "RunnerConfig",
+    "RunnerService",
+    "WorkflowIdTaken",
+    "request_workflow",
+]

@@ -1,0 +1,120 @@
+"""The programs of flows: what a flow's sources are compiled to, or what it was compiled to when it was published.
+
+The one place where the engine's side calls the compiler: an `afl:execute` task names a flow, and flows hold texts.
+"""
+
+from __future__ import annotations
+
+import builtins
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, Protocol, TypeAlias
+
+from afl.compiled.program import CompiledProgram
+from afl.engine.errors import RuntimeError as EngineError
+from afl.engine.model.entities import FlowDefinition, SourceText
+from afl.engine.planning.programs import stored_program
+from afl.stores.public.persistence import EngineStore
+
+AFL: Final = "afl"
+JSON: Final = "json"
+
+#: Programs kept in memory: a runner starts workflows of few.
+_PROGRAMS_KEPT: Final = 64
+
+#: Name, language and content of each text of a flow.
+_Texts: TypeAlias = tuple[tuple[str, str, str], ...]
+
+
+class FlowNotRunnable(EngineError, builtins.RuntimeError):
+    """A flow that no workflow can be started of; the text says why."""
+
+
+class FlowSource(Protocol):
+    """Where flows are looked up; a `FlowDefinitionDAO` is one."""
+
+    def get_by_id(self, flow_id: str) -> FlowDefinition | None: ...
+
+
+class FlowPrograms:
+    """Finds programs by the id of their flow: in `flows`, or in a store that keeps flows itself (`get_flow`).
+
+    The fingerprint of a program that is in the store stands for a flow of that program.
+    """
+
+    def __init__(self, store: EngineStore, flows: FlowSource | None = None) -> None:
+        self._store = store
+        self._get_flow = flows.get_by_id if flows is not None else getattr(store, "get_flow", None)
+        #: By flow id: the texts that a program was made of (none: one of the store's own), and the program.
+        self._programs: OrderedDict[str, tuple[_Texts, CompiledProgram]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def load(self, flow_id: str) -> CompiledProgram:
+        """Return the program of a flow. Raises FlowNotRunnable, and ParseError for a text that is none of AFL."""
+        flow: FlowDefinition | None = None if self._get_flow is None else self._get_flow(flow_id)
+        if flow is None:
+            return self._stored(flow_id)
+        sources = list(flow.compiled_sources)
+        if not sources:
+            raise FlowNotRunnable(f"Flow '{flow_id}' has no compiled sources")
+        texts = tuple((source.name, source.language, source.content) for source in sources)
+        return self._once(flow_id, texts, lambda: _compiled(flow_id, sources))
+
+    def _once(self, flow_id: str, texts: _Texts, read: Callable[[], CompiledProgram]) -> CompiledProgram:
+        """What was read of the same texts before, or what is read now."""
+        with self._lock:
+            known = self._programs.get(flow_id)
+        if known is not None and known[0] == texts:
+            return known[1]
+        program = read()
+        with self._lock:
+            self._programs[flow_id] = (texts, program)
+            self._programs.move_to_end(flow_id)
+            while len(self._programs) > _PROGRAMS_KEPT:
+                self._programs.popitem(last=False)
+        return program
+
+    def _stored(self, flow_id: str) -> CompiledProgram:
+        with suppress(_NotStored):
+            # One whose id is its fingerprint never changes.
+            return self._once(flow_id, (), lambda: self._read(flow_id))
+        if self._get_flow is None:
+            raise FlowNotRunnable(
+                f"{type(self._store).__name__} does not support get_flow, and no program in it has the fingerprint "
+                f"'{flow_id}'"
+            )
+        raise FlowNotRunnable(f"Flow '{flow_id}' not found")
+
+    def _read(self, flow_id: str) -> CompiledProgram:
+        program = stored_program(self._store, flow_id)
+        if program is None:
+            raise _NotStored
+        return program
+
+
+class _NotStored(Exception):
+    """The store has no program under a flow's id."""
+
+
+def _compiled(flow_id: str, sources: Sequence[SourceText]) -> CompiledProgram:
+    """The program as it was compiled, libraries included, where the flow holds it; else that of its texts together.
+
+    Texts were checked when they were published; what the engine cannot run it refuses when it is started.
+    """
+    compiled = next((source for source in sources if source.language == JSON), None)
+    if compiled is not None:
+        return CompiledProgram.from_text(compiled.content)
+    texts = [source for source in sources if source.language == AFL]
+    if not texts:
+        found = ", ".join(sorted({source.language for source in sources}))
+        raise FlowNotRunnable(f"Flow '{flow_id}' has sources in {found}, expected {AFL} or {JSON}")
+    # The compiler is loaded by those who start workflows only.
+    from afl.ast import Program
+    from afl.emitter import emit_dict
+    from afl.parser import AFLParser
+
+    parser = AFLParser()
+    programs = [parser.parse(source.content, source_id=source.name) for source in texts]
+    return CompiledProgram(emit_dict(programs[0] if len(programs) == 1 else Program.merge(programs)))

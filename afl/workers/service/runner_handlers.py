@@ -1,0 +1,63 @@
+"""Where a RunnerService finds its handlers: its tool registry, the modules that it was given, and its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+
+from afl.workers.handler_routes import HandlerRoutes
+from afl.workers.service.task_names import EXECUTE_TASK_NAME, RESUME_TASK_NAME
+from afl.workers.task_work import BUILT_IN_PREFIX, HandlerMissing, TaskHandler
+from afl.workers.tool_registry import Handler, ToolRegistry, short_name
+
+_OWN = frozenset({EXECUTE_TASK_NAME, RESUME_TASK_NAME})
+
+
+class RunnerHandlers:
+    """
+    Handlers by the names of tasks.
+
+    A facet's own handler goes first, in the registry or of a module; then the registry's default. Topics narrow which
+    facets are served. The runner's own tasks are served whatever the topics, and never go to the default.
+    """
+
+    def __init__(self, registry: ToolRegistry, routes: HandlerRoutes, topics: Sequence[str], resume: Handler) -> None:
+        self._registry = registry
+        self._routes = routes
+        self._topics = tuple(topics)
+        self._resume = resume
+
+    def registered_names(self) -> list[str]:
+        """The names that have a handler of their own, and match a topic."""
+        names = dict.fromkeys([*self._registry.registered_names(), *self._routes.names()])
+        # The facets that a short name stands for may match.
+        return [name for name in names if name in _OWN or "." not in name or self._matches(name)]
+
+    def serves(self, facet_name: str) -> bool:
+        """Say whether tasks of this name are done here."""
+        if facet_name in _OWN:
+            return True
+        if not self._matches(facet_name):
+            return False
+        if self._registry.find(facet_name) is not None or self._routes.find(facet_name) is not None:
+            return True
+        return not facet_name.startswith(BUILT_IN_PREFIX) and self._registry.has_handler(facet_name)
+
+    def find(self, facet_name: str) -> TaskHandler:
+        """What does a task of this name. Raises HandlerMissing."""
+        function = self._registry.find(facet_name)
+        if function is not None:
+            return TaskHandler(function=function)
+        if facet_name == RESUME_TASK_NAME:
+            return TaskHandler(function=self._resume)
+        route = self._routes.find(facet_name)
+        if route is not None:
+            return route.handler()
+        if self._registry.has_handler(facet_name):
+            return TaskHandler(function=partial(self._registry.handle, facet_name))
+        raise HandlerMissing(f"No handler for task '{facet_name}'")
+
+    def _matches(self, facet_name: str) -> bool:
+        names = (facet_name, short_name(facet_name))
+        return not self._topics or any(fnmatchcase(name, topic) for topic in self._topics for name in names)

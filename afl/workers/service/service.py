@@ -1,0 +1,210 @@
+"""RunnerService: polls tasks and waiting steps, starts workflows, and says over HTTP how it is doing."""
+
+from __future__ import annotations
+
+import logging
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, Final
+
+from afl.core.clock import epoch_ms
+from afl.core.handlers.modules import ModuleLoader
+from afl.core.ids import workflow_of
+from afl.engine.clock import Clock, SystemClock
+from afl.engine.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.public.persistence import EngineStore
+from afl.workers.handler_routes import HandlerRoutes, TakesModules
+from afl.workers.polling_server import PollingServer
+from afl.workers.service.flow_programs import FlowPrograms, FlowSource
+from afl.workers.service.runner_handlers import RunnerHandlers
+from afl.workers.service.settings import RunnerConfig as RunnerConfig
+from afl.workers.service.status_server import Answer, StatusServer
+from afl.workers.service.task_names import EXECUTE_TASK_NAME as EXECUTE_TASK_NAME
+from afl.workers.service.task_names import RESUME_TASK_NAME as RESUME_TASK_NAME
+from afl.workers.service.waiting_steps import WaitingSteps
+from afl.workers.service.workflow_starts import WorkflowStarts
+from afl.workers.task_context import TaskContext
+from afl.workers.tool_registry import ToolRegistry
+
+_log = logging.getLogger(__name__)
+
+#: The name under which callers of this module have always asked for the time, in ms since the epoch.
+_current_time_ms = epoch_ms
+
+#: A loop that has not come round for so long, and for three times its poll interval, has stopped getting on.
+SILENCE_LIMIT_S: Final = 30.0
+_POLLS_MISSED: Final = 3
+
+
+class RunnerService(TakesModules, PollingServer):
+    """
+    A server that works on the tasks of a store: those of facets, by the handlers of a tool registry and of modules;
+    `afl:execute`, which starts a workflow; and `afl:resume`, which goes on with a step. It also finds waiting steps
+    whose task or wake-up was lost.
+
+    Every work item is claimed by a lease, which its lock (`runner:task:<id>`) is a view of.
+    """
+
+    def __init__(
+        self,
+        persistence: EngineStore,
+        evaluator: Evaluator,
+        config: RunnerConfig | None = None,
+        tool_registry: ToolRegistry | None = None,
+        *,
+        flows: FlowSource | None = None,
+        clock: Clock | None = None,
+        probe: Callable[[str], None] = lambda step: None,
+    ) -> None:
+        """`flows` is where `afl:execute` looks its flows up; without it, in a store that keeps them (`get_flow`)."""
+        self._config = config or RunnerConfig()
+        self._tool_registry = tool_registry if tool_registry is not None else ToolRegistry()
+        self._routes = HandlerRoutes(ModuleLoader())
+        clock = clock or SystemClock()
+        starts = WorkflowStarts(persistence, evaluator, FlowPrograms(persistence, flows), clock, probe)
+        self._tool_registry.register(EXECUTE_TASK_NAME, starts.start)
+        self._waiting = WaitingSteps(
+            persistence,
+            evaluator,
+            clock,
+            task_list=self._config.task_list,
+            lock_ms=self._config.lock_duration_ms,
+            quiet_ms=self._config.claim_ms,
+            resume=lambda workflow_id: self._loop.resume(workflow_id),
+            is_stopping=lambda: self._loop.is_stopping,
+        )
+        self._serves_http = True
+        self._http = StatusServer({"/health": self._health, "/status": lambda: (HTTPStatus.OK, self.status())})
+        super().__init__(
+            persistence,
+            evaluator,
+            replace(self._config, lease_ms=self._config.claim_ms),
+            RunnerHandlers(self._tool_registry, self._routes, self._config.topics, self._go_on_with),
+            clock=clock,
+            probe=probe,
+            topics=self._config.topics,
+            renew_interval_ms=self._config.lock_extend_interval_ms,
+            beside=self._serving_status,
+            sweep=self._waiting.sweep_when_due,
+        )
+
+    # --- work -------------------------------------------------------------------------------------------------------
+
+    def run_once(self) -> int:
+        """Look for waiting steps, then do the tasks that wait, at most `max_concurrent`; return how many.
+
+        Starts no thread, and serves nothing over HTTP.
+        """
+        self._waiting.sweep()
+        return self.poll_once()
+
+    def run_until_idle(self) -> None:
+        """Look for waiting steps, then work as `start` does, and end when nothing is left to do. Serves no HTTP."""
+        self._waiting.sweep()
+        self._serves_http = False
+        try:
+            self._loop.run(until_idle=True)
+        finally:
+            self._serves_http = True
+
+    def refuse_to_start(self, error: BaseException) -> None:
+        """Appear in the list of servers as one that could not start. Raises what the store raises."""
+        self._presence.register([])
+        self._presence.sign_off(error)
+
+    def tasks_at_work(self) -> list[str]:
+        """The name of each task that is being worked on now."""
+        return [job.task.name for job in self._loop.jobs()]
+
+    @property
+    def given_back(self) -> int:
+        """How many tasks were given back when `start` ended, because they took longer than `shutdown_timeout_ms`."""
+        return self._loop.given_back
+
+    @property
+    def left_undone(self) -> int:
+        """How many tasks were left claimed because their ends could not be stored."""
+        return self._loop.left_undone
+
+    def _go_on_with(self, payload: Mapping[str, Any], context: TaskContext) -> None:
+        """Do an `afl:resume` task: the step goes on with the returns that somebody has written to it."""
+        step_id = str(payload.get("step_id") or context.step_id or "")
+        if not step_id:
+            raise ValueError(f"a task {RESUME_TASK_NAME} says neither in its data nor itself which step_id it is for")
+        workflow_id = str(payload.get("workflow_id") or context.workflow_id or workflow_of(step_id) or "")
+        self._evaluator.continue_step(step_id, {})
+        self._loop.resume(workflow_id)
+
+    # --- status -----------------------------------------------------------------------------------------------------
+
+    @property
+    def http_port(self) -> int | None:
+        """The port of the status server; None while it does not serve."""
+        return self._http.port
+
+    def status(self) -> dict[str, object]:
+        """What `/status` shows: who this is, its state, its work and its counts."""
+        config, presence = self._config, self._presence
+        jobs = self._loop.jobs()
+        document: dict[str, object] = {
+            "server_id": self.server_id,
+            "state": presence.state,
+            "running": self.is_running,
+            "uptime_ms": presence.up_ms,
+            "handled": {
+                count.handler: {"handled": count.handled, "not_handled": count.not_handled}
+                for count in presence.counts()
+            },
+            "active_work_items": len(jobs),
+            "active": [
+                {"task_id": job.task.uuid, "name": job.task.name, "step_id": job.task.step_id, "for_ms": job.age_ms()}
+                for job in jobs
+            ],
+            "silent_ms": int(self._loop.pulse.silent_s() * 1_000),
+            "obstacle": self._loop.pulse.obstacle,
+            "config": {
+                "server_group": config.server_group,
+                "service_name": config.service_name,
+                "server_name": config.server_name,
+                "topics": list(config.topics),
+                "max_concurrent": config.max_concurrent,
+                "poll_interval_ms": config.poll_interval_ms,
+            },
+            "versions": {
+                "runtime": RUNTIME_VERSION,
+                "workflow": WORKFLOW_VERSION,
+                "step_schema": STEP_SCHEMA_VERSION,
+                "python": platform.python_version(),
+            },
+        }
+        return document
+
+    def _health(self) -> Answer:
+        """Whether it gets on: its loop comes round, and reaches its store; or it drains."""
+        pulse = self._loop.pulse
+        limit_s = max(SILENCE_LIMIT_S, _POLLS_MISSED * self._config.poll_interval_ms / 1_000)
+        silent_s = pulse.silent_s()
+        if self._loop.is_stopping or silent_s <= limit_s:
+            return HTTPStatus.OK, {"ok": True}
+        reason = f"no poll has succeeded for {silent_s:.0f} s"
+        if pulse.obstacle is not None:
+            reason += f": {pulse.obstacle}"
+        return HTTPStatus.SERVICE_UNAVAILABLE, {"ok": False, "reason": reason}
+
+    @contextmanager
+    def _serving_status(self) -> Iterator[None]:
+        if not self._serves_http:
+            yield
+            return
+        self._loop.pulse.beat()
+        config = self._config
+        port = self._http.start(config.http_host, config.http_port, config.http_max_port_attempts)
+        _log.info("server %s: status at port %d; Ctrl-C drains and ends it", self.server_id, port)
+        try:
+            yield
+        finally:
+            self._http.stop()

@@ -1,0 +1,254 @@
+"""The HTTP server of a runner: `/health` and `/status`, for probes and for people.
+
+What it shows is in memory: it answers while the store is away. It has threads of its own and holds up no exit. Clients
+take a bounded number of connections, and each of them a bounded time and size for its request.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import io
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import Any, ClassVar, Final
+from urllib.parse import urlsplit
+
+from afl.core.json_objects import write_json
+from afl.engine.errors import RuntimeError as EngineError
+
+_log = logging.getLogger(__name__)
+
+#: A client is hung up on when request and answer take longer than this together, however often it sends a byte.
+_REQUEST_TIMEOUT_S: Final = 5.0
+#: Request line and headers. Probes send some hundred bytes.
+_MOST_REQUEST_BYTES: Final = 16 * 1024
+#: Connections at a time. One more hangs up on the one that is there for longest: a probe is answered, whoever else
+#: keeps connections open.
+MAX_CONNECTIONS: Final = 32
+#: How long a connection that is hung up on may take to go.
+_HANGING_UP_S: Final = 1.0
+#: The highest port that there is.
+LAST_PORT: Final = 65_535
+
+#: A code of HTTP, and the document of its answer.
+Answer = tuple[HTTPStatus, Mapping[str, object]]
+
+
+class NoPortFree(EngineError, builtins.RuntimeError):
+    """None of the ports that were tried could be listened on."""
+
+    def __init__(self, host: str, first: int, last: int, cause: OSError) -> None:
+        ports = f"port {first}" if first == last else f"any port from {first} to {last}"
+        super().__init__(
+            f"Could not bind {ports} of {host or 'any address'}: {cause.strerror or cause}; "
+            "stop what listens there, or name other ports (http_port, http_max_port_attempts)"
+        )
+        self.host, self.first, self.last = host, first, last
+
+
+class NoSuchAddress(EngineError, builtins.RuntimeError):
+    """The address to listen on is none."""
+
+    def __init__(self, host: str, cause: OSError) -> None:
+        super().__init__(
+            f"Could not bind {host}: {cause.strerror or cause}; name an address of this machine (http_host), "
+            "or 0.0.0.0 for all"
+        )
+        self.host = host
+
+
+class StatusServer:
+    """Listens from `start` to `stop`. `routes` map a path to what answers it, which must wait for nothing."""
+
+    def __init__(self, routes: Mapping[str, Callable[[], Answer]]) -> None:
+        self._routes = routes
+        self._server: ThreadingHTTPServer | None = None
+
+    @property
+    def port(self) -> int | None:
+        """The port that it listens on; None while it does not."""
+        server = self._server
+        return None if server is None else int(server.server_address[1])
+
+    def start(self, host: str, first_port: int, attempts: int) -> int:
+        """Listen on the first port that is free, of so many from the first one on; return it.
+
+        Raises NoPortFree, NoSuchAddress, and ValueError for a number that is no port.
+        """
+        if not 0 <= first_port <= LAST_PORT:
+            raise ValueError(f"http_port {first_port} is no port: 0 to {LAST_PORT}")
+        last = first_port if first_port == 0 else min(first_port + max(attempts, 1) - 1, LAST_PORT)
+        handler = type("Handler", (_Handler,), {"routes": self._routes})
+        make = _ServerOnV6 if ":" in host else _Server
+        refused: OSError | None = None
+        for port in range(first_port, last + 1):
+            try:
+                self._server = make((host, port), handler)
+                break
+            except socket.gaierror as error:
+                raise NoSuchAddress(host, error) from error
+            except OSError as error:
+                refused = error
+        if self._server is None:
+            assert refused is not None
+            raise NoPortFree(host, first_port, last, refused) from refused
+        serve = self._server.serve_forever
+        threading.Thread(target=serve, args=(0.1,), name="afl-status", daemon=True).start()
+        return int(self._server.server_address[1])
+
+    def stop(self) -> None:
+        """Listen no longer; the port is free when this returns."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.shutdown()
+            server.server_close()
+
+
+class _RequestTooLarge(Exception):
+    """The client sends more than a request is."""
+
+
+class _RequestReader(io.RawIOBase):
+    """Reads a request from its socket, until a deadline and up to a size."""
+
+    def __init__(self, connection: socket.socket, deadline_s: float) -> None:
+        self._connection = connection
+        self._deadline_s = deadline_s
+        self._left = _MOST_REQUEST_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        if self._left <= 0:
+            raise _RequestTooLarge
+        self._connection.settimeout(_left_s(self._deadline_s))
+        count = self._connection.recv_into(memoryview(buffer)[: self._left])
+        self._left -= count
+        return count
+
+
+def _left_s(deadline_s: float) -> float:
+    # Not 0, which would mean a socket that never waits.
+    return max(deadline_s - time.monotonic(), 0.001)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    #: Who hangs is hung up on by timeout: nobody waits for them.
+    block_on_close = False
+    #: A port that another process listens on is to be refused, so that the next one is tried.
+    allow_reuse_port = False
+    request_queue_size = 512
+
+    def __init__(self, *args: Any) -> None:
+        #: Connections that are there, for longest first.
+        self._connections: dict[object, socket.socket] = {}
+        self._changed = threading.Condition()
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._changed:
+            if len(self._connections) >= MAX_CONNECTIONS:
+                oldest = next(iter(self._connections.values()))
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+                self._changed.wait_for(lambda: len(self._connections) < MAX_CONNECTIONS, _HANGING_UP_S)
+            is_full = len(self._connections) >= MAX_CONNECTIONS
+            if not is_full:
+                self._connections[request] = request
+        if is_full:
+            self.shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        with self._changed:
+            if self._connections.pop(request, None) is not None:
+                self._changed.notify_all()
+
+    def server_bind(self) -> None:
+        # Not HTTPServer's, which looks up the host's name: that may take long where there is no name service.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        _log.debug("a request to the status server failed", exc_info=True)
+
+
+class _ServerOnV6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Handler(BaseHTTPRequestHandler):
+    routes: ClassVar[Mapping[str, Callable[[], Answer]]] = {}
+
+    def setup(self) -> None:
+        super().setup()
+        self._deadline_s = time.monotonic() + _REQUEST_TIMEOUT_S
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_RequestReader(self.connection, self._deadline_s))
+
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except _RequestTooLarge:
+            self.requestline, self.request_version, self.close_connection = "", "HTTP/1.0", True
+            found = {"error": f"a request has {_MOST_REQUEST_BYTES} bytes at most"}
+            self._send(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, found)
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def _refuse(self) -> None:
+        self.close_connection = True
+        self._send(HTTPStatus.METHOD_NOT_ALLOWED, {"error": "method not allowed"}, allow="GET, HEAD")
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _refuse  # noqa: N815 - the names are the base class's
+
+    def version_string(self) -> str:
+        return "afl-runner"
+
+    def log_message(self, format: str, *args: object) -> None:
+        # The name is the base class's. Probes come every few seconds: nobody wants to read of each.
+        _log.debug("%s %s", self.address_string(), format % args)
+
+    def _answer(self, *, with_body: bool) -> None:
+        status, document = self._found(urlsplit(self.path).path)
+        self._send(status, document, with_body=with_body)
+
+    def _found(self, path: str) -> Answer:
+        route = self.routes.get(path)
+        if route is None:
+            return HTTPStatus.NOT_FOUND, {"error": "not found"}
+        try:
+            return route()
+        except Exception:  # noqa: BLE001 - the one place of this thread
+            _log.exception("the answer to %s could not be made", path)
+            return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "internal error"}
+
+    def _send(
+        self, status: HTTPStatus, document: Mapping[str, object], *, with_body: bool = True, allow: str = ""
+    ) -> None:
+        body = write_json(document, indent=None).encode()
+        self.connection.settimeout(_left_s(self._deadline_s))
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        if allow:
+            self.send_header("Allow", allow)
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body)

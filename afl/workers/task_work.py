@@ -1,0 +1,343 @@
+"""One claimed task: its handler is called, its step answered, its workflow resumed, its task ended."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from afl.core.handlers.calling import FACET_NAME_KEY, METADATA_KEY
+from afl.core.handlers.retry import RetryPolicy, next_try_s
+from afl.core.handlers.returned import BadResult, answers_later, plain_result, plain_update
+from afl.core.ids import split_event_id
+from afl.core.process.crashes import Crash
+from afl.core.text.exception_text import exception_class, exception_line, exception_text, exception_traceback
+from afl.core.text.warning_limits import LimitedLog
+from afl.core.values import ValueRefused
+from afl.engine.errors import RuntimeError as EngineError
+from afl.engine.errors import StoreUnavailable
+from afl.engine.model.entities import TaskDefinition, TaskState
+from afl.evaluation.evaluator import Evaluator
+from afl.stores.public.persistence import EngineStore
+from afl.workers.call_threads import Calls, HandlerTimeout, LoopRunsHere
+from afl.workers.task_context import TaskContext
+from afl.workers.tool_registry import Handler
+
+_log = logging.getLogger(__name__)
+
+#: What the names of tasks start with that are for runners themselves, not for the handlers of a facet.
+BUILT_IN_PREFIX: Final = "afl:"
+#: Failures that no handler raised, as agents on Kafka name them too.
+TIMEOUT: Final = "Timeout"
+NO_HANDLER: Final = "NoHandler"
+#: The failure of a task that something else than its handler has kept from being done, again and again.
+TASK_NOT_DONE: Final = "TaskNotDone"
+
+#: How long what a handler was told of its task holds, when it asks again whether that was cancelled.
+_LOOK_AGAIN_S: Final = 1.0
+#: Waits between tries to store an answer while the store is away. After the last, the lease runs out and others go on.
+_STORE_WAITS_S: Final = (0.1, 0.3, 1.0, 3.0, 5.0, 5.0, 5.0)
+
+
+class HandlerMissing(EngineError):
+    """No handler for a task that is claimed already; the text says for which facet."""
+
+
+class _LeftToOthers(Exception):
+    """The server stops, or has lost its claim, before the next try of a handler."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskHandler:
+    """What answers a task. `timeout_s` None: as long as it takes."""
+
+    function: Handler
+    timeout_s: float | None = None
+    retry: RetryPolicy | None = None
+    #: Whether the payload says which facet it is of.
+    names_facet: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def payload(self, task: TaskDefinition) -> dict[str, Any]:
+        """The payload as the handler gets it, which is its own."""
+        payload: dict[str, Any] = dict(task.data or {})
+        if self.names_facet:
+            payload[FACET_NAME_KEY] = task.name
+        if self.metadata:
+            payload[METADATA_KEY] = dict(self.metadata)
+        return payload
+
+
+class HandlerSource(Protocol):
+    """Where a task loop finds its handlers."""
+
+    def registered_names(self) -> list[str]:
+        """The names that there are handlers for, qualified and short ones."""
+
+    def serves(self, facet_name: str) -> bool:
+        """Say whether the facet of this qualified name has a handler."""
+
+    def find(self, facet_name: str) -> TaskHandler:
+        """The facet's handler. Raises HandlerMissing."""
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """A task while this process works on it."""
+
+    task: TaskDefinition
+    #: When it was claimed, by the monotonic clock.
+    since_s: float = field(default_factory=time.monotonic)
+    #: The claim is another's by now, or the task has ended without us.
+    lost: bool = False
+    #: This process is through with it, done or not: nothing is written for it any more.
+    abandoned: bool = False
+    #: Its end could not be stored: the lease is let run out.
+    left: bool = False
+    #: An operator has ended it; and when that is looked up again, on the monotonic clock.
+    cancelled: bool = False
+    look_again_s: float = 0.0
+
+    def age_ms(self) -> int:
+        """How long ago it was claimed."""
+        return int((time.monotonic() - self.since_s) * 1_000)
+
+
+class TaskWork:
+    """
+    Does claimed tasks. Any number of threads may use it.
+
+    For each task, in this order:
+      1. call the handler,
+      2. store the answer: the step's result and the task's end are one commit,
+      3. resume the workflow.
+
+    A crash before 2 leaves the task claimed: the lease runs out, and another process does it again. One between 2 and 3
+    leaves the workflow runnable in the store; a sweep resumes it. Where the task and its step are not of the engine's
+    making, the task ends in a write of its own after 3.
+
+    A task that is no step's, and one for runners themselves, is done when its handler returns: there is no 2 and no 3,
+    it ends in a write of its own. A crash before that has it done again.
+    """
+
+    def __init__(
+        self,
+        store: EngineStore,
+        evaluator: Evaluator,
+        source: HandlerSource,
+        owner: str,
+        *,
+        resume: Callable[[str], object],
+        count: Callable[[str, bool], None],
+        stopping: threading.Event,
+        probe: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._evaluator = evaluator
+        self._source = source
+        self._owner = owner
+        self._resume = resume
+        self._count = count
+        self._stopping = stopping
+        self._probe = probe
+        self._warnings = LimitedLog(_log)
+
+    def do(self, job: Job, calls: Calls) -> bool:
+        """Do a task, whatever becomes of it; False: its end could not be stored, and its lease runs out.
+
+        Raises what the probe raises, LoopRunsHere, KeyboardInterrupt in the caller's thread, and what is nobody's
+        business here: a mistake of the engine's.
+        """
+        self._do(job, calls)
+        return not job.left
+
+    def give_up(self, job: Job, error: Exception, tries: int) -> None:
+        """Fail the step of a task that cannot be done, whatever its handler says. Raises what keeps it from that."""
+        self._fail(job, TASK_NOT_DONE, f"the task was tried {tries} times, and each time {exception_line(error)}")
+
+    def _do(self, job: Job, calls: Calls) -> None:
+        task = job.task
+        try:
+            handler = self._source.find(task.name)
+        except HandlerMissing as error:
+            self._fail(job, NO_HANDLER, str(error))
+            return
+        except StoreUnavailable as error:
+            job.left = True
+            _log.warning("task %s is left to whoever claims it next: %s", task.uuid, error)
+            return
+        except Exception as error:  # noqa: BLE001 - what can't be had fails the step that asks for it
+            _log.error("the handler of %s could not be had\n%s", task.name, exception_traceback(error))
+            self._fail(job, exception_class(error), exception_text(error))
+            return
+        try:
+            value = self._call(job, handler, calls)
+        except _LeftToOthers:
+            self._give_back(job)
+        except LoopRunsHere:
+            # The caller's mistake, not the handler's.
+            self._give_back(job)
+            raise
+        except HandlerTimeout as error:
+            self._fail(job, TIMEOUT, str(error))
+        except BaseException as error:
+            if _is_ours(error, calls):
+                raise
+            # By their types: what a handler raises may lie about its class, or raise when it is asked.
+            if issubclass(type(error), StoreUnavailable) and task.name.startswith(BUILT_IN_PREFIX):
+                job.left = True
+                _log.warning("task %s is left to whoever claims it next: %s", task.uuid, error)
+                return
+            # The step will say what was raised; where, only this does.
+            where = exception_traceback(error)
+            told = "the handler of %s failed for step %s\n%s"
+            self._warnings.warning(f"failures of the handler of {task.name}", told, task.name, task.step_id, where)
+            self._fail(job, exception_class(error), exception_text(error))
+        else:
+            self._answer(job, value)
+
+    def _call(self, job: Job, handler: TaskHandler, calls: Calls) -> Any:
+        tries = 0
+        while True:
+            is_over = threading.Event()
+            context = TaskContext(
+                job.task,
+                lambda partial: self._update(job, partial),
+                lambda: job.lost or job.abandoned or self._stopping.is_set(),
+                is_over.is_set,
+                lambda: self._is_cancelled(job),
+            )
+            try:
+                return calls.call(handler.function, handler.payload(job.task), context, handler.timeout_s)
+            except LoopRunsHere:
+                raise
+            except BaseException as error:
+                if _is_ours(error, calls):
+                    raise
+                tries += 1
+                cause = TimeoutError(str(error)) if issubclass(type(error), HandlerTimeout) else error
+                wait_s = next_try_s(handler.retry, tries, cause)
+                if wait_s is None:
+                    raise
+                if job.lost or self._stopping.wait(wait_s) or job.lost or job.abandoned:
+                    # It has not failed for good: whoever claims the task next tries again.
+                    raise _LeftToOthers from error
+            finally:
+                is_over.set()
+
+    def _answer(self, job: Job, value: Any) -> None:
+        task = job.task
+        if answers_later(value):
+            self._patiently(job, lambda: self._store.renew_leases([task.uuid], self._owner, 0))
+            return
+        try:
+            result = plain_result(value)
+        except (BadResult, ValueRefused) as error:
+            self._fail(job, exception_class(error), exception_text(error))
+            return
+        self._probe("task.handled")
+        if not _is_for_step(task):
+            self._go_on(job, TaskState.COMPLETED, None)
+            return
+        try:
+            stored = self._patiently(job, lambda: self._continue(task, result))
+        except Exception as error:  # noqa: BLE001 - a result that does not fit fails its step
+            self._fail(job, exception_class(error), exception_text(error))
+            return
+        if stored:
+            self._probe("task.answered")
+            self._go_on(job, TaskState.COMPLETED, None)
+
+    def _continue(self, task: TaskDefinition, result: Mapping[str, Any]) -> None:
+        event = _event_of(task)
+        if event:
+            self._evaluator.continue_step(task.step_id, result, is_checked=True, **event)
+        else:
+            # Of a task that somebody else has saved, no more is known than what an evaluator of any make takes.
+            self._evaluator.continue_step(task.step_id, result)
+
+    def _fail(self, job: Job, error_type: str, message: str) -> None:
+        task = job.task
+        if not _is_for_step(task):
+            self._go_on(job, TaskState.FAILED, message)
+            return
+        event = _event_of(task)
+
+        def fail() -> None:
+            if event:
+                self._evaluator.fail_step(task.step_id, message, error_type, **event)
+            else:
+                self._evaluator.fail_step(task.step_id, message)
+
+        try:
+            stored = self._patiently(job, fail)
+        except Exception as error:  # noqa: BLE001 - the task ends all the same
+            # The step is unknown, or not one to fail: the task says what happened all the same.
+            _log.error("step %s could not be failed\n%s", task.step_id, exception_traceback(error))
+            stored = not (job.lost or job.abandoned)
+        if stored:
+            self._go_on(job, TaskState.FAILED, message)
+
+    def _go_on(self, job: Job, state: str, message: str | None) -> None:
+        task = job.task
+        self._count(task.name, state == TaskState.COMPLETED)
+        if task.workflow_id and _is_for_step(task):
+            self._resume(task.workflow_id)
+        error: dict[str, object] | None = None if message is None else {"message": message}
+        self._patiently(job, lambda: self._store.end_task(task.uuid, self._owner, state, error))
+
+    def _give_back(self, job: Job) -> None:
+        self._patiently(job, lambda: self._store.give_task_back(job.task.uuid, self._owner))
+
+    def _patiently(self, job: Job, write: Callable[[], object]) -> bool:
+        """Write; again while the store is away. False when that took too long: the lease is let run out."""
+        for wait_s in (*_STORE_WAITS_S, None):
+            if job.abandoned:
+                return False
+            try:
+                write()
+                return True
+            except StoreUnavailable as error:
+                _log.warning("task %s: %s", job.task.uuid, error)
+                if wait_s is None:
+                    break
+                threading.Event().wait(wait_s)
+        job.left = True
+        _log.error("task %s is left to whoever claims it next: its answer could not be stored", job.task.uuid)
+        return False
+
+    def _is_cancelled(self, job: Job) -> bool:
+        """Whether an operator has ended the task; False while the store is away."""
+        now_s = time.monotonic()
+        if not job.cancelled and now_s >= job.look_again_s:
+            job.look_again_s = now_s + _LOOK_AGAIN_S
+            try:
+                task = self._store.get_task(job.task.uuid)
+            except StoreUnavailable:
+                return False
+            job.cancelled = task is not None and task.state in (TaskState.CANCELED, TaskState.IGNORED)
+        return job.cancelled
+
+    def _update(self, job: Job, partial: Mapping[str, Any]) -> None:
+        told = plain_update(partial)
+        self._evaluator.update_step(job.task.step_id, told, is_checked=True, **_event_of(job.task))
+
+
+def _is_ours(error: BaseException, calls: Calls) -> bool:
+    """Whether what a call has raised is not the handler's: Ctrl-C in the thread that polls, or the process's death."""
+    kind = type(error)
+    return issubclass(kind, Crash) or (issubclass(kind, KeyboardInterrupt) and calls.in_callers_thread)
+
+
+def _is_for_step(task: TaskDefinition) -> bool:
+    """Whether what comes of a task is the answer to its step's event."""
+    return bool(task.step_id) and not task.name.startswith(BUILT_IN_PREFIX)
+
+
+def _event_of(task: TaskDefinition) -> dict[str, str]:
+    """Which attempt a task of the engine's is for: an answer to an older one changes nothing."""
+    event = split_event_id(task.uuid)
+    return {"event_id": task.uuid} if event is not None and event[0] == task.step_id else {}

@@ -1,0 +1,24 @@
+"""The agent: takes events of facets from their topics, runs handlers and answers."""
+
+from typing import TYPE_CHECKING
+
+from afl.core.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from afl.core.handlers.calling import Deferred as Deferred
+    from afl_stream.agent.agent import Agent as Agent
+    from afl_stream.agent.agent import NoHandlers as NoHandlers
+    from afl_stream.agent.handlers import HandlerContext as HandlerContext
+    from afl_stream.agent.handlers import RetryPolicy as RetryPolicy
+
+_HOMES = {
+    "afl_stream.agent.agent": "Agent NoHandlers",
+    "afl.core.handlers.calling": "Deferred",
+    "afl_stream.agent.handlers": "HandlerContext RetryPolicy",
+}
+
+__all__ = ["Agent", "Deferred", "HandlerContext", "NoHandlers", "RetryPolicy"]
+
+if not TYPE_CHECKING:
+    # Out of sight of type checkers: they would take any name for one of this package.
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES)

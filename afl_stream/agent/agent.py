@@ -1,0 +1,434 @@
+"""The agent: takes the events of facets from their topics, has handlers do the work, and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from threading import Lock
+from typing import Final, TypeVar
+
+from afl.core.handlers.calling import Deferred, Handler, HandlerOver
+from afl.core.handlers.modules import DEFAULT_ENTRYPOINT, HandlerModuleError, ModuleLoader, register_module
+from afl.core.handlers.stuck_handlers import HandlersStuck
+from afl.core.process.signals import draining
+from afl_stream.agent.cancellations import Cancellations
+from afl_stream.agent.ended_runs import EndedRuns
+from afl_stream.agent.groups import Memberships
+from afl_stream.agent.handler_modules import HandlerRegistration, HandlersArgument
+from afl_stream.agent.handlers import HandlerContext, RetryPolicy, Route, RouteTable, loaded_route, seconds
+from afl_stream.agent.member import GroupMember
+from afl_stream.agent.pool import HandlerPool
+from afl_stream.agent.records import AgentRecords
+from afl_stream.agent.resources import (
+    AgentConfig,
+    AgentCounts,
+    AgentHealth,
+    Clock,
+    Conduct,
+    Counters,
+    FacetCounts,
+    LostRecords,
+    Shared,
+    monotonic_s,
+    no_probe,
+)
+from afl_stream.agent.subscriptions import Duty
+from afl_stream.agent.topics import FacetTopics, VanishedTopics
+from afl_stream.errors import SchemaUnavailable, StreamError
+from afl_stream.exit_codes import ExitCode
+from afl_stream.outage import waited_out
+from afl_stream.reading.topic_log import TopicLog
+from afl_stream.topics.declared import Topology
+from afl_stream.topics.policies import tell_unsafe_policies
+from afl_stream.transport import BrokerUnavailable, Producer, Transport
+from afl_stream.wire.codec import Codec, single_object_codec
+
+__all__ = [
+    "Agent",
+    "AgentConfig",
+    "AgentCounts",
+    "AgentHealth",
+    "Deferred",
+    "FacetCounts",
+    "HandlerContext",
+    "HandlerModuleError",
+    "HandlerOver",
+    "HandlersStuck",
+    "LostRecords",
+    "NoHandlers",
+    "RetryPolicy",
+]
+
+T = TypeVar("T")
+
+#: How long leaving waits for answers that are on their way, when the grace period is over.
+LAST_FLUSH_S: Final = 1.0
+
+
+class NoHandlers(StreamError):
+    """An agent without handlers would take events that it cannot answer."""
+
+    def __init__(self, why: str = "no handler is registered; call register(), or give --handlers MODULE") -> None:
+        super().__init__(why)
+
+
+class Agent:
+    """
+    Does the work of the facets that handlers are registered for.
+
+    What happens to one record, and what a crash does, is numbered in GroupMember. A handler takes the payload, or the
+    payload and a HandlerContext; it is a function or a coroutine function, and returns a dict (None: an empty one) or
+    Deferred. What it raises fails the step: nothing is tried again unless its registration has a RetryPolicy.
+
+    Each facet has a group of its own, unless the config names one for all. `run` blocks until `stop`; `turn` and
+    `run_once` are for whoever has a loop already. Handlers may be registered, exchanged and taken away while it works:
+    groups are joined, and left once what runs is answered. An agent is used once.
+    """
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        transport: Transport,
+        *,
+        topology: Topology | None = None,
+        codec: Codec | None = None,
+        probe: Callable[[str], None] = no_probe,
+        clock_s: Clock = monotonic_s,
+    ) -> None:
+        self.config = config
+        self._transport = transport
+        self._topology = topology if topology is not None else Topology(config.stream)
+        self._codec = codec
+        self._probe = probe
+        self._clock_s = clock_s
+        #: What was registered on this agent, and what it looks handlers up in.
+        self._own: dict[str, Route] = {}
+        self._routes = RouteTable()
+        self._changing = Lock()
+        self._loader = ModuleLoader()
+        self._conduct = Conduct()
+        self._counters = Counters()
+        self._pool = HandlerPool(
+            config.stream.agent.max_concurrent,
+            on_fatal=self._conduct.die,
+            on_stuck=self._conduct.fail,
+            max_stuck=config.stream.agent.max_stuck_handlers,
+            clock_s=clock_s,
+        )
+        self._producer: Producer | None = None
+        self._schemas: TopicLog | None = None
+        self._records: AgentRecords | None = None
+        self._memberships: Memberships | None = None
+        self._cancellations: Cancellations | None = None
+        self._ended = False
+        self._facet_topics = FacetTopics(self._topology, config)
+        self._vanished = VanishedTopics(self._topology)
+
+    # Handlers
+
+    def register(
+        self,
+        facet_name: str,
+        handler: Handler,
+        *,
+        retry: RetryPolicy | None = None,
+        timeout_ms: int | None = None,
+        metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Handle a facet by its qualified name, or each facet of a short name that has a topic now.
+
+        `timeout_ms`: how long one try may take; None or 0: as long as it takes. While the agent works this raises what
+        `start` does, and nothing is changed then.
+        """
+        self._add(Route(
+            name=facet_name, find=lambda: handler, timeout_s=seconds(timeout_ms), retry=retry, metadata=metadata
+        ))  # fmt: skip
+
+    def register_handler(
+        self,
+        facet_name: str,
+        module_uri: str,
+        entrypoint: str = DEFAULT_ENTRYPOINT,
+        version: str = "1.0.0",
+        checksum: str = "",
+        timeout_ms: int | None = None,
+        requirements: Sequence[str] | None = None,
+        metadata: Mapping[str, object] | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        """Handle a facet with a function of a module, which is loaded now. Raises HandlerModuleError."""
+        registration = HandlerRegistration(
+            facet_name=facet_name,
+            module_uri=module_uri,
+            entrypoint=entrypoint,
+            version=version,
+            checksum=checksum,
+            timeout_ms=timeout_ms,
+            requirements=tuple(requirements or ()),
+            metadata=dict(metadata or {}),
+        )
+        self._add(loaded_route(registration, self._loader, retry))
+
+    def unregister(self, facet_name: str) -> bool:
+        """Take a handler away; False when there was none of this name. Also while the agent works: what runs is
+        answered, and what was not begun waits for whoever handles the facet next."""
+        with self._changing:
+            if facet_name not in self._own:
+                return False
+            self._change({name: route for name, route in self._own.items() if name != facet_name})
+            return True
+
+    def load_handlers(self, argument: str) -> None:
+        """Register what a `--handlers` argument names; see handler_modules.py. Raises HandlerModuleError."""
+        named = HandlersArgument.parse(argument)
+        register_module(
+            self, self._loader, named.module_uri, named.facets,
+            entrypoint=named.entrypoint, otherwise=self.config.facets,
+        )  # fmt: skip
+
+    def register_module(self, module_uri: str, facets: Sequence[str] = (), *, entrypoint: str | None = None) -> None:
+        """Register all handlers of a module: those of `facets`, or those that it names or registers itself.
+
+        `entrypoint` is the function, where it is not `handle`. Raises HandlerModuleError.
+        """
+        register_module(self, self._loader, module_uri, facets, entrypoint=entrypoint)
+
+    def registered_names(self) -> list[str]:
+        """The names that handlers are registered under."""
+        return list(self._routes.routes)
+
+    def _add(self, route: Route) -> None:
+        with self._changing:
+            self._change({**self._own, route.name: route})
+
+    def _change(self, own: dict[str, Route]) -> None:
+        """Have these handlers from now on, and those from elsewhere. Raises what `_duties` raises, and then has not."""
+        routes = self._with_others(own)
+        duties = None if self._memberships is None else self._duties(RouteTable(routes))
+        self._own, self._routes.routes = own, routes
+        if self._memberships is not None and duties is not None:
+            self._memberships.follow(duties)
+
+    def _with_others(self, own: dict[str, Route]) -> dict[str, Route]:
+        """These routes, and those that come from elsewhere."""
+        return own
+
+    # Running
+
+    def start(self) -> None:
+        """Join the groups. Brokers that do not answer, and schemas that cannot be announced now, are waited for, for
+        `kafka.outage_timeout_s` at most.
+
+        Raises NoHandlers, NoSuchFacet, TopicMissing, SchemaUnavailable and what the transport raises.
+        """
+        if self._memberships is not None:
+            return
+        with self._changing:
+            self._join()
+
+    def _join(self) -> None:
+        duties = self._waited_for(self._first_duties)
+        producer = self._producer = self._transport.producer()
+        codec = self._codec
+        if codec is None:
+            self._schemas = TopicLog(self._transport, self._topology.schemas())
+            codec = single_object_codec(self._schemas, max_event_bytes=self.config.stream.max_event_bytes)
+        records = AgentRecords(self._topology, codec, self.config.name)
+        self._waited_for(records.announce)
+        self._records = records
+        needed = {self._topology.schemas(), self._topology.control()}.union(*(duty.topics for duty in duties))
+        admin, bootstrap = self._transport.admin(), self.config.stream.kafka.bootstrap
+        self._waited_for(lambda: tell_unsafe_policies(self._topology, admin, needed, bootstrap))
+        cancellations = self._cancellations = Cancellations(self._transport, codec, self._topology.lifecycle())
+        shared = Shared(
+            config=self.config,
+            conduct=self._conduct,
+            counters=self._counters,
+            pool=self._pool,
+            producer=producer,
+            records=records,
+            cancellations=cancellations,
+            transport=self._transport,
+            ended_runs=EndedRuns(self._transport, codec, self._topology.lifecycle()),
+            probe=self._probe,
+            clock_s=self._clock_s,
+            does_without=self._does_without,
+        )
+        self._memberships = Memberships(shared, self._transport, self._routes)
+        self._memberships.follow(duties)
+
+    def _waited_for(self, step: Callable[[], T]) -> T:
+        timeout_s = self.config.stream.kafka.outage_timeout_s
+        return waited_out(step, timeout_s, self._clock_s, lambda: self._conduct.is_stopping)
+
+    def turn(self, timeout_s: float) -> int:
+        """Let each membership do what it can do now, waiting for no handler; return the number of records read.
+
+        Raises what has ended the agent meanwhile, such as HandlersStuck.
+        """
+        self.start()
+        if self._conduct.error is not None:
+            raise self._conduct.error
+        self._keep_up()
+        return self._guarded(lambda: self._started.turn(timeout_s))
+
+    def run_once(self, timeout_s: float) -> int:
+        """Read once, wait until everything in hand is answered, commit; return the number of records read."""
+        count = self.turn(timeout_s)
+        self._guarded(self._started.settle)
+        return count
+
+    def run(self) -> int:
+        """Work until `stop` is called, then drain, and return the exit code.
+
+        ExitCode.OK: nothing was left running when the grace period ended. WORK_LEFT: handlers still ran; their events
+        are uncommitted and will be handled again. Raises what ended the agent if it was not `stop`: HandlersStuck where
+        more handlers than may be still run after their time was up.
+        """
+        try:
+            self.start()
+        except (BrokerUnavailable, SchemaUnavailable):
+            if not self._conduct.is_stopping:
+                raise
+            # Told to stop before there was anything to drain.
+            return self._end()
+        self._started.run(self._keep_up)
+        return self._end()
+
+    def stop(self) -> None:
+        """Ask for the end: no new work, finish what runs, answer, commit, leave. Safe in a signal handler."""
+        self._conduct.stop()
+
+    def close(self) -> int:
+        """Drain and leave, for those who use `turn` and `run_once`; return the exit code as `run` does."""
+        self._conduct.stop()
+        if not self._ended and self._memberships is not None:
+            self._memberships.drain()
+        return self._end()
+
+    def abandon(self, error: BaseException) -> None:
+        """End as a killed process does: nothing more is produced, flushed or committed, no group is left."""
+        self._conduct.die(error)
+
+    def install_signal_handlers(self) -> None:
+        """Drain on SIGTERM and SIGINT, and say what there is to wait for; a second signal ends the process at once. For
+        the rest of the process's life. Main thread only."""
+        handled = ExitStack()
+        handled.enter_context(draining(self.stop, self.remaining))
+        # Never closed: kept from being collected by the process's own end.
+        self._signals = handled
+
+    def remaining(self) -> str:
+        """What is to be done before it has drained, in words. Takes no lock: a signal handler asks."""
+        return "" if self._memberships is None else self._memberships.remaining()
+
+    @property
+    def _started(self) -> Memberships:
+        assert self._memberships is not None
+        return self._memberships
+
+    @property
+    def _members(self) -> list[GroupMember]:
+        return [] if self._memberships is None else self._memberships.members
+
+    @property
+    def counts(self) -> AgentCounts:
+        """What was done so far."""
+        return self._counters.snapshot()
+
+    def counts_by_facet(self) -> Mapping[str, FacetCounts]:
+        """The events that were answered so far, by facet."""
+        return self._counters.by_facet()
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups that this agent is a member of."""
+        return [member.duty.group for member in self._members]
+
+    @property
+    def groups_without_partitions(self) -> list[str]:
+        """Those of them that have given this agent nothing to read. For the thread that calls `turn`."""
+        return [member.duty.group for member in self._members if not member.has_partitions]
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether the broker says that nothing waits to be read. For the thread that calls `turn`."""
+        return all(member.has_read_all for member in self._members)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a record that was read is unfinished, be it that it waits for its next try."""
+        return any(member.has_work for member in self._members)
+
+    def health(self) -> AgentHealth:
+        """Whether the agent gets on, judged by what moves. Any thread may ask."""
+        if self._memberships is None:
+            reasons = (*self._conduct.reasons(), "the agent has not started")
+            return AgentHealth(ready=False, reasons=reasons, lag=0, in_flight=0)
+        return self._memberships.health()
+
+    # The ends of it
+
+    def _keep_up(self) -> None:
+        """Called again and again while the agent works, by the thread that runs it: take up what is back."""
+        now_s = self._clock_s()
+        if self._records is not None:
+            self._records.keep_announced(now_s)
+        if not self._vanished.is_looked_for(now_s):
+            return
+        if back := self._vanished.look(now_s, self._transport.admin().topic_names):
+            with self._changing:
+                self._vanished.take_back(back)
+                self._started.follow(self._facet_topics.duties(self._vanished.facets_here()))
+
+    def _does_without(self, topic: str) -> bool:
+        """Hear that a topic is not there any more, and say whether there are others to go on with."""
+        with self._changing:
+            if not self._vanished.lose(topic):
+                return False
+            self._started.follow(self._facet_topics.duties(self._vanished.facets_here()))
+            return True
+
+    def _first_duties(self) -> list[Duty]:
+        if not self._routes.routes:
+            raise NoHandlers
+        return self._duties(self._routes)
+
+    def _duties(self, routes: RouteTable) -> list[Duty]:
+        """Which groups to join, for which facets, on which topics; every topic that is needed must be there."""
+        existing = self._transport.admin().topic_names()
+        facets = routes.resolve(self._facet_topics.known_facets(existing))
+        carried = [facet for facet in facets if self._topology.carries(facet)]
+        if facets and not carried:
+            raise NoHandlers(f"events of {', '.join(facets)} are tasks in this deployment (dispatch.*), for pollers")
+        facets = self._vanished.facets_here(carried)
+        self._facet_topics.require(existing, facets)
+        self._vanished.wanted_facets = tuple(carried)
+        return self._facet_topics.duties(facets)
+
+    def _guarded(self, work: Callable[[], int]) -> int:
+        """Do it; what is no Exception is the end of the process, and nothing is done after it."""
+        try:
+            return work()
+        except Exception:
+            raise
+        except BaseException as error:
+            self._conduct.die(error)
+            raise
+
+    def _end(self) -> int:
+        self._ended = True
+        self._pool.close()
+        producer, self._producer = self._producer, None
+        if self._cancellations is not None and not self._conduct.is_dead:
+            self._cancellations.close()
+        if producer is not None and not self._conduct.is_dead:
+            producer.flush(LAST_FLUSH_S)
+            producer.close()
+            if self._schemas is not None:
+                self._schemas.close()
+        if self._conduct.error is not None:
+            raise self._conduct.error
+        work_left = self._memberships is not None and self._memberships.work_left
+        return ExitCode.WORK_LEFT if work_left else ExitCode.OK

@@ -1,0 +1,294 @@
+"""From what became of a handler to an answer that the broker has acknowledged."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from threading import Event as Flag
+from typing import Final
+
+from afl.core import values
+from afl.core.declared_returns import RESULT_MISMATCH
+from afl.core.handlers.calling import Handler, call_shape
+from afl.core.handlers.retry import next_try_s
+from afl.core.handlers.returned import BadResult, answers_later, plain_result, plain_update
+from afl.core.text.exception_text import exception_class, exception_text, exception_traceback
+from afl.core.text.warning_limits import LimitedLog
+from afl_stream.agent.handlers import (
+    HandlerContext,
+    NotRun,
+    Outcome,
+    Raised,
+    Returned,
+    TimedOut,
+)
+from afl_stream.agent.pool import Call, Lot
+from afl_stream.agent.resources import Shared
+from afl_stream.agent.work import Work, WorkLot
+from afl_stream.errors import EventTooLarge, StreamError, Unreadable, ValueRefused
+from afl_stream.transport import RecordTooLarge, TopicPartition, TransportError
+from afl_stream.wire.messages import Event
+
+log = logging.getLogger(__name__)
+
+#: `error.type` of the failures that are the agent's own words.
+TIMEOUT: Final = "Timeout"
+BAD_RESULT: Final = "BadResult"
+VALUE_REFUSED: Final = "ValueRefused"
+NO_HANDLER: Final = "NoHandler"
+POISON_EVENT: Final = "PoisonEvent"
+UNREADABLE_EVENT: Final = "UnreadableEvent"
+
+
+class PoisonEvent(StreamError):
+    """An event whose handler was running each time when several processes died."""
+
+    def __init__(self, event_id: str, crashes: int) -> None:
+        super().__init__(f"the handler of event {event_id} was running in {crashes} processes when they died")
+        self.event_id = event_id
+        self.crashes = crashes
+
+
+class After(Enum):
+    """What the member does next about a work."""
+
+    FINISH = auto()
+    RETRY = auto()
+    START_AGAIN = auto()
+    SEND_NEXT = auto()
+    SEND_AGAIN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """News about a work, from whichever thread had it. `wait_s` before a retry."""
+
+    work: Work
+    after: After
+    wait_s: float = 0.0
+    error: Exception | None = None
+
+
+class Answering:
+    """Turns outcomes into answers and sends them, on the thread that has the outcome; the member hears by `settled`."""
+
+    def __init__(self, shared: Shared, group: str) -> None:
+        self._shared = shared
+        self._group = group
+        self._settled: deque[Settled] = deque()
+        self._warnings = LimitedLog(log)
+        #: Set whenever the member has something to do.
+        self.wake = Flag()
+
+    def take_settled(self) -> list[Settled]:
+        """What has come in since the last call."""
+        self.wake.clear()
+        settled = self._settled
+        return [settled.popleft() for _ in range(len(settled))]
+
+    def lot(self, lot: WorkLot) -> Lot:
+        """The calls that run the handlers of these works."""
+        return Lot(*(self._call(work) for work in lot.works), secluded=lot.is_secluded)
+
+    def _call(self, work: Work) -> Call:
+        """The call that runs this work's handler, or that says why it cannot be run."""
+        event, route = work.event, work.route
+        assert event is not None
+        assert route is not None
+        try:
+            handler = route.find()
+        except Exception as error:  # noqa: BLE001 - the module has changed since the start, or is not what it seems
+            handler = _raising(error)
+        shape = call_shape(handler)
+        payload = route.payload(event.event_type, event.payload)
+        call = Call(
+            handler,
+            (payload,),
+            is_async=shape.is_async,
+            timeout_s=route.timeout_s,
+            facet=event.event_type,
+            on_outcome=partial(self._on_outcome, work, event),
+            # Coroutines share a thread anyway.
+            pace=None if shape.is_async else route.pace,
+        )
+        if shape.takes_context:
+            call.arguments = (payload, self._context(work, event, call))
+        return call
+
+    def _context(self, work: Work, event: Event, call: Call) -> HandlerContext:
+        return HandlerContext(
+            facet=event.event_type,
+            event_id=event.id,
+            step_id=event.step_id,
+            workflow_id=event.workflow_id,
+            execution_id=event.execution_id,
+            attempt=event.attempt,
+            deadline_ms=event.deadline,
+            answer_token=event.answer_token,
+            headers=dict(work.record.headers),
+            send_update=partial(self._update, work, event),
+            is_stopping=lambda: self._shared.conduct.is_stopping or not work.partition.held,
+            is_over=lambda: call.is_over,
+            is_cancelled=lambda: self._shared.cancellations.has_cancelled(event, self._shared.clock_s()),
+        )
+
+    def fail(self, work: Work, error_type: str, message: str) -> None:
+        """Answer StepFailed without running anything."""
+        assert work.event is not None
+        self._queue_failure(work, work.event, error_type, message)
+        self.send(work)
+
+    def dead_letter(self, work: Work, error: Unreadable | PoisonEvent) -> None:
+        """Send the record to its dead letters, then answer StepFailed: a crash between the two does both again.
+
+        A record that cannot be read is answered only when its headers name event, step and attempt.
+        """
+        records, record = self._shared.records, work.record
+        work.outgoing.append(records.dead_letter(record, error, self._group))
+        if work.event is not None:
+            self._queue_failure(work, work.event, POISON_EVENT, str(error))
+        else:
+            failure = records.failed_by_headers(record, UNREADABLE_EVENT, str(error), self._group)
+            if failure is not None:
+                self._shared.counters.add("failed")
+                work.outgoing.append(failure)
+        self.send(work)
+
+    def send(self, work: Work) -> None:
+        """Produce the first of what is to be sent; the member hears what became of it."""
+        conduct, outgoing = self._shared.conduct, work.outgoing[0]
+        if conduct.is_dead:
+            return
+        try:
+            self._shared.producer.produce(
+                outgoing.topic,
+                outgoing.value,
+                key=outgoing.key,
+                headers=outgoing.headers,
+                on_delivery=partial(self._on_delivery, work),
+            )
+        except RecordTooLarge as error:
+            self._too_large(work, error)
+        except TransportError as error:
+            self._tell(Settled(work, After.SEND_AGAIN, error=error))
+        else:
+            self._shared.probe("agent.produced")
+
+    def _on_outcome(self, work: Work, event: Event, outcome: Outcome) -> None:
+        self._shared.conduct.check()
+        work.is_running = False
+        if isinstance(outcome, NotRun):
+            self._tell(Settled(work, After.START_AGAIN))
+            return
+        self._shared.probe("agent.handled")
+        counters = self._shared.counters
+        if isinstance(outcome, Returned):
+            if answers_later(outcome.value):
+                counters.add("deferred")
+                self._tell(Settled(work, After.FINISH))
+                return
+            self._queue_result(work, event, outcome.value)
+        else:
+            error = outcome.error if isinstance(outcome, Raised) else TimeoutError(f"after {outcome.timeout_s:g} s")
+            wait_s = next_try_s(work.route.retry if work.route is not None else None, work.tries, error)
+            if wait_s is not None:
+                counters.add("retried")
+                self._tell(Settled(work, After.RETRY, wait_s))
+                return
+            self._queue_failure_of(work, event, outcome)
+        self.send(work)
+
+    def _queue_result(self, work: Work, event: Event, value: object) -> None:
+        try:
+            result = plain_result(value)
+        except BadResult as error:
+            self._refuse_result(work, event, BAD_RESULT, exception_text(error))
+            return
+        except values.ValueRefused as error:
+            self._refuse_result(work, event, VALUE_REFUSED, exception_text(error))
+            return
+        returns = self._shared.records.returns_of(work.record)
+        # A return that is missing may have been told by another process, or before a crash: only the evaluator knows.
+        if returns is not None and returns.has_unknown(result):
+            mismatch = returns.mismatch(event.event_type, result, work.told or ())
+            if mismatch is not None:
+                self._refuse_result(work, event, RESULT_MISMATCH, mismatch)
+                return
+        try:
+            answer = self._shared.records.continued(event, result, self._group, work.record.headers)
+        except ValueRefused as error:
+            self._refuse_result(work, event, VALUE_REFUSED, f"the handler's result cannot be sent: {error}")
+        except (EventTooLarge, RuntimeError, MemoryError) as error:
+            # A RuntimeError: the handler's own threads still change what it has returned.
+            self._refuse_result(work, event, BAD_RESULT, f"the handler's result cannot be sent: {error}")
+        else:
+            self._shared.counters.add_answer(event.event_type, handled=True)
+            work.outgoing.append(answer)
+
+    def _refuse_result(self, work: Work, event: Event, error_type: str, message: str) -> None:
+        """Fail the step by what is wrong with the result, and log it: the step's catch may hide it from the handler's
+        author."""
+        told, facet = "the result of the handler of %s fails step %s: %s: %s", event.event_type
+        self._warnings.warning(f"refused results of {facet}", told, facet, event.step_id, error_type, message)
+        self._queue_failure(work, event, error_type, message)
+
+    def _queue_failure_of(self, work: Work, event: Event, outcome: Raised | TimedOut) -> None:
+        if isinstance(outcome, TimedOut):
+            self._shared.counters.add("timed_out")
+            self._queue_failure(work, event, TIMEOUT, f"the handler did not end within {outcome.timeout_s:g} s")
+        else:
+            # The step will say what was raised; where, only this does.
+            where = exception_traceback(outcome.error)
+            told, facet = "the handler of %s failed for step %s\n%s", event.event_type
+            self._warnings.warning(f"failures of the handler of {facet}", told, facet, event.step_id, where)
+            self._queue_failure(work, event, exception_class(outcome.error), exception_text(outcome.error))
+
+    def _queue_failure(self, work: Work, event: Event, error_type: str, message: str) -> None:
+        self._shared.counters.add_answer(event.event_type, handled=False)
+        work.outgoing.append(self._shared.records.failed(event, error_type, message, self._group, work.record.headers))
+
+    def _too_large(self, work: Work, error: RecordTooLarge) -> None:
+        """A dead letter goes without its value then, an answer is a failure that says so."""
+        refused = work.outgoing.popleft()
+        records = self._shared.records
+        if refused.topic != records.control_topic:
+            work.outgoing.appendleft(records.without_value(refused))
+        elif work.event is not None:
+            failure = records.failed(work.event, BAD_RESULT, str(error), self._group, work.record.headers)
+            self._shared.counters.add_answer(work.event.event_type, handled=False)
+            work.outgoing.appendleft(failure)
+        self.send(work)
+
+    def _update(self, work: Work, event: Event, partial: Mapping[str, object]) -> None:
+        """Send news from a handler, on its thread. Raises BadResult, and what the codec and the producer raise."""
+        self._shared.conduct.check()
+        told = plain_update(partial)
+        update = self._shared.records.updated(event, told, self._group, work.record.headers)
+        self._shared.producer.produce(update.topic, update.value, key=update.key, headers=update.headers)
+        work.told = {*(work.told or ()), *told}
+        self._shared.counters.add("updates")
+
+    def _on_delivery(self, work: Work, error: Exception | None, _where: TopicPartition, _offset: int) -> None:
+        if self._shared.conduct.is_dead:
+            return
+        self._shared.probe("agent.acknowledged")
+        if error is None:
+            self._tell(Settled(work, After.SEND_NEXT))
+        else:
+            self._tell(Settled(work, After.SEND_AGAIN, error=error))
+
+    def _tell(self, news: Settled) -> None:
+        self._settled.append(news)
+        if not self.wake.is_set():
+            self.wake.set()
+
+
+def _raising(error: Exception) -> Handler:
+    def raise_it(payload: dict[str, object]) -> dict[str, object]:
+        raise error
+
+    return raise_it

@@ -1,0 +1,155 @@
+"""Which workflows were cancelled: read from the lifecycle topic, only when a handler asks or an event has waited."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Final
+
+from afl.core.clock import epoch_ms
+from afl_stream.transport import (
+    Consumer,
+    OffsetOutOfRange,
+    Record,
+    TopicPartition,
+    Transport,
+    TransportError,
+    UnknownTopic,
+)
+from afl_stream.wire.codec import Codec
+from afl_stream.wire.messages import Event
+from afl_stream.wire.run_milestones import RunTimes, milestone_of
+
+log = logging.getLogger(__name__)
+
+#: After these nobody waits for the answers to what was asked before.
+_ENDINGS: Final = frozenset({"workflow.cancelled", "workflow.reset"})
+#: Age of an event from which on it is looked up before its handler gets it. A younger one was hardly cancelled yet, and
+#: an agent that keeps up with its facets never reads the topic.
+_WAITED_MS: Final = 1_000
+#: How long what was read holds, when a handler asks again.
+_READ_AGAIN_S: Final = 0.5
+#: Records of each partition that are read of what was there before: a workflow that was cancelled while its events
+#: waited in a queue is among them, unless very much else has happened since.
+_READ_BACK: Final = 10_000
+#: Longest wait of the first that asks, for what is there; and records of one reading.
+_FIRST_WAIT_S: Final = 2.0
+_MOST_RECORDS: Final = 1_000
+_POLL_S: Final = 0.05
+#: How long an error is left alone.
+_AFTER_ERROR_S: Final = 30.0
+#: Workflows that are remembered.
+_REMEMBERED: Final = 10_000
+
+
+class Cancellations:
+    """
+    Follows the lifecycle topic for one agent and its handlers. Any thread may ask.
+
+    Nothing is read, and no consumer is made, before somebody asks. An agent that may not read the topic goes on
+    without, as if nothing was cancelled: answers come late then, which does no harm.
+    """
+
+    def __init__(self, transport: Transport, codec: Codec, topic: str, *, now_ms: Callable[[], int] = epoch_ms) -> None:
+        self._transport = transport
+        self._now_ms = now_ms
+        self._codec = codec
+        self._topic = topic
+        self._lock = Lock()
+        self._consumer: Consumer | None = None
+        self._is_closed = False
+        self._next_s = 0.0
+        #: Whether somebody was told of an error that is not over.
+        self._is_told = False
+        self._ended = RunTimes(_REMEMBERED)
+        #: Those whose events were skipped, which is told once for each.
+        self._skipped: OrderedDict[str, None] = OrderedDict()
+
+    def skips(self, event: Event, now_s: float) -> bool:
+        """Whether an event is not to be handled, because its run was cancelled or reset; that is logged once a run.
+
+        The age of an event only decides whether it is looked up. A clock that is wrong makes it look too old or from
+        the future, and then it is.
+        """
+        if -_WAITED_MS < self._now_ms() - event.created_at < _WAITED_MS or not self.has_cancelled(event, now_s):
+            return False
+        self.tell_skipped(event.workflow_id)
+        return True
+
+    def tell_skipped(self, workflow_id: str) -> None:
+        """Say once that events of a run are skipped."""
+        with self._lock:
+            is_first = workflow_id not in self._skipped
+            self._skipped[workflow_id] = None
+            if len(self._skipped) > _REMEMBERED:
+                self._skipped.popitem(last=False)
+        if is_first:
+            log.info("run %s was cancelled or reset: its events of before that are skipped", workflow_id)
+
+    def has_cancelled(self, event: Event, now_s: float) -> bool:
+        """Whether the event's workflow was cancelled or reset after this was asked. `now_s` is monotonic."""
+        with self._lock:
+            if now_s >= self._next_s and not self._is_closed:
+                self._next_s = now_s + _READ_AGAIN_S
+                self._read(now_s)
+            return self._ended.came_after(event)
+
+    def close(self) -> None:
+        """Read no more."""
+        with self._lock:
+            self._is_closed = True
+            consumer, self._consumer = self._consumer, None
+            if consumer is not None:
+                consumer.close()
+
+    def _read(self, now_s: float) -> None:
+        try:
+            if self._consumer is None:
+                self._consumer = self._caught_up()
+                return
+            while len(records := self._consumer.consume(_MOST_RECORDS, 0.0)) == _MOST_RECORDS:
+                self._note(records)
+            self._note(records)
+            self._is_told = False
+        except OffsetOutOfRange as error:
+            assert self._consumer is not None
+            self._consumer.seek(error.partition, self._consumer.watermarks(error.partition).low)
+        except TransportError as error:
+            self._next_s = now_s + _AFTER_ERROR_S
+            if not self._is_told:
+                log.warning("whether runs were cancelled cannot be learned now; all events are handled: %s", error)
+            self._is_told = True
+
+    def _caught_up(self) -> Consumer:
+        """A consumer of the topic that has read what was there when it began."""
+        consumer = self._transport.consumer(None)
+        try:
+            found = self._transport.admin().topics([self._topic]).get(self._topic)
+            if found is None:
+                raise UnknownTopic(self._topic)
+            bounds = {
+                (place := TopicPartition(self._topic, n)): consumer.watermarks(place) for n in range(found.partitions)
+            }
+            consumer.assign({place: max(at.low, at.high - _READ_BACK) for place, at in bounds.items()})
+            self._read_up_to(consumer, {place: at.high for place, at in bounds.items() if at.high > at.low})
+        except BaseException:
+            consumer.close()
+            raise
+        return consumer
+
+    def _read_up_to(self, consumer: Consumer, ends: dict[TopicPartition, int]) -> None:
+        waits = int(_FIRST_WAIT_S / _POLL_S)
+        while ends and waits:
+            records = consumer.consume(_MOST_RECORDS, _POLL_S)
+            self._note(records)
+            ends = {place: end for place, end in ends.items() if consumer.position(place) < end}
+            if not records:
+                waits -= 1
+
+    def _note(self, records: list[Record]) -> None:
+        for record in records:
+            milestone = milestone_of(record, self._codec, _ENDINGS)
+            if milestone is not None:
+                self._ended.note(milestone)

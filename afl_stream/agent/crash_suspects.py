@@ -1,0 +1,95 @@
+"""Events that may have killed their process: the last time they run alone, so that only the culprit is given up."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import Final
+
+from afl_stream.agent.partitions import FIRST_BACKOFF_S, HeldPartitions
+from afl_stream.agent.resources import Shared
+from afl_stream.agent.work import PartitionWork, Work
+
+log = logging.getLogger(__name__)
+
+#: A first crash tells only what ran, or had run a moment before. It takes one more to tell who did it.
+FEWEST_CRASHES: Final = 2
+
+
+class Suspects:
+    """
+    The suspects of one member: records that were running when a process died, by what it had noted.
+
+    A record is given up after `agent.max_crashes` crashes, two at least. All of them but the last may be the doing of
+    a record beside it, or of a machine that was switched off: so suspects run side by side as any records do. One that
+    has a single crash left does not:
+      1. it runs when nothing else does in this process, and nothing starts beside it,
+      2. before it starts it is durable that it runs,
+      3. when it has ended, and its answer is acknowledged, it is durable that it runs no longer before anything starts.
+
+    A crash in 3, when its handler has ended and that is not durable, counts against it all the same: no record can have
+    done it, and that is a matter of milliseconds while a broker answers. Belongs to the thread of the member.
+    """
+
+    def __init__(self, shared: Shared, held: HeldPartitions) -> None:
+        self._shared = shared
+        self._held = held
+        self._most_crashes = max(FEWEST_CRASHES, shared.config.stream.agent.max_crashes)
+        #: The one that runs secluded, or has run and is not known to have ended by all who come after a crash.
+        self._running: Work | None = None
+        #: The one that waits until nothing else runs.
+        self._waiting: Work | None = None
+        self._again_s = 0.0
+
+    def is_convicted(self, crashes: int) -> bool:
+        """Whether a record with so many crashes is to be given up."""
+        return crashes >= self._most_crashes
+
+    def has_last_chance(self, crashes: int) -> bool:
+        """Whether one crash more has it given up."""
+        return crashes == self._most_crashes - 1
+
+    def reserve(self, work: Work) -> bool:
+        """Take a slot for a suspect that has its last chance, if nothing else runs."""
+        if self._running is not None or not self._shared.pool.reserve_secluded(self):
+            self._waiting = self._waiting or (work if self._running is None else None)
+            return False
+        event_id = work.event.id if work.event is not None else ""
+        log.warning(
+            "event %s runs with nothing beside it: its handler was running, as far as is known, in %d processes when "
+            "they died", event_id, work.crashes,
+        )  # fmt: skip
+        self._running, self._waiting = work, None
+        return True
+
+    def not_started(self) -> None:
+        """The suspect that a slot was taken for could not be started."""
+        self._running = None
+        self._shared.pool.end_seclusion(self)
+
+    def let_others_start(self, in_flight: Collection[Work]) -> None:
+        """Once the suspect that ran is through, make that durable, and let others start."""
+        work = self._running
+        if work is None or work in in_flight:
+            return
+        now_s = self._shared.clock_s()
+        if now_s < self._again_s:
+            return
+        if work.partition.held and not self._held.commit([work.partition], wait=True):
+            self._again_s = now_s + FIRST_BACKOFF_S
+            return
+        self.not_started()
+
+    def forget(self, work: Work) -> None:
+        """This work is finished; it may be the suspect that waits, whose run was cancelled meanwhile."""
+        if self._waiting is work:
+            self._stop_waiting()
+
+    def drop(self, partition: PartitionWork) -> None:
+        """The partition is gone, and with it the suspect that waits."""
+        if self._waiting is not None and self._waiting.partition is partition:
+            self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        self._waiting = None
+        self._shared.pool.end_seclusion(self)

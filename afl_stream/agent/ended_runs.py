@@ -1,0 +1,126 @@
+"""Which runs have ended, as the lifecycle topic tells: for agents that read events again that may be answered."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Final
+
+from afl_stream.reading.log_ranges import read_ranges
+from afl_stream.transport import (
+    Record,
+    Stopping,
+    TopicPartition,
+    Transport,
+    TransportError,
+    UnknownTopic,
+    Watermarks,
+    is_another_topic,
+)
+from afl_stream.wire.codec import Codec
+from afl_stream.wire.messages import Event
+from afl_stream.wire.run_milestones import RunTimes, milestone_of
+
+#: After these nobody waits for an answer to what was asked before: it was answered,
+_COMPLETED: Final = "workflow.completed"
+#: or its run has failed, or was taken back. That says nothing of whether a handler has had it.
+_FAILED: Final = "workflow.error"
+_WITHDRAWALS: Final = frozenset({"workflow.cancelled", "workflow.reset"})
+#: After these a run that has ended goes on, and may wait for what it had asked before.
+_OPENINGS: Final = frozenset({"workflow.retried", "workflow.rerun"})
+_KINDS: Final = frozenset({_COMPLETED, _FAILED}) | _WITHDRAWALS | _OPENINGS
+#: Runs that are remembered, the latest; and how long reading may take. What is not known is handled.
+_REMEMBERED: Final = 500_000
+_READ_S: Final = 30.0
+
+
+class EndedRuns:
+    """
+    What the lifecycle topic tells of runs that have ended, as of its last `read`. Any thread may ask.
+
+    An event is of an ended run when it was made before the run's last ending, and the run was not opened again after
+    that. Of a run whose ending is no longer on the topic, or that the topic does not tell of yet, it is not known.
+    """
+
+    def __init__(self, transport: Transport, codec: Codec, topic: str, *, read_s: float = _READ_S) -> None:
+        """`read_s`: how long one `read` may take."""
+        self._transport = transport
+        self._codec = codec
+        self._topic = topic
+        self._read_s = read_s
+        self._topic_id = ""
+        self._lock = Lock()
+        self._completed = RunTimes(_REMEMBERED)
+        self._failed = RunTimes(_REMEMBERED)
+        self._withdrawn = RunTimes(_REMEMBERED)
+        self._positions: dict[TopicPartition, int] = {}
+
+    def read(self) -> str | None:
+        """Read what is new on the topic, and return None, or why it could not be read to its end.
+
+        Raises Stopping once the process is to end.
+        """
+        with self._lock:
+            try:
+                self._read()
+            except Stopping:
+                raise
+            except TransportError as error:
+                return str(error)
+        return None
+
+    @property
+    def are_known(self) -> bool:
+        """Whether there are any."""
+        return bool(self._completed or self._failed or self._withdrawn)
+
+    def has_ended(self, event: Event) -> bool:
+        """Whether the event is of a run that has ended since it was made."""
+        return self._failed.came_after(event) or self.has_completed(event)
+
+    def has_completed(self, event: Event) -> bool:
+        """Whether its run has completed since the event was made: somebody has answered it."""
+        return self._completed.came_after(event)
+
+    def was_withdrawn(self, event: Event) -> bool:
+        """Whether the event's run was cancelled or reset since it was made."""
+        return self._withdrawn.came_after(event)
+
+    def _read(self) -> None:
+        found = self._transport.admin().topics([self._topic]).get(self._topic)
+        if found is None:
+            raise UnknownTopic(self._topic)
+        if is_another_topic(self._topic_id, found.topic_id):
+            self._positions.clear()
+        self._topic_id = found.topic_id or self._topic_id
+        reader = self._transport.consumer(None)
+        try:
+            bounds = {
+                (where := TopicPartition(self._topic, number)): reader.watermarks(where)
+                for number in range(found.partitions)
+            }
+        finally:
+            reader.close()
+        # What is read beyond the end was another topic's, also where the broker tells no ids.
+        self._positions = {w: read for w, read in self._positions.items() if w in bounds and read <= bounds[w].high}
+        ranges = {
+            where: Watermarks(low=max(at.low, self._positions.get(where, 0)), high=at.high)
+            for where, at in bounds.items()
+        }
+        for records in read_ranges(self._transport, ranges, self._read_s):
+            for record in records:
+                self._note(record)
+                self._positions[record.topic_partition] = record.offset + 1
+
+    def _note(self, record: Record) -> None:
+        milestone = milestone_of(record, self._codec, _KINDS)
+        if milestone is None:
+            return
+        if milestone.kind in _OPENINGS:
+            self._completed.forget(milestone.workflow_id)
+            self._failed.forget(milestone.workflow_id)
+        elif milestone.kind == _COMPLETED:
+            self._completed.note(milestone)
+        elif milestone.kind == _FAILED:
+            self._failed.note(milestone)
+        else:
+            self._withdrawn.note(milestone)

@@ -1,0 +1,190 @@
+"""The groups that an agent is a member of: joined, changed and left while it runs, with a thread for each."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from threading import Event as Flag
+from threading import Lock, Thread
+
+from afl.core.text.exception_text import exception_line
+from afl_stream.agent.handlers import RouteTable
+from afl_stream.agent.member import BUSY_POLL_S, GroupMember
+from afl_stream.agent.resources import AgentHealth, Shared
+from afl_stream.agent.subscriptions import Duty
+from afl_stream.transport import Transport
+
+log = logging.getLogger(__name__)
+
+
+class Memberships:
+    """
+    Follows duties: one member for each group that has one.
+
+    Either one thread calls `turn` and `settle`, or `run` has a thread for each member. `follow` may be called by any
+    thread; what it asks for happens in the next turn of whoever is asked.
+    """
+
+    def __init__(self, shared: Shared, transport: Transport, routes: RouteTable) -> None:
+        self._shared = shared
+        self._transport = transport
+        self._routes = routes
+        self._members: dict[str, GroupMember] = {}
+        self._threads: dict[GroupMember, Thread] = {}
+        self._lock = Lock()
+        self._is_running = False
+        self._nap = Flag()
+        #: Whether a handler still ran when its member had to leave.
+        self.work_left = False
+
+    @property
+    def members(self) -> list[GroupMember]:
+        """Those that have not left."""
+        return [member for member in tuple(self._members.values()) if not member.has_left]
+
+    # What they are at. Any thread may ask
+
+    def remaining(self) -> str:
+        """What is to be done before all have drained, in words. Takes no lock: a signal handler asks."""
+        running: Counter[str] = Counter()
+        outgoing = 0
+        for member in self.members:
+            facets, answers = member.under_way()
+            running.update(facets)
+            outgoing += answers
+        told = []
+        if running:
+            listed = ", ".join(f"{facet} {count}" for facet, count in sorted(running.items()))
+            grace_s = self._shared.config.stream.agent.grace_s
+            count = running.total()
+            told.append(f"{count} handler{'' if count == 1 else 's'} running ({listed}), waited for up to {grace_s} s")
+        if outgoing:
+            told.append(f"{outgoing} answers to be acknowledged by the broker")
+        return "; ".join(told)
+
+    def health(self) -> AgentHealth:
+        """Whether they get on, judged by what moves."""
+        members = self.members
+        found = [member.health() for member in members]
+        reasons = (*(reason for some, _ in found for reason in some), *self._shared.conduct.reasons())
+        return AgentHealth(
+            ready=not reasons,
+            reasons=reasons,
+            lag=sum(lag for _, lag in found),
+            in_flight=sum(member.in_flight for member in members),
+        )
+
+    # What they are there for
+
+    def follow(self, duties: Iterable[Duty]) -> None:
+        """Join, change and leave groups as these duties say.
+
+        A group without a duty is left when the handlers at work for it are through and their answers are committed;
+        nothing new is started for it. Raises what the transport raises.
+        """
+        wanted = {duty.group: duty for duty in duties}
+        with self._lock:
+            if self._shared.conduct.is_stopping:
+                return
+            for group, member in list(self._members.items()):
+                if member.change(wanted.get(group)):
+                    wanted.pop(group, None)
+                else:
+                    del self._members[group]
+            new = [self._member(duty) for duty in wanted.values()]
+            for member in new:
+                member.join()
+                self._members[member.duty.group] = member
+                if self._is_running:
+                    self._start(member)
+
+    def _member(self, duty: Duty) -> GroupMember:
+        consumer = self._transport.consumer(duty.group, client_id=self._shared.config.name)
+        return GroupMember(self._shared, consumer, duty, self._routes)
+
+    # In the caller's thread
+
+    def turn(self, timeout_s: float) -> int:
+        """Let each member do what it can do now, waiting for no handler; return the number of records read."""
+        members = self.members
+        if not members:
+            self._nap.wait(timeout_s)
+        return sum(member.turn(timeout_s) for member in members)
+
+    def settle(self) -> int:
+        """Wait until everything in hand is answered, and commit."""
+        while any(member.is_busy for member in self.members):
+            for member in self.members:
+                member.turn(BUSY_POLL_S, reading=False)
+        for member in self.members:
+            member.commit()
+        return 0
+
+    def drain(self) -> None:
+        """Finish, answer, commit and leave, one group after the other."""
+        for member in self.members:
+            self._drain(member)
+
+    # With threads
+
+    def run(self, keep_up: Callable[[], None]) -> None:
+        """Work until the agent is to stop, then drain. `keep_up` is called all the while, by this thread.
+
+        An error of one member, or of `keep_up`, ends all of them.
+        """
+        conduct = self._shared.conduct
+        with self._lock:
+            self._is_running = True
+            for member in self.members:
+                self._start(member)
+        try:
+            while not conduct.is_stopping:
+                keep_up()
+                self._nap.wait(self._shared.config.poll_timeout_s)
+            for thread in self._started():
+                thread.join()
+        except Exception as error:  # noqa: BLE001 - the agent ends in good order, and `run` raises it
+            conduct.fail(error)
+            for thread in self._started():
+                thread.join()
+        except BaseException as error:  # noqa: BLE001 - the same, but in no order at all
+            conduct.die(error)
+
+    def _started(self) -> list[Thread]:
+        with self._lock:
+            # From here on nobody is started.
+            self._is_running = False
+            return list(self._threads.values())
+
+    def _start(self, member: GroupMember) -> None:
+        name = f"agent-{member.duty.group}"
+        for left in [left for left in self._threads if left.has_left]:
+            del self._threads[left]
+        thread = self._threads[member] = Thread(target=self._serve, args=(member,), name=name, daemon=True)
+        thread.start()
+
+    def _serve(self, member: GroupMember) -> None:
+        """Work until the end, drain; one thread for each member. An error of one ends all of them."""
+        conduct = self._shared.conduct
+        try:
+            while not conduct.is_stopping and not member.has_left:
+                member.turn(self._shared.config.poll_timeout_s)
+        except Exception as error:  # noqa: BLE001 - the agent ends in good order, and `run` raises it
+            log.error("group %s: %s", member.duty.group, exception_line(error))
+            conduct.fail(error)
+        except BaseException as error:  # noqa: BLE001 - the same, but in no order at all
+            conduct.die(error)
+        self._drain(member)
+
+    def _drain(self, member: GroupMember) -> None:
+        shared = self._shared
+        if shared.conduct.is_dead or member.has_left:
+            return
+        try:
+            if not member.drain(shared.clock_s() + shared.config.stream.agent.grace_s):
+                self.work_left = True
+        except Exception as error:  # noqa: BLE001 - whatever keeps one member from leaving, the others leave
+            shared.conduct.fail(error)
+        except BaseException as error:  # noqa: BLE001 - the process is to die of it
+            shared.conduct.die(error)

@@ -1,0 +1,160 @@
+"""A group that has no committed offsets where its topics hold records: a new group, or one whose offsets are gone.
+
+Brokers drop the offsets of a group that has had no members for `offsets.retention.minutes`, 7 days unless set. The
+broker's answer is the same then as for a group that never was. What tells them apart is the records: where events stand
+of runs that have completed since, somebody has handled them, and so the group's offsets are taken for lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from afl_stream.agent.resources import Shared
+from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, Unreadable
+from afl_stream.reading.log_ranges import NotReadInTime, in_words, read_ranges, without_offset
+from afl_stream.transport import CommittedOffset, Consumer, TopicPartition, Watermarks
+from afl_stream.wire.messages import Event
+
+log = logging.getLogger(__name__)
+
+#: Of each partition, the oldest records that are looked at before any is handled; and how long that may take.
+_LOOKED_AT: Final = 200
+_LOOK_S: Final = 10.0
+#: Why offsets are taken for lost.
+_LOST: Final = (
+    "events of runs that have completed stand there: brokers drop the offsets of a group without members after "
+    "offsets.retention.minutes (7 days unless set)"
+)
+_UNKNOWN: Final = (
+    "whether brokers have dropped them (offsets.retention.minutes) or the group is new, and which runs have ended, "
+    "cannot be learned"
+)
+
+
+class OffsetsLost(StreamError):
+    """A group has no committed offsets, and events that somebody has handled stand on its topics."""
+
+    def __init__(self, group: str, ranges: Mapping[TopicPartition, Watermarks], why: str) -> None:
+        """`why` they are taken for lost."""
+        topics = sorted({where.topic for where in ranges})
+        options = " ".join(f"--topic {topic}" for topic in topics)
+        super().__init__(
+            f"group {group} has no committed offsets for {in_words(ranges)}, and {why}. It reads nothing, as "
+            'agent.lost_offsets says. "continue" (AFL_AGENT_LOST_OFFSETS=continue) has it read all of that again, but '
+            "for the events of ended runs; to begin elsewhere, set its offsets: kafka-consumer-groups.sh --group "
+            f"{group} {options} --reset-offsets --to-datetime 2026-01-31T00:00:00.000 --execute"
+        )
+        self.group, self.ranges = group, dict(ranges)
+
+
+class ReadAgain:
+    """What one member reads that may have been handled before. Belongs to the thread of the member."""
+
+    def __init__(self, shared: Shared, group: str) -> None:
+        self._shared = shared
+        self._group = group
+        self._refuses = shared.config.stream.agent.lost_offsets == "refuse"
+        #: What is read from its beginning for want of an offset, and was not told of as lost.
+        self._untold: dict[TopicPartition, Watermarks] = {}
+
+    def ends(
+        self,
+        consumer: Consumer,
+        partitions: Collection[TopicPartition],
+        committed: Mapping[TopicPartition, CommittedOffset],
+        noted: Mapping[TopicPartition, int],
+    ) -> dict[TopicPartition, int]:
+        """Where what may have been handled before ends, of those partitions that are given now and have some.
+
+        `noted`: of those with an offset, the ends that an earlier process has noted. Raises OffsetsLost where offsets
+        are lost and that is refused, Stopping once the process is to end, and what the transport raises.
+        """
+        bare = without_offset(consumer, partitions, committed)
+        if not bare and not noted:
+            return {}
+        why_unknown = self._shared.ended_runs.read()
+        if bare:
+            self._judge(bare, why_unknown)
+        elif why_unknown is not None:
+            log.warning(
+                "group %s reads %s again, as an earlier process of it had begun to, and events of runs that have ended "
+                "may be handled once more: which have cannot be learned: %s",
+                self._group, ", ".join(sorted({where.topic for where in noted})), why_unknown,
+            )  # fmt: skip
+        # Of a new group of a deployment where nothing has ended nothing has to be noted.
+        if why_unknown is None and not self._shared.ended_runs.are_known:
+            return dict(noted)
+        return {**noted, **{where: bounds.high for where, bounds in bare.items()}}
+
+    def _judge(self, bare: Mapping[TopicPartition, Watermarks], why_unknown: str | None) -> None:
+        """Tell of partitions without an offset what they are taken for."""
+        if why_unknown is not None:
+            if self._refuses:
+                raise OffsetsLost(self._group, bare, f"{_UNKNOWN}: {why_unknown}")
+            log.warning(
+                "group %s has no committed offsets for %s, and handles what is not known to be of an ended run: "
+                "%s: %s",
+                self._group, in_words(bare), _UNKNOWN, why_unknown,
+            )  # fmt: skip
+            return
+        try:
+            are_lost = self._stand_answered_among(bare)
+        except NotReadInTime as error:
+            if self._refuses:
+                raise OffsetsLost(self._group, bare, f"{_UNKNOWN}: {error}") from error
+            log.warning("group %s has no committed offsets, and is taken for new: %s", self._group, error)
+            are_lost = False
+        if are_lost:
+            self._tell_lost(bare)
+        else:
+            self._untold.update(bare)
+            log.info("group %s is new to %s, and begins at the beginning", self._group, in_words(bare))
+
+    def _stand_answered_among(self, bare: Mapping[TopicPartition, Watermarks]) -> bool:
+        """Whether an event of a completed run is among the oldest records."""
+        if not self._shared.ended_runs.are_known:
+            return False
+        oldest = {
+            where: Watermarks(low=bounds.low, high=min(bounds.high, bounds.low + _LOOKED_AT))
+            for where, bounds in bare.items()
+        }
+        for records in read_ranges(self._shared.transport, oldest, _LOOK_S):
+            for record in records:
+                try:
+                    event = self._shared.records.open(record)
+                except (StreamError, SchemaUnavailable, NewerFormat):
+                    continue  # Whoever handles it says what is wrong with it.
+                if self._shared.ended_runs.has_completed(event):
+                    return True
+        return False
+
+    def skips(self, where: TopicPartition, event: Event | Unreadable) -> bool:
+        """Whether a record of such a range is of a run that has ended, and not to be handled. Raises OffsetsLost."""
+        if isinstance(event, Unreadable):
+            return False
+        if not self._shared.ended_runs.has_ended(event):
+            return self._is_withdrawn(event)
+        if where in self._untold and self._shared.ended_runs.has_completed(event):
+            self._tell_lost(dict(self._untold))
+            self._untold.clear()
+        self._shared.counters.add("ended")
+        return True
+
+    def _is_withdrawn(self, event: Event) -> bool:
+        """Whether the event's run was cancelled or reset, which the agent's look at the topic's end may have missed."""
+        if not (self._shared.config.stream.agent.skip_cancelled and self._shared.ended_runs.was_withdrawn(event)):
+            return False
+        self._shared.cancellations.tell_skipped(event.workflow_id)
+        self._shared.counters.add("cancelled")
+        return True
+
+    def _tell_lost(self, ranges: Mapping[TopicPartition, Watermarks]) -> None:
+        if self._refuses:
+            raise OffsetsLost(self._group, ranges, _LOST)
+        log.warning(
+            "group %s has no committed offsets for %s, and %s. All of it is read again: events of ended runs are "
+            "skipped, the others are handled, some maybe once more (agent.lost_offsets)",
+            self._group, in_words(ranges), _LOST,
+        )  # fmt: skip

@@ -1,0 +1,445 @@
+"""One membership of an agent in one group: what becomes of each record, from reading to the committed offset."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from typing import Final
+
+from afl.core.text.warning_limits import LimitedLog
+from afl_stream.agent.answers import NO_HANDLER, After, Answering, PoisonEvent, Settled
+from afl_stream.agent.crash_suspects import Suspects
+from afl_stream.agent.decoding import open_first
+from afl_stream.agent.handlers import RouteTable
+from afl_stream.agent.partitions import FIRST_BACKOFF_S, HeldPartitions
+from afl_stream.agent.resources import Shared
+from afl_stream.agent.subscriptions import Attendance, Duty
+from afl_stream.agent.work import PartitionWork, Work, WorkLot
+from afl_stream.errors import Unreadable
+from afl_stream.transport import Consumer, Record, TopicPartition
+from afl_stream.wire.messages import Event
+
+log = logging.getLogger(__name__)
+
+#: How long reading blocks while something is in hand whose end asks for the next step.
+BUSY_POLL_S: Final = 0.01
+#: How long reading waits for lots of quick handlers: two threads that both compute get less done than one at a time.
+LOT_WAIT_S: Final = 0.01
+#: How long partitions that are taken away wait for answers that are on their way.
+REVOKE_FLUSH_S: Final = 1.0
+#: Event ids remembered to count duplicates.
+REMEMBERED_EVENTS: Final = 10_000
+
+
+class GroupMember:
+    """
+    Reads the facets of one group, has their events handled, and commits what is answered.
+
+    A record goes this way; a probe is called at the end of each step:
+      1. it is read                                                                        (agent.polled)
+      2. its start is noted; the note is committed if it is the partition's first here, or
+         if an earlier process may have run the record                                     (agent.started)
+      3. its handler runs                                                                  (agent.handled)
+      4. its answer is produced                                                            (agent.produced)
+      5. the broker acknowledges the answer                                                (agent.acknowledged)
+      6. the offset moves past it, and past nothing unfinished                             (agent.committed)
+
+    A crash before 4 runs the handler again, with the same event id. A crash between 4 and 6 does too, and answers a
+    second time; the first answer has won by then. A crash in 3 is counted by whoever runs the record next, and makes
+    suspects of all records that ran; see Suspects. After 6 nothing is done again.
+
+    All of it happens on the thread that calls `turn`, but for 3 and 4, which happen where the handler runs. Records
+    whose handlers are quick start in lots, each lot on one thread; a slow one among them does not hold up the others.
+    """
+
+    def __init__(self, shared: Shared, consumer: Consumer, duty: Duty, routes: RouteTable) -> None:
+        self._shared = shared
+        self._routes = routes
+        self._skips_cancelled = shared.config.stream.agent.skip_cancelled
+        self._answering = Answering(shared, duty.group)
+        self._held = HeldPartitions(shared, consumer, duty.group, self._before_revoke, self._on_drop)
+        self._attendance = Attendance(duty, self._held, shared, self._answering.wake.set)
+        #: Work by step, the one whose turn it is first: that one is ready, in flight, or about to start.
+        self._steps: dict[str, deque[Work]] = {}
+        self._queued = 0
+        self._ready: deque[Work] = deque()
+        self._to_send: list[tuple[float, Work]] = []
+        self._in_flight: set[Work] = set()
+        self._suspects = Suspects(shared, self._held)
+        self._warnings = LimitedLog(log)
+        self._seen_events: OrderedDict[str, None] = OrderedDict()
+        shared.pool.on_free(self._answering.wake.set)
+
+    @property
+    def duty(self) -> Duty:
+        """What it is there for now."""
+        return self._attendance.duty
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it is a member no more. It does not come back."""
+        return self._attendance.has_left
+
+    def join(self) -> None:
+        """Become a member of the group."""
+        self._attendance.begin()
+
+    def change(self, duty: Duty | None) -> bool:
+        """Let it go over to another duty, or leave, in its next turns. False: it has left for good. Any thread may."""
+        return self._attendance.change(duty)
+
+    def turn(self, timeout_s: float, *, reading: bool = True, starting: bool = True) -> int:
+        """Do all that can be done now; wait for news up to `timeout_s`. Returns how many records were read.
+
+        Raises OffsetOutOfRange, UnknownTopic, OffsetsLost, and what the agent died of.
+        """
+        shared = self._shared
+        shared.conduct.check()
+        if self._attendance.is_changing and self._follow():
+            return 0
+        self._advance(starting)
+        count = self._read(timeout_s, reading)
+        self._advance(starting)
+        shared.producer.poll(0)
+        shared.pool.expire()
+        self._settle()
+        self._held.commit_when_due()
+        self._held.measure_lag()
+        shared.conduct.check()
+        return count
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything runs, waits for an acknowledgement, or could start."""
+        now_s = self._shared.clock_s()
+        return bool(self._in_flight or any(work.not_before_s <= now_s for work in tuple(self._ready)))
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a record that was read is unfinished, be it that it waits for its next try."""
+        return bool(self._in_flight or self._ready)
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether the broker says that nothing waits to be read."""
+        return self._held.has_read_all
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether the group has given this member any."""
+        return any(True for _ in self._held)
+
+    @property
+    def in_flight(self) -> int:
+        """Records whose handler runs, or whose answer is on its way."""
+        return len(self._in_flight)
+
+    def under_way(self) -> tuple[list[str], int]:
+        """The facet of each handler that runs, and how many answers are on their way. Any thread may ask."""
+        works = tuple(self._in_flight)
+        running = [work.event.event_type for work in works if work.event is not None and not work.outgoing]
+        return running, len(works) - len(running)
+
+    def commit(self) -> None:
+        """Commit what is finished, and wait until that is durable."""
+        self._settle()
+        self._held.commit_now()
+
+    def drain(self, deadline_s: float) -> bool:
+        """Finish what runs, answer, commit, leave. False: something was still running at the deadline."""
+        self._shared.pool.recall()
+        while self._in_flight and self._shared.clock_s() < deadline_s:
+            self.turn(BUSY_POLL_S, reading=False, starting=False)
+        self._shared.conduct.check()
+        finished = not self._in_flight
+        if not self.has_left:
+            self._held.leave()
+        self._shared.conduct.check()
+        return finished
+
+    def health(self) -> tuple[tuple[str, ...], int]:
+        """What is wrong, in words, and the lag. May be called by any thread."""
+        return self._held.health(len(self._in_flight))
+
+    # Another duty
+
+    def _follow(self) -> bool:
+        """Go over to another duty as far as that can be done now, and say whether the group was left."""
+        self._settle()
+        self._attendance.follow({work.record.topic for work in self._in_flight}, self._commit_topics)
+        if self.has_left:
+            self._shared.pool.not_on_free(self._answering.wake.set)
+        return self.has_left
+
+    def _commit_topics(self, topics: frozenset[str]) -> bool:
+        partitions = [partition for partition in self._held if partition.where.topic in topics]
+        return self._held.commit(partitions, wait=True, clean=True)
+
+    # Partitions that go
+
+    def _before_revoke(self, partitions: Sequence[TopicPartition]) -> None:
+        """Hear of the answers that are on their way. What runs goes on: its answer counts, its offset does not."""
+        self._shared.pool.recall()
+        if any(work.outgoing and work.partition.where in partitions for work in self._in_flight):
+            self._shared.producer.flush(REVOKE_FLUSH_S)
+        self._settle()
+
+    def _on_drop(self, partition: PartitionWork) -> None:
+        self._suspects.drop(partition)
+        self._ready = deque(work for work in self._ready if work.partition is not partition)
+        for step_id, queue in list(self._steps.items()):
+            kept = deque(work for work in queue if work.partition is not partition or work in self._in_flight)
+            self._queued -= len(queue) - len(kept)
+            self._steps[step_id] = kept
+            if not kept:
+                del self._steps[step_id]
+            elif kept[0] is not queue[0]:
+                self._ready.append(kept[0])
+
+    # Reading
+
+    def _read(self, timeout_s: float, reading: bool) -> int:
+        held = self._held
+        backoff_s = held.backoff_s()
+        if backoff_s is not None:
+            self._answering.wake.wait(min(backoff_s, timeout_s))
+        # What a partition cannot open does not count: it is paused, and must not keep the others from being read.
+        room = self._shared.config.queue_records - self._queued + len(self._in_flight) if reading else 0
+        held.pause_full(room)
+        if room > 0 and not self._ready:
+            busy = self._in_flight or held.is_dirty or held.is_waiting
+            return held.read(room, min(timeout_s, BUSY_POLL_S) if busy else timeout_s)
+        count = held.read(max(room, 1), 0.0)
+        if not count:
+            self._answering.wake.wait(min(timeout_s, BUSY_POLL_S))
+        return count
+
+    def _advance(self, starting: bool) -> None:
+        self._settle()
+        self._suspects.let_others_start(self._in_flight)
+        if starting:
+            for partition in self._held:
+                self._open(partition)
+            self._start()
+
+    def _open(self, partition: PartitionWork) -> None:
+        """Decode what may be taken in hand: within the window, and nothing behind a record that must wait."""
+        if partition.halted is not None or partition.retry_at_s > self._shared.clock_s():
+            return
+        if self._attendance.is_leaving(partition.where.topic):
+            return
+        progress = partition.progress
+        while partition.unopened and progress.has_room_for(partition.unopened[0].offset):
+            record = partition.unopened[0]
+            opened = open_first(partition, self._shared, self._warnings)
+            if opened is None:
+                return
+            partition.unopened.popleft()
+            partition.waits, partition.waits_for = 0, None
+            partition.dirty = True
+            if progress.take(record.offset):
+                if record.offset < progress.read_again_until and self._held.read_again.skips(partition.where, opened):
+                    progress.finish(record.offset)
+                else:
+                    self._take_in_hand(partition, record, opened)
+            else:
+                self._shared.counters.add("skipped")
+
+    def _take_in_hand(self, partition: PartitionWork, record: Record, opened: Event | Unreadable) -> None:
+        if isinstance(opened, Unreadable):
+            self._give_up(Work(partition=partition, record=record), opened)
+            return
+        work = Work(partition=partition, record=record, event=opened)
+        if opened.id in self._seen_events:
+            self._shared.counters.add("duplicates")
+        self._seen_events[opened.id] = None
+        if len(self._seen_events) > REMEMBERED_EVENTS:
+            self._seen_events.popitem(last=False)
+        queue = self._steps.setdefault(opened.step_id, deque())
+        queue.append(work)
+        self._queued += 1
+        if len(queue) == 1:
+            self._ready.append(work)
+
+    # Running
+
+    def _start(self) -> None:
+        """Start what is ready while there are slots."""
+        if not self._ready:
+            return
+        lots: list[WorkLot] = []
+        waiting: deque[Work] = deque()
+        now_s = self._shared.clock_s()
+        while self._ready:
+            work = self._ready.popleft()
+            if work.not_before_s > now_s or not self._has_route(work):
+                waiting.append(work)
+                continue
+            crashes = work.crashes
+            if self._ends_unstarted(work, crashes) or (lots and not crashes and lots[-1].take(work)):
+                continue
+            is_secluded = crashes > 0 and self._suspects.has_last_chance(crashes)
+            if self._suspects.reserve(work) if is_secluded else self._shared.pool.reserve():
+                lots.append(WorkLot(work, is_secluded=is_secluded))
+            else:
+                waiting.append(work)
+                if not is_secluded:
+                    break
+        self._ready.extendleft(reversed(waiting))
+        if lots and self._note_starts(lots):
+            self._run(lots)
+
+    def _run(self, lots: Sequence[WorkLot]) -> None:
+        answering, pool = self._answering, self._shared.pool
+        self._shared.probe("agent.started")
+        answering.wake.clear()
+        for lot in lots:
+            for work in lot.works:
+                work.tries += 1
+            self._in_flight.update(lot.works)
+            pool.run(answering.lot(lot))
+        if any(len(lot.works) > 1 for lot in lots):
+            answering.wake.wait(LOT_WAIT_S)
+
+    def _has_route(self, work: Work) -> bool:
+        """Give a work that is to start its handler, as it is registered now.
+
+        False: its facet is about to be taken away from this member, and the event waits for whoever has it then.
+        """
+        event = work.event
+        assert event is not None
+        if self._attendance.is_leaving(work.record.topic):
+            return False
+        work.route = self._routes.find(event.event_type)
+        return work.route is not None or event.event_type not in self.duty.facets
+
+    def _ends_unstarted(self, work: Work, crashes: int) -> bool:
+        """Deal with events that must not be run: of cancelled runs, of facets that are not ours, and those that kill
+        their process."""
+        event = work.event
+        assert event is not None
+        if self._skips_cancelled and self._shared.cancellations.skips(event, self._shared.clock_s()):
+            self._shared.counters.add("cancelled")
+            self._finish(work)
+            return True
+        if event.event_type not in self.duty.facets:
+            if self.duty.topics.get(work.record.topic, False):
+                self._shared.counters.add("skipped")
+                self._finish(work)
+            else:
+                self._in_flight.add(work)
+                self._answering.fail(work, NO_HANDLER, f"no handler for facet {event.event_type}")
+            return True
+        if self._suspects.is_convicted(crashes):
+            self._give_up(work, PoisonEvent(event.id, crashes))
+            return True
+        return False
+
+    def _note_starts(self, lots: Sequence[WorkLot]) -> bool:
+        """Note what starts. Where an earlier process may have run it too, or nothing says yet that this one is at work,
+        the note is made durable first: a record that kills at once must not stay uncounted. False: that cannot be done
+        now, and nothing may start."""
+        starting = [work for lot in lots for work in lot.works]
+        doubtful: dict[TopicPartition, PartitionWork] = {}
+        for work in starting:
+            partition = work.partition
+            work.is_running = True
+            partition.progress.start(work.record.offset, work)
+            partition.dirty = True
+            crashes = work.crashes
+            if crashes and work.tries == 0:
+                self._shared.counters.add("crashes_seen", crashes)
+            if crashes or work.is_doubtful:
+                doubtful[partition.where] = partition
+            if work.crashes:
+                # Marked records of other partitions that have finished since must not be taken for running beside it.
+                doubtful.update({other.where: other for other in self._held if other.dirty})
+        if not doubtful or self._held.commit(doubtful.values(), wait=True):
+            return True
+        retry_at_s = self._shared.clock_s() + FIRST_BACKOFF_S
+        for work in reversed(starting):
+            work.is_running = False
+            work.partition.progress.pause(work.record.offset)
+            if work.partition.held:
+                work.not_before_s = retry_at_s
+                self._ready.appendleft(work)
+        for lot in lots:
+            self._shared.pool.release()
+            if lot.is_secluded:
+                self._suspects.not_started()
+        return False
+
+    def _give_up(self, work: Work, error: Unreadable | PoisonEvent) -> None:
+        """Dead-letter an event and answer StepFailed for it."""
+        self._shared.counters.add("dead_lettered")
+        where, given_up = work.partition.where, "%s[%d] offset %d is dead-lettered: %s"
+        self._warnings.error(f"dead letters of {where.topic}", given_up, *where, work.record.offset, error)
+        self._in_flight.add(work)
+        self._answering.dead_letter(work, error)
+
+    # Settling
+
+    def _settle(self) -> None:
+        for news in self._answering.take_settled():
+            self._take_news(news)
+        if self._to_send:
+            now_s = self._shared.clock_s()
+            due = [work for at_s, work in self._to_send if at_s <= now_s]
+            self._to_send = [entry for entry in self._to_send if entry[0] > now_s]
+            for work in due:
+                self._answering.send(work)
+
+    def _take_news(self, news: Settled) -> None:
+        work = news.work
+        self._held.progressed()
+        if news.after is After.RETRY:
+            self._in_flight.discard(work)
+            self._retry(work, news.wait_s)
+        elif news.after is After.START_AGAIN:
+            self._in_flight.discard(work)
+            work.tries -= 1
+            self._retry(work, 0.0)
+        elif news.after is After.SEND_AGAIN:
+            self._shared.counters.add("resent")
+            refused = "an answer of group %s was not taken: %s"
+            self._warnings.warning("answers that were not taken", refused, self.duty.group, news.error)
+            self._to_send.append((self._shared.clock_s() + FIRST_BACKOFF_S, work))
+        elif news.after is After.SEND_NEXT and len(work.outgoing) > 1:
+            work.outgoing.popleft()
+            self._answering.send(work)
+        else:
+            if news.after is After.SEND_NEXT:
+                self._shared.counters.add("answered" if work.partition.held else "orphaned")
+            self._finish(work)
+
+    def _retry(self, work: Work, wait_s: float) -> None:
+        if not work.partition.held:
+            self._next_of_step(work, done=False)
+            return
+        work.partition.progress.pause(work.record.offset)
+        work.not_before_s = self._shared.clock_s() + wait_s
+        self._ready.append(work)
+
+    def _finish(self, work: Work) -> None:
+        self._in_flight.discard(work)
+        self._suspects.forget(work)
+        if work.partition.held:
+            work.partition.progress.finish(work.record.offset)
+            work.partition.dirty = True
+        self._next_of_step(work, done=True)
+
+    def _next_of_step(self, work: Work, *, done: bool) -> None:
+        """Let the next record of the step have its turn. One that was read again while it ran has had it, if `done`."""
+        step_id = work.step_id
+        queue = self._steps.get(step_id) if step_id is not None else None
+        if queue is None or queue[0] is not work:
+            return
+        queue.popleft()
+        self._queued -= 1
+        if not queue:
+            del self._steps[work.step_id or ""]
+        elif done and queue[0].is_copy_of(work):
+            self._finish(queue[0])
+        else:
+            self._ready.append(queue[0])

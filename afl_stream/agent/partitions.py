@@ -1,0 +1,275 @@
+"""The partitions that an agent holds in one group: reading from them, pausing them, and what is committed for them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from afl.core.text.warning_limits import LimitedLog
+from afl_stream.agent.lost_offsets import ReadAgain
+from afl_stream.agent.resources import LostRecords, Shared
+from afl_stream.agent.work import PartitionWork
+from afl_stream.reading.offset_tracker import PartitionProgress
+from afl_stream.reading.watchdog import Watchdog
+from afl_stream.transport import (
+    BrokerUnavailable,
+    CommittedOffset,
+    Consumer,
+    OffsetOutOfRange,
+    TopicPartition,
+    TransportError,
+    UnknownTopic,
+)
+
+log = logging.getLogger(__name__)
+
+FIRST_BACKOFF_S: Final = 0.05
+
+
+class HeldPartitions:
+    """What one membership holds. Everything but `health` belongs to the thread that reads.
+
+    `before_revoke` runs while partitions are still held, `on_drop` when one is gone.
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        consumer: Consumer,
+        group: str,
+        before_revoke: Callable[[Sequence[TopicPartition]], None],
+        on_drop: Callable[[PartitionWork], None],
+    ) -> None:
+        self.group = group
+        self._warnings = LimitedLog(log)
+        #: Topics that records are wanted of. Of others that are still held nothing is read.
+        self.wanted: frozenset[str] = frozenset()
+        self.read_again = ReadAgain(shared, group)
+        self._shared = shared
+        self._consumer = consumer
+        self._before_revoke = before_revoke
+        self._on_drop = on_drop
+        self._partitions: dict[TopicPartition, PartitionWork] = {}
+        self._paused: set[TopicPartition] = set()
+        self._last_commit_s = shared.clock_s()
+        self._last_progress_s = shared.clock_s()
+        self._next_lag_s = shared.clock_s()
+        self._backoff_s = FIRST_BACKOFF_S
+        #: Whether the last read failed for want of a broker.
+        self._is_away = False
+        self._watchdog = Watchdog(shared.config.stream.kafka, f"group {group}", shared.clock_s)
+        self._lag = 0
+
+    def join(self, topics: Sequence[str]) -> None:
+        """Become a member of the group, or go over to these topics."""
+        self._consumer.subscribe(topics, listener=self)
+
+    def leave(self) -> None:
+        """Commit what is finished and leave the group."""
+        try:
+            self._consumer.close()
+        except TransportError as error:
+            # Whoever comes next does again what could not be committed.
+            self._commit_failed(error)
+
+    def __iter__(self) -> Iterator[PartitionWork]:
+        return iter(tuple(self._partitions.values()))
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether records were read that could not be opened, and will be before long."""
+        return any(partition.unopened and not partition.halted for partition in self._partitions.values())
+
+    # Reading
+
+    def read(self, max_records: int, timeout_s: float) -> int:
+        """Read into the partitions' queues, and say how many.
+
+        Raises OffsetOutOfRange, UnknownTopic, and BrokerUnavailable when an outage has lasted too long.
+        """
+        try:
+            records = self._consumer.consume(max_records, timeout_s)
+        except BrokerUnavailable as error:
+            self._is_away = True
+            self._watchdog.failed(error)
+            return 0
+        except OffsetOutOfRange as error:
+            self._lost_records(error)
+            return 0
+        except UnknownTopic as error:
+            if not self._shared.does_without(error.topic):
+                raise
+            # Nothing more is committed for it: a topic that is made anew begins with another record.
+            self._drop([where for where in self._partitions if where.topic == error.topic])
+            return 0
+        self._backoff_s, self._is_away = FIRST_BACKOFF_S, False
+        self._watchdog.read(self._consumer, len(records))
+        for record in records:
+            partition = self._partitions.get(record.topic_partition)
+            if partition is not None:
+                partition.unopened.append(record)
+        if records:
+            self._shared.counters.add("read", len(records))
+            self.progressed()
+            self._shared.probe("agent.polled")
+        return len(records)
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether the broker says that nothing waits to be read."""
+        return self._watchdog.has_read_all(self._consumer)
+
+    def backoff_s(self) -> float | None:
+        """How long to leave the broker alone, or None when it answers."""
+        if not self._is_away:
+            return None
+        wait_s, self._backoff_s = self._backoff_s, min(2 * self._backoff_s, self._shared.config.max_backoff_s)
+        return wait_s
+
+    def pause_full(self, room: int) -> None:
+        """Pause what has no room: all without room for records, else the partitions whose own queue does not move, and
+        those that are about to be left."""
+        full = {
+            where
+            for where, partition in self._partitions.items()
+            if room <= 0 or partition.unopened or where.topic not in self.wanted
+        }
+        pause, resume = full - self._paused, self._paused - full
+        if pause:
+            self._consumer.pause(sorted(pause))
+        if resume:
+            self._consumer.resume(sorted(resume))
+        self._paused = full
+
+    def _lost_records(self, error: OffsetOutOfRange) -> None:
+        """Records between the position and the log are gone: an error, or a gap that is reported."""
+        if self._shared.config.lost_records is LostRecords.STOP:
+            raise error
+        low = error.bounds.low
+        lost = max(0, low - error.offset)
+        self._shared.counters.add("lost_records", lost)
+        log.error("%s; reading goes on at %d, %d records are lost", error, low, lost)
+        self._drop([error.partition])
+        self._hold(error.partition, CommittedOffset(offset=low)).dirty = True
+        self._consumer.seek(error.partition, low)
+
+    # Coming and going: called inside the consumer's own calls
+
+    def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
+        committed = self._consumer.committed(partitions)
+        ends = self.read_again.ends(self._consumer, partitions, committed, self._noted_ends(committed))
+        for where in partitions:
+            self._hold(where, committed.get(where)).progress.read_again_until = ends.get(where, 0)
+        self.progressed()
+        return None
+
+    def _noted_ends(self, committed: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, int]:
+        ends = {where: PartitionProgress(at, 1).read_again_until for where, at in committed.items()}
+        return {where: end for where, end in ends.items() if end > committed[where].offset}
+
+    def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        if self._shared.conduct.is_dead:
+            return
+        self._before_revoke(partitions)
+        held = [self._partitions[where] for where in partitions if where in self._partitions]
+        self.commit(held, wait=True, clean=True)
+        self._drop(partitions)
+
+    def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self._drop(partitions)
+
+    def _hold(self, where: TopicPartition, committed: CommittedOffset | None) -> PartitionWork:
+        progress = PartitionProgress(committed, self._shared.config.stream.agent.window)
+        partition = self._partitions[where] = PartitionWork(where=where, progress=progress)
+        self._paused.discard(where)
+        return partition
+
+    def _drop(self, partitions: Sequence[TopicPartition]) -> None:
+        for where in partitions:
+            partition = self._partitions.pop(where, None)
+            self._paused.discard(where)
+            if partition is not None:
+                partition.held = False
+                partition.unopened.clear()
+                self._on_drop(partition)
+
+    # Committing
+
+    @property
+    def is_dirty(self) -> bool:
+        return any(partition.dirty for partition in self._partitions.values())
+
+    def commit_when_due(self) -> None:
+        """Commit what has changed, unless that was done a moment ago."""
+        interval_s = self._shared.config.commit_interval_s
+        if self.is_dirty and self._shared.clock_s() - self._last_commit_s >= interval_s:
+            self.commit([partition for partition in self._partitions.values() if partition.dirty])
+
+    def commit_now(self) -> None:
+        """Commit what has changed and wait until it is durable."""
+        self.commit([partition for partition in self._partitions.values() if partition.dirty], wait=True)
+
+    def commit(self, partitions: Iterable[PartitionWork], *, wait: bool = False, clean: bool = False) -> bool:
+        """Commit these. False: it could not be done now, or some are lost."""
+        offsets: dict[TopicPartition, CommittedOffset] = {}
+        for partition in partitions:
+            checkpoint = partition.progress.checkpoint(clean=clean)
+            if checkpoint is not None and partition.held:
+                offsets[partition.where] = checkpoint
+        if not offsets or self._shared.conduct.is_dead:
+            return not self._shared.conduct.is_dead
+        self._last_commit_s = self._shared.clock_s()
+        try:
+            self._consumer.commit(offsets, wait=wait)
+        except TransportError as error:
+            # Fenced too drops nothing by itself: a commit that a rebalance overtakes is refused although the member
+            # keeps the partition, and the group would never give it a second time. A real loss is told by on_lost.
+            self._commit_failed(error)
+            return False
+        for where in offsets:
+            if where in self._partitions:
+                self._partitions[where].dirty = False
+                self._partitions[where].progress.is_announced |= wait and not clean
+        self._shared.counters.add("commits")
+        self._shared.probe("agent.committed")
+        return True
+
+    def _commit_failed(self, error: Exception) -> None:
+        self._shared.counters.add("commit_failures")
+        self._warnings.warning("commits that failed", "group %s: a commit failed: %s", self.group, error)
+
+    # Health
+
+    def progressed(self) -> None:
+        """Note that something moved."""
+        self._last_progress_s = self._shared.clock_s()
+
+    def measure_lag(self) -> None:
+        """Look now and then at how many records are still to be read."""
+        now_s = self._shared.clock_s()
+        if now_s < self._next_lag_s:
+            return
+        self._next_lag_s = now_s + self._shared.config.lag_interval_s
+        lag, view = 0, self._consumer.view()
+        if not view.unfetched and all(p.progress.is_finished and not p.unopened for p in self._partitions.values()):
+            # All that a log gives is handled. What is left of its offsets are markers of transactions.
+            self._lag = 0
+            return
+        for where, bounds in view.bounds.items():
+            partition = self._partitions.get(where)
+            if partition is not None:
+                position = partition.progress.position
+                lag += bounds.high - (bounds.low if position is None else position)
+        self._lag = lag
+
+    def health(self, in_flight: int) -> tuple[tuple[str, ...], int]:
+        """What is wrong, in words, and the lag. May be called by any thread."""
+        held = tuple(self._partitions.values())
+        reasons = [why for partition in held if (why := partition.halted or partition.waits_for) is not None]
+        if (problem := self._watchdog.problem) is not None:
+            reasons.append(problem if self.group in problem else f"group {self.group}: {problem}")
+        silent_s = self._shared.clock_s() - self._last_progress_s
+        if self._lag and not in_flight and silent_s > self._shared.config.stall_after_s:
+            reasons.append(f"group {self.group}: {self._lag} records wait and none was handled for {silent_s:.0f} s")
+        return tuple(reasons), self._lag

@@ -1,0 +1,415 @@
+"""Runs handlers: plain ones on threads, async ones on one event loop; so many at once, each within its time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Final
+
+from afl.core.handlers.calling import Handler
+from afl.core.handlers.loops import run_loop
+from afl.core.handlers.returned import awaitable_of
+from afl.core.handlers.stuck_handlers import HandlersStuck, StuckHandlers
+from afl.core.process.crashes import Crash
+from afl_stream.agent.handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut
+from afl_stream.limits import MAX_STUCK_HANDLERS
+
+#: How long a call that runs in seclusion keeps others from starting, and how long it waits for those that run.
+SECLUSION_S: Final = 60.0
+#: A lot that has begun this long ago has met a slow call, and its others go where there is room.
+_OVERDUE_S: Final = 0.05
+
+
+class Call:
+    """One run of a handler. Whoever claims it first - its end or its time - says what became of it."""
+
+    __slots__ = ("_claimed", "_lock", "_on_outcome", "arguments", "cancel", "deadline", "facet", "handler",
+                 "is_async", "lot", "pace", "timeout_s")  # fmt: skip
+
+    def __init__(
+        self,
+        handler: Handler,
+        arguments: tuple[object, ...],
+        *,
+        is_async: bool,
+        timeout_s: float | None,
+        on_outcome: Callable[[Outcome], None],
+        pace: Pace | None = None,
+        facet: str = "",
+    ) -> None:
+        self.handler = handler
+        self.facet = facet
+        self.arguments = arguments
+        self.is_async = is_async
+        self.timeout_s = timeout_s
+        self.pace = pace
+        self.lot: Lot | None = None
+        self.deadline = float("inf")
+        self.cancel: Callable[[], object] | None = None
+        self._on_outcome = on_outcome
+        self._claimed = False
+        self._lock = Lock()
+
+    @property
+    def is_over(self) -> bool:
+        return self._claimed
+
+    def claim(self) -> bool:
+        """Say whether the caller is the first."""
+        with self._lock:
+            first, self._claimed = not self._claimed, True
+            return first
+
+    def tell(self, outcome: Outcome) -> None:
+        self._on_outcome(outcome)
+
+
+class Lot:
+    """Calls that run one after the other in one slot: handing each quick one to a thread costs more than it does."""
+
+    __slots__ = ("began_s", "calls", "is_forsaken", "secluded")
+
+    def __init__(self, *calls: Call, secluded: bool = False) -> None:
+        self.calls = deque(calls)
+        self.secluded = secluded
+        self.began_s = float("inf")
+        #: Its thread was replaced: what is left of the calls is another lot's.
+        self.is_forsaken = False
+
+    def next(self) -> Call | None:
+        """Take the next call out. Any thread may; each call goes to one."""
+        try:
+            return self.calls.popleft()
+        except IndexError:
+            return None
+
+
+class HandlerPool:
+    """Slots for handlers, and what runs them. Any thread may use it.
+
+    One lot at a time may run `secluded`, with nothing beside it. From its end to `end_seclusion` nothing starts either:
+    whoever had it run makes durable first that it is over.
+
+    A slot is taken by `reserve` and is free again when all calls of the lot that was run in it have their outcome, also
+    when that is that a time was up: the thread of a handler that does not come back is replaced, and ends when the
+    handler does. `on_stuck` is called when more than `max_stuck` of those are left. Calls that are stuck behind a slow
+    one go on in other slots as soon as some are free.
+    Threads are daemons: a handler that never ends does not keep the process.
+    """
+
+    def __init__(
+        self,
+        max_concurrent: int,
+        *,
+        on_fatal: Callable[[BaseException], None],
+        on_stuck: Callable[[HandlersStuck], None] = lambda error: None,
+        max_stuck: int = MAX_STUCK_HANDLERS,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._on_stuck = on_stuck
+        self._stuck = StuckHandlers(max_stuck)
+        self._max_concurrent = max_concurrent
+        self._on_fatal = on_fatal
+        self._clock_s = clock_s
+        self._lock = Lock()
+        self._reserved = 0
+        #: Who runs a lot secluded, or waits to; whether it runs, or has run; and until when nothing starts beside it.
+        self._secluded: object | None = None
+        self._is_granted = False
+        self._seclusion_is_over = False
+        self._shut_until_s = 0.0
+        #: Calls that run and may run out of time.
+        self._timed: set[Call] = set()
+        #: Lots of several calls that are not through.
+        self._lots: set[Lot] = set()
+        self._queue: SimpleQueue[Lot | None] = SimpleQueue()
+        self._workers = 0
+        self._busy = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self._closed = False
+
+    def on_free(self, listener: Callable[[], None]) -> None:
+        """Call the listener whenever a slot becomes free, on whichever thread frees it."""
+        with self._lock:
+            self._listeners = [*self._listeners, listener]
+
+    def not_on_free(self, listener: Callable[[], None]) -> None:
+        """Call the listener no more."""
+        with self._lock:
+            self._listeners = [other for other in self._listeners if other != listener]
+
+    @property
+    def stuck(self) -> int:
+        """How many handlers still run although their time was up."""
+        return len(self._stuck)
+
+    @property
+    def in_use(self) -> int:
+        """How many slots are taken."""
+        return self._reserved
+
+    def reserve(self) -> bool:
+        """Take a slot if one is free."""
+        with self._lock:
+            if self._reserved >= self._max_concurrent or (self._secluded is not None and self._is_shut()):
+                return False
+            self._reserved += 1
+            return True
+
+    def _is_shut(self) -> bool:
+        return self._seclusion_is_over or self._clock_s() < self._shut_until_s
+
+    def reserve_secluded(self, whose: object) -> bool:
+        """Take a slot in which a lot runs `secluded`, if nothing else runs.
+
+        From the first time that this is asked for nothing else is started, until `end_seclusion`; but for SECLUSION_S
+        at most, and again as long while it runs: calls that take hours must not keep all others.
+        """
+        with self._lock:
+            if self._secluded is None:
+                self._secluded, self._shut_until_s = whose, self._clock_s() + SECLUSION_S
+            if self._secluded is not whose or self._is_granted or self._reserved >= self._max_concurrent:
+                return False
+            if self._reserved and self._is_shut():
+                return False
+            self._shut_until_s = self._clock_s() + SECLUSION_S
+            self._reserved += 1
+            self._is_granted = True
+            return True
+
+    def end_seclusion(self, whose: object) -> None:
+        """Let others start: the lot that ran secluded is through, or is not to run any more."""
+        with self._lock:
+            if self._secluded is not whose:
+                return
+            self._secluded, self._is_granted, self._seclusion_is_over = None, False, False
+        self._tell_free()
+
+    def release(self) -> None:
+        """Give a slot back in which nothing was run, or nothing runs any more."""
+        with self._lock:
+            self._reserved -= 1
+        self._tell_free()
+
+    def _tell_free(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def run(self, lot: Lot) -> None:
+        """Run the calls in the slot that was reserved for them. A coroutine function's call is a lot of its own."""
+        first = lot.calls[0]
+        self._begin(first, lot)
+        if first.is_async:
+            lot.calls.clear()
+            self._run_async(first)
+            return
+        with self._lock:
+            if len(lot.calls) > 1:
+                self._lots.add(lot)
+            self._need_worker()
+        self._queue.put(lot)
+
+    def expire(self) -> None:
+        """End the calls whose time is up, and let those go on elsewhere that are behind a slow one."""
+        now_s = self._clock_s()
+        if self._timed:
+            for call in [call for call in tuple(self._timed) if call.deadline <= now_s]:
+                self._expire_one(call)
+        if self._lots:
+            for lot in [lot for lot in tuple(self._lots) if now_s - lot.began_s > _OVERDUE_S]:
+                self._spread(lot)
+
+    def recall(self) -> None:
+        """Take back the calls that have not begun: their outcome is NotRun."""
+        for lot in tuple(self._lots):
+            while (call := lot.next()) is not None:
+                if call.claim():
+                    self._tell(call, NotRun())
+
+    def close(self) -> None:
+        """Let the idle threads end. Handlers that still run are left to themselves."""
+        with self._lock:
+            self._closed = True
+            for _ in range(self._workers):
+                self._queue.put(None)
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+
+    def _need_worker(self) -> None:
+        self._busy += 1
+        if self._busy > self._workers:
+            self._workers += 1
+            Thread(target=self._work, name=f"handler-{self._workers}", daemon=True).start()
+
+    def _work(self) -> None:
+        while (lot := self._queue.get()) is not None:
+            lot.began_s = self._clock_s()
+            while (call := lot.next()) is not None:
+                if call.lot is None:
+                    self._begin(call, lot)
+                began_s = time.perf_counter()
+                outcome = self._outcome_of(call)
+                if call.pace is not None:
+                    call.pace.note(time.perf_counter() - began_s)
+                if outcome is None or not call.claim():
+                    # Its time was up and its slot is another's; another thread has taken this one's place.
+                    self._stuck.remove(call)
+                    return
+                self._settle(call, outcome)
+            if lot.is_forsaken:
+                return
+            with self._lock:
+                self._busy -= 1
+            self._end(lot)
+
+    def _begin(self, call: Call, lot: Lot) -> None:
+        """The call's time begins: for the first of a lot when it is queued, for the others when it is their turn."""
+        call.lot = lot
+        if call.timeout_s is not None:
+            with self._lock:
+                call.deadline = self._clock_s() + call.timeout_s
+                self._timed.add(call)
+
+    def _expire_one(self, call: Call) -> None:
+        with self._lock:
+            if call.is_over:
+                return
+            # Before it is claimed: from then on whoever runs it takes it out again.
+            problem = self._stuck.add(call, call.facet)
+            if not call.claim():
+                self._stuck.remove(call)
+                return
+        self._time_is_up(call)
+        if problem is not None:
+            self._on_stuck(problem)
+
+    def _time_is_up(self, call: Call) -> None:
+        lot = call.lot
+        assert lot is not None
+        if not call.is_async:
+            with self._lock:
+                self._workers -= 1
+                self._busy -= 1
+        if call.cancel is not None:
+            call.cancel()
+        self._settle(call, TimedOut(call.timeout_s or 0.0))
+        lot.is_forsaken = True
+        rest = Lot(secluded=lot.secluded)
+        while (left := lot.next()) is not None:
+            if left is call:
+                # It had not begun.
+                self._stuck.remove(call)
+            else:
+                rest.calls.append(left)
+        if not rest.calls:
+            self._end(lot)
+            return
+        # They keep the slot.
+        with self._lock:
+            self._lots.discard(lot)
+        self.run(rest)
+
+    def _spread(self, lot: Lot) -> None:
+        while lot.calls and self.reserve():
+            call = lot.next()
+            if call is None:
+                self.release()
+            else:
+                self.run(Lot(call))
+
+    def _end(self, lot: Lot) -> None:
+        with self._lock:
+            self._lots.discard(lot)
+        self.release()
+
+    def _outcome_of(self, call: Call) -> Outcome | None:
+        try:
+            value = call.handler(*call.arguments)
+            waiting = awaitable_of(value)
+            if waiting is None:
+                return Returned(value)
+            future = asyncio.run_coroutine_threadsafe(_awaited(waiting), self._event_loop())
+            call.cancel = future.cancel
+            return future.result()
+        except Crash as error:
+            self._on_fatal(error)
+            return None
+        except BaseException as error:  # noqa: BLE001 - the handler's, not ours, whatever it is
+            return Raised(error)
+
+    def _run_async(self, call: Call) -> None:
+        loop = self._event_loop()
+
+        def start() -> None:
+            if call.is_over:
+                # Its time was up before the loop came to it.
+                self._stuck.remove(call)
+                return
+            task = loop.create_task(_called(call))
+            call.cancel = partial(loop.call_soon_threadsafe, task.cancel)
+            task.add_done_callback(partial(self._async_done, call))
+            if call.is_over:
+                task.cancel()
+
+        loop.call_soon_threadsafe(start)
+
+    def _async_done(self, call: Call, done: asyncio.Task[Outcome]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if not call.claim():
+            self._stuck.remove(call)
+            return
+        if error is not None:
+            self._on_fatal(error)
+            return
+        self._settle(call, Raised(asyncio.CancelledError()) if done.cancelled() else done.result())
+        assert call.lot is not None
+        self._end(call.lot)
+
+    def _settle(self, call: Call, outcome: Outcome) -> None:
+        if call.lot is not None and call.lot.secluded:
+            # Before anybody can hear of it and end the seclusion.
+            with self._lock:
+                self._seclusion_is_over = True
+        self._tell(call, outcome)
+        if call.timeout_s is not None:
+            with self._lock:
+                self._timed.discard(call)
+
+    def _tell(self, call: Call, outcome: Outcome) -> None:
+        try:
+            call.tell(outcome)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the agent cannot go on: it decides how to end
+            self._on_fatal(error)
+
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                Thread(target=run_loop, args=(self._loop,), name="handler-loop", daemon=True).start()
+            return self._loop
+
+
+async def _called(call: Call) -> Outcome:
+    try:
+        return await _awaited(call.handler(*call.arguments))
+    except Crash:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the handler's, not ours, whatever it is
+        return Raised(error)
+
+
+async def _awaited(value: Awaitable[object]) -> Outcome:
+    try:
+        return Returned(await value)
+    except Crash:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the handler's, not ours, whatever it is
+        # SystemExit and KeyboardInterrupt would end the loop, and with it everybody else's handlers.
+        return Raised(error)

@@ -1,0 +1,229 @@
+"""An agent whose handlers are registered in a registry: what is added, changed and taken away there is followed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
+from typing import Final, Protocol
+
+from afl.core.handlers.allowed_modules import AllowedHandlers
+from afl.core.handlers.calling import short_name
+from afl.core.handlers.modules import HandlerModuleError
+from afl.core.text.near_names import did_you_mean, names_alike
+from afl_stream.agent.agent import Agent
+from afl_stream.agent.handler_modules import HandlerRegistration
+from afl_stream.agent.handlers import Route, RouteTable, loaded_route
+from afl_stream.agent.resources import AgentConfig, Clock, monotonic_s, no_probe
+from afl_stream.agent.subscriptions import Duty
+from afl_stream.agent.topics import TOPICS_AGE_S
+from afl_stream.errors import StreamError
+from afl_stream.topics.declared import Topology
+from afl_stream.transport import BrokerUnavailable, Transport
+from afl_stream.wire.codec import Codec
+
+log = logging.getLogger(__name__)
+
+#: Pairs of names that are compared when names without a topic are told. Further names are told without a question.
+_MOST_PAIRS: Final = 2_000
+
+
+class RegistryUnavailable(StreamError):
+    """The registry cannot be read now; it may be later."""
+
+
+class Registry(Protocol):
+    """Where registrations are."""
+
+    def registrations(self) -> Sequence[HandlerRegistration]:
+        """All of them, one a facet. Raises RegistryUnavailable."""
+
+
+class RegistryAgent(Agent):
+    """
+    Handles the facets that the registry names, as they are registered now.
+
+    The registry is read again every `refresh_interval_s` (0: in each turn). A facet that has come is subscribed to, and
+    read from what its group has committed; one that has gone is left when the handlers at work for it are answered; of
+    one that has changed the next event goes to the handler that is registered then. Another checksum loads the module
+    anew.
+
+    Events are taken only of what can be handled: a facet whose module does not load, or that has no topic yet, waits;
+    `refused` and `without_topic` say which and why. `topics` are patterns (`billing.*`) that facets must match, by
+    their full name or the one that they are registered under; none: all.
+
+    What is registered on the agent itself is handled too; a registration in the registry goes first. Who may write to
+    the registry does not say what is loaded: only what `agent.allowed_handlers` names is, the rest is `refused`.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        config: AgentConfig,
+        transport: Transport,
+        *,
+        topics: Sequence[str] = (),
+        refresh_interval_s: float = 30.0,
+        topology: Topology | None = None,
+        codec: Codec | None = None,
+        probe: Callable[[str], None] = no_probe,
+        clock_s: Clock = monotonic_s,
+    ) -> None:
+        super().__init__(config, transport, topology=topology, codec=codec, probe=probe, clock_s=clock_s)
+        self.topics = tuple(topics)
+        self._allowed = AllowedHandlers(config.stream.agent.allowed_handlers.split(","))
+        self._registry = registry
+        self._refresh_interval_s = refresh_interval_s
+        self._registered: dict[str, tuple[HandlerRegistration, Route]] = {}
+        self._refused: dict[str, HandlerModuleError] = {}
+        self._without_topic: tuple[str, ...] = ()
+        self._existing: frozenset[str] = frozenset()
+        #: Whether a topic that comes would be subscribed to.
+        self._looks_on = True
+        self._looked_s = self._refreshed_s = float("-inf")
+        #: What was told of last, and what was said of it.
+        self._told_of: tuple[object, ...] = ()
+        self._told = ""
+
+    @property
+    def refused(self) -> Mapping[str, HandlerModuleError]:
+        """The registered names whose handler does not load, and why: no event of theirs is taken."""
+        return dict(self._refused)
+
+    @property
+    def without_topic(self) -> Sequence[str]:
+        """What is registered and has no topic: facets, and short names that no topic's facet has."""
+        return self._without_topic
+
+    def refresh(self) -> None:
+        """Read the registry now and follow it; any thread may. Raises RegistryUnavailable, and what the transport
+        raises."""
+        with self._changing:
+            self._read_registry()
+            self._change(self._own)
+
+    # Following
+
+    def _first_duties(self) -> list[Duty]:
+        """Read the registry. Nothing needs to be registered yet."""
+        self._read_registry()
+        self._change(self._own)
+        return self._duties(self._routes)
+
+    def _does_without(self, topic: str) -> bool:
+        """A topic was deleted, or a broker has not heard of it yet: its facet is left, and waits until it is there."""
+        log.warning("there is no topic %s", topic)
+        with self._changing:
+            self._existing -= {topic}
+            self._looked_s = self._clock_s()
+            self._change(self._own)
+        return True
+
+    def _keep_up(self) -> None:
+        super()._keep_up()
+        now_s = self._clock_s()
+        try:
+            if now_s - self._refreshed_s >= self._refresh_interval_s:
+                self.refresh()
+            elif self._looks_on and now_s - self._looked_s >= TOPICS_AGE_S:
+                with self._changing:
+                    self._change(self._own)
+        except (RegistryUnavailable, BrokerUnavailable) as error:
+            # What is known goes on being handled.
+            self._refreshed_s = now_s
+            log.warning("the registrations are not followed now: %s", error)
+
+    def _read_registry(self) -> None:
+        registrations = self._registry.registrations()
+        self._refreshed_s = self._clock_s()
+        registered: dict[str, tuple[HandlerRegistration, Route]] = {}
+        refused: dict[str, HandlerModuleError] = {}
+        for registration in registrations:
+            name = registration.facet_name
+            if "." in name and not self._matches(name):
+                continue
+            known = self._registered.get(name)
+            try:
+                self._allowed.check(registration.module_uri)
+                route = loaded_route(registration, self._loader)
+                self._check_function(registration)
+            except HandlerModuleError as error:
+                refused[name] = error
+                continue
+            if known is not None and known[0] == registration:
+                # It knows how long its handler takes.
+                route = known[1]
+            registered[name] = (registration, route)
+        self._registered, self._refused = registered, refused
+
+    def _check_function(self, registration: HandlerRegistration) -> None:
+        module = self._loader.load(registration.module_uri, registration.checksum)
+        self._allowed.check_function(registration.module_uri, module, getattr(module, registration.entrypoint, None))
+
+    def _with_others(self, own: dict[str, Route]) -> dict[str, Route]:
+        return {**own, **{name: route for name, (_, route) in self._registered.items()}}
+
+    def _duties(self, routes: RouteTable) -> list[Duty]:
+        """Which groups to join: for facets that have a topic and a handler that loads."""
+        wanted, waiting = self._facets(routes)
+        # More facets of a short name may come at any time.
+        self._looks_on = bool(waiting) or any("." not in name for name in routes.routes)
+        if not self._existing or (self._looks_on and self._clock_s() - self._looked_s >= TOPICS_AGE_S):
+            self._looked_s = self._clock_s()
+            existing = self._transport.admin().topic_names()
+            self._facet_topics.require(existing, ())
+            self._existing = existing
+            wanted, waiting = self._facets(routes)
+        self._without_topic = tuple(waiting)
+        self._tell(wanted, routes)
+        return self._facet_topics.duties(wanted)
+
+    def _facets(self, routes: RouteTable) -> tuple[list[str], list[str]]:
+        """The facets to handle, and the names that wait for a topic."""
+        facets: dict[str, None] = {}
+        waiting: list[str] = []
+        known = sorted(self._facet_topics.known_facets(self._existing))
+        for name in routes.routes:
+            meant = [name] if "." in name else [facet for facet in known if short_name(facet) == name]
+            if not all(self._topology.carries(facet) for facet in meant):
+                # Tasks in this deployment: pollers do them.
+                continue
+            wanted = [f for f in meant if f not in self._refused and (self._matches(name) or self._matches(f))]
+            ready = [facet for facet in wanted if self._has_topics(facet)]
+            facets.update(dict.fromkeys(ready))
+            if len(ready) < len(wanted) or not meant:
+                waiting.append(name)
+        return list(facets), waiting
+
+    def _has_topics(self, facet: str) -> bool:
+        topic = self._topology.facet(facet)
+        return topic in self._existing and self._topology.dlq(topic) in self._existing
+
+    def _matches(self, name: str) -> bool:
+        return not self.topics or any(fnmatch(name, pattern) for pattern in self.topics)
+
+    def _shown_without_topic(self, routes: RouteTable) -> Iterator[str]:
+        """The names that have no topic, each with the facets that it may be a typo of."""
+        known = [facet for facet in self._facet_topics.known_facets(self._existing) if facet not in routes.routes]
+        known = sorted(known)[:_MOST_PAIRS]
+        asked_about = _MOST_PAIRS // max(1, len(known))
+        for number, name in enumerate(self._without_topic):
+            near = did_you_mean(names_alike(name, known)) if number < asked_about else ""
+            yield f"{name} ({near})" if near else name
+
+    def _tell(self, facets: Sequence[str], routes: RouteTable) -> None:
+        """Say what is handled and what is not, whenever that has changed."""
+        refused = [str(error) for error in self._refused.values()]
+        told_of = (tuple(facets), self._without_topic, self._existing, tuple(refused))
+        if told_of == self._told_of:
+            # The names that are alike take long to find.
+            return
+        self._told_of = told_of
+        parts = [f"handles {', '.join(facets) or 'nothing'}"]
+        if self._without_topic:
+            parts.append(f"without a topic: {', '.join(self._shown_without_topic(routes))}")
+        parts.extend(refused)
+        told = "; ".join(parts)
+        if told != self._told:
+            self._told = told
+            log.log(logging.WARNING if len(parts) > 1 else logging.INFO, "agent %s %s", self.config.name, told)

@@ -1,0 +1,209 @@
+"""What the members of one agent share: settings, counters, slots, the producer, and the word to stop."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from threading import Lock
+
+from afl.core.text.exception_text import exception_line
+from afl_stream.agent.cancellations import Cancellations
+from afl_stream.agent.ended_runs import EndedRuns
+from afl_stream.agent.pool import HandlerPool
+from afl_stream.agent.records import AgentRecords
+from afl_stream.errors import ConfigError
+from afl_stream.reading.offset_tracker import MAX_WINDOW
+from afl_stream.settings.config import StreamConfig
+from afl_stream.transport import Producer, Transport
+
+
+class LostRecords(StrEnum):
+    """What an agent does when the log no longer holds the records at its position."""
+
+    STOP = "stop"
+    EARLIEST = "earliest"
+
+
+def _default_name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """How an agent works. `stream.agent` has slots, window, crash limit and grace period.
+
+    `name` says who answered. `group`: one group for all facets; None: a group for each, named by the deployment's
+    template. `facets`: names for handler modules that name none (`--facet`). `stall_after_s`: how long nothing may move
+    while records wait before the agent calls itself unhealthy.
+    """
+
+    stream: StreamConfig = field(default_factory=StreamConfig)
+    name: str = field(default_factory=_default_name)
+    group: str | None = None
+    facets: tuple[str, ...] = ()
+    lost_records: LostRecords = LostRecords.STOP
+    poll_timeout_s: float = 0.1
+    commit_interval_s: float = 0.1
+    max_backoff_s: float = 5.0
+    stall_after_s: float = 60.0
+    lag_interval_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        if self.stream.agent.window > MAX_WINDOW:
+            raise ConfigError("AgentConfig", "agent.window", self.stream.agent.window, f"{MAX_WINDOW} or less")
+
+    @property
+    def queue_records(self) -> int:
+        """Records that wait for a slot before reading pauses: enough to refill every slot, not a memory's worth."""
+        return max(8 * self.stream.agent.max_concurrent, 256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentCounts:
+    """What an agent has done since it started.
+
+    `skipped`: finished by an earlier process, or of another group's facet. `cancelled`: of a cancelled run. `ended`: of
+    runs that have ended, where the group has lost its offsets. `duplicates`: another record of an event that was seen
+    before. `answered` counts acknowledged answers, `orphaned` those of partitions that were gone by then.
+    """
+
+    read: int = 0
+    handled: int = 0
+    failed: int = 0
+    timed_out: int = 0
+    retried: int = 0
+    deferred: int = 0
+    answered: int = 0
+    orphaned: int = 0
+    updates: int = 0
+    duplicates: int = 0
+    skipped: int = 0
+    cancelled: int = 0
+    dead_lettered: int = 0
+    crashes_seen: int = 0
+    resent: int = 0
+    lost_records: int = 0
+    ended: int = 0
+    commits: int = 0
+    commit_failures: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacetCounts:
+    """How many events of one facet were answered with a result, and how many with a failure."""
+
+    handled: int = 0
+    failed: int = 0
+
+
+class Counters:
+    """Counts from any thread; read as a frozen snapshot."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._handled: dict[str, int] = {}
+        self._failed: dict[str, int] = {}
+        self._counts = {f.name: 0 for f in dataclasses.fields(AgentCounts)}
+
+    def add(self, name: str, count: int = 1) -> None:
+        with self._lock:
+            self._counts[name] += count
+
+    def add_answer(self, facet: str, *, handled: bool) -> None:
+        """Count an answer to an event of a facet: a result, or a failure."""
+        of_facets = self._handled if handled else self._failed
+        with self._lock:
+            self._counts["handled" if handled else "failed"] += 1
+            of_facets[facet] = of_facets.get(facet, 0) + 1
+
+    def snapshot(self) -> AgentCounts:
+        with self._lock:
+            return AgentCounts(**self._counts)
+
+    def by_facet(self) -> dict[str, FacetCounts]:
+        with self._lock:
+            return {
+                facet: FacetCounts(handled=self._handled.get(facet, 0), failed=self._failed.get(facet, 0))
+                for facet in sorted(self._handled.keys() | self._failed.keys())
+            }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentHealth:
+    """Whether the agent gets on. `reasons` says what is wrong; `lag` is the number of records not yet taken."""
+
+    ready: bool
+    reasons: tuple[str, ...]
+    lag: int
+    in_flight: int
+
+
+class Conduct:
+    """The word to stop, from whom ever it comes, and how an agent ends.
+
+    `stop` drains. `fail` drains too, and the agent then raises the error. `die` is the end of a process that was
+    killed: from then on nothing is produced, flushed or committed. Only plain attributes are set, so that a signal
+    handler may call `stop` whatever the interrupted thread holds.
+    """
+
+    def __init__(self) -> None:
+        self.is_stopping = False
+        self.error: BaseException | None = None
+        self.is_dead = False
+
+    def stop(self) -> None:
+        self.is_stopping = True
+
+    def fail(self, error: BaseException) -> None:
+        if self.error is None:
+            self.error = error
+        self.is_stopping = True
+
+    def die(self, error: BaseException) -> None:
+        if not self.is_dead:
+            self.error = error
+        self.is_stopping = self.is_dead = True
+
+    def reasons(self) -> tuple[str, ...]:
+        """Why the agent takes on no more work, in words; empty: it does."""
+        error = () if self.error is None else (exception_line(self.error),)
+        return (*error, "the agent is stopping") if self.is_stopping else error
+
+    def check(self) -> None:
+        """Raise what the agent died of."""
+        if self.is_dead:
+            assert self.error is not None
+            raise self.error
+
+
+def no_probe(step: str) -> None:
+    """The probe of everyday: lets each step pass."""
+
+
+#: Monotonic seconds.
+Clock = Callable[[], float]
+monotonic_s: Clock = time.monotonic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What the members of one agent have in common."""
+
+    config: AgentConfig
+    conduct: Conduct
+    counters: Counters
+    pool: HandlerPool
+    producer: Producer
+    records: AgentRecords
+    cancellations: Cancellations
+    transport: Transport
+    ended_runs: EndedRuns
+    probe: Callable[[str], None] = no_probe
+    clock_s: Clock = monotonic_s
+    #: Hears that a topic that is read is not there; says whether that is no error.
+    does_without: Callable[[str], bool] = lambda topic: False

@@ -1,0 +1,108 @@
+"""The topics of an agent's facets: which it needs, which groups read them, and which have vanished meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from afl.core.text.near_names import names_alike
+from afl_stream.agent.resources import AgentConfig
+from afl_stream.agent.subscriptions import Duty
+from afl_stream.errors import TopicMissing
+from afl_stream.topics.declared import Topology
+from afl_stream.transport import BrokerUnavailable
+
+log = logging.getLogger(__name__)
+
+#: How long what the broker said of its topics is believed while a topic that is wanted was not among them.
+TOPICS_AGE_S: Final = 2.0
+
+
+class FacetTopics:
+    """What a deployment's topology says of the facets of one agent."""
+
+    def __init__(self, topology: Topology, config: AgentConfig) -> None:
+        self._topology = topology
+        self._config = config
+
+    def known_facets(self, topics: Iterable[str]) -> list[str]:
+        """Return the facets that have a topic among these."""
+        facets = [facet for topic in topics for facet in self._topology.facets_of(topic)]
+        return [facet for facet in facets if self._topology.carries(facet)]
+
+    def require(self, existing: frozenset[str], facets: Iterable[str]) -> None:
+        """Raise TopicMissing when a topic is not there that the answers or these facets need."""
+        topology, facets = self._topology, list(facets)
+        needed = {topology.control(): "answers"}
+        for facet in facets:
+            topic = topology.facet(facet)
+            needed.setdefault(topic, f"facet {facet}")
+            needed.setdefault(topology.dlq(topic), f"dead letters of facet {facet}")
+        missing = next((topic for topic in needed if topic not in existing), None)
+        if missing is not None:
+            purpose = needed[missing]
+            wanted = set(facets)
+            known = [facet for facet in self.known_facets(existing) if facet not in wanted]
+            raise TopicMissing(missing, purpose, names_alike(purpose.removeprefix("facet "), known))
+
+    def duties(self, facets: Iterable[str]) -> list[Duty]:
+        """Return which groups to join, for which facets, on which topics."""
+        topology = self._topology
+        groups: dict[str, list[str]] = {}
+        for facet in facets:
+            groups.setdefault(self._config.group or self._config.stream.agent_group(facet), []).append(facet)
+        return [
+            Duty(
+                group=group,
+                facets=frozenset(names),
+                topics={topology.facet(name): topology.is_shared(topology.facet(name)) for name in names},
+            )
+            for group, names in groups.items()
+        ]
+
+
+class VanishedTopics:
+    """The topics that vanished while an agent read them: it goes on with its other facets until they are back.
+
+    `look` asks the broker, so the agent's lock is not held meanwhile; `lose` and `take_back` are called under it.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        #: The facets that the agent is there for.
+        self.wanted_facets: tuple[str, ...] = ()
+        self._gone: frozenset[str] = frozenset()
+        self._looked_s = float("-inf")
+
+    def facets_here(self, facets: Sequence[str] | None = None) -> list[str]:
+        """Return those of these facets, or of the wanted ones, whose topic has not vanished."""
+        asked = self.wanted_facets if facets is None else facets
+        return [facet for facet in asked if self._topology.facet(facet) not in self._gone]
+
+    def lose(self, topic: str) -> bool:
+        """Note that a topic is not there any more; False, and nothing is noted, where nothing else would be left."""
+        gone = self._gone | {topic}
+        if all(self._topology.facet(facet) in gone for facet in self.wanted_facets):
+            return False
+        self._gone = gone
+        log.error("there is no topic %s any more; the agent goes on with its other facets until it is back", topic)
+        return True
+
+    def is_looked_for(self, now_s: float) -> bool:
+        """Whether it is time to look which of them are back."""
+        return bool(self._gone) and now_s - self._looked_s >= TOPICS_AGE_S
+
+    def look(self, now_s: float, topic_names: Callable[[], frozenset[str]]) -> frozenset[str]:
+        """Return those that the broker has again; none where it does not answer."""
+        self._looked_s = now_s
+        try:
+            return self._gone & topic_names()
+        except BrokerUnavailable as error:
+            log.debug("whether topics are back is not known: %s", error)
+            return frozenset()
+
+    def take_back(self, back: frozenset[str]) -> None:
+        """Note that these topics are there again."""
+        self._gone -= back
+        log.warning("back, and read again: %s", ", ".join(sorted(back)))

@@ -1,0 +1,111 @@
+"""What an agent has in hand: the records of its partitions, from reading to the committed offset."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from afl_stream.agent.handlers import Route
+from afl_stream.reading.offset_tracker import PartitionProgress
+from afl_stream.transport import Headers, Record, TopicPartition
+from afl_stream.wire.messages import Event
+
+#: A handler that takes longer than this is worth a thread's turn of its own.
+_QUICK_S: Final = 0.000_5
+#: What the handlers of one lot may take together, and how many they may be.
+_LOT_S: Final = 0.005
+_LOT_WORKS: Final = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A record to be produced."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class PartitionWork:
+    """One partition while it is held. It comes back as another one after it was given up."""
+
+    where: TopicPartition
+    progress: PartitionProgress
+    held: bool = True
+    #: Read, but not decoded: past the window, or behind a record that cannot be decoded now.
+    unopened: deque[Record] = field(default_factory=deque)
+    #: When to try again to decode the first of them.
+    retry_at_s: float = 0.0
+    waits: int = 0
+    #: Why the first of them waits for a schema that is gone.
+    waits_for: str | None = None
+    #: Why nothing of this partition is handled until an operator acts.
+    halted: str | None = None
+    dirty: bool = False
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Work:
+    """One record in hand. It is finished when nothing is left to be sent for it.
+
+    `outgoing` is sent front first, each after the one before was acknowledged. `is_running`: its handler was started
+    and has not ended; whoever sees it end says so, on whichever thread.
+    """
+
+    partition: PartitionWork
+    record: Record
+    event: Event | None = None
+    route: Route | None = None
+    tries: int = 0
+    not_before_s: float = 0.0
+    is_running: bool = False
+    outgoing: deque[Outgoing] = field(default_factory=deque)
+    #: The keys that its handler has told by updates.
+    told: set[str] | None = None
+
+    @property
+    def step_id(self) -> str | None:
+        return self.event.step_id if self.event is not None else None
+
+    @property
+    def crashes(self) -> int:
+        return self.partition.progress.crashes(self.record.offset)
+
+    @property
+    def is_doubtful(self) -> bool:
+        return self.partition.progress.is_doubtful(self.record.offset)
+
+    @property
+    def expected_s(self) -> float:
+        """How long its handler takes, as far as is known; infinite when it is not."""
+        return float("inf") if self.route is None else self.route.pace.mean_s
+
+    def is_copy_of(self, other: Work) -> bool:
+        """Say whether both are the same record, read twice."""
+        return (self.partition.where, self.record.offset) == (other.partition.where, other.record.offset)
+
+
+class WorkLot:
+    """Works that start together, in one slot: one alone, or several whose handlers are known to be quick."""
+
+    __slots__ = ("_expected_s", "is_secluded", "works")
+
+    def __init__(self, first: Work, *, is_secluded: bool) -> None:
+        """`is_secluded`: the work may have killed processes, and nothing runs beside it."""
+        self.works = [first]
+        self.is_secluded = is_secluded
+        self._expected_s = first.expected_s
+
+    def take(self, work: Work) -> bool:
+        """Take in another work, which is under no suspicion, if there is a place for it."""
+        expected_s = work.expected_s
+        if self.is_secluded or expected_s > _QUICK_S or self._expected_s + expected_s > _LOT_S:
+            return False
+        if len(self.works) >= _LOT_WORKS:
+            return False
+        self.works.append(work)
+        self._expected_s += expected_s
+        return True

@@ -1,0 +1,18 @@
+"""The audit: a line of JSON for each record of a deployment."""
+
+from typing import TYPE_CHECKING
+
+from afl.core.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from afl_stream.audit.audit import Audit as Audit
+
+_HOMES = {
+    "afl_stream.audit.audit": "Audit",
+}
+
+__all__ = ["Audit"]
+
+if not TYPE_CHECKING:
+    # Out of sight of type checkers: they would take any name for one of this package.
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES)

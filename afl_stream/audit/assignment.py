@@ -1,0 +1,120 @@
+"""The partitions that an audit outside any group reads: all of them, also of topics that come later."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from afl_stream.agent.resources import Clock
+from afl_stream.errors import TopicMissing
+from afl_stream.transport import Admin, Consumer, Record, Start, TopicDescription, TopicPartition, is_another_topic
+
+log = logging.getLogger(__name__)
+
+#: How often the names of topics are asked for. A new facet is followed within this time.
+NAMES_INTERVAL_S: Final = 2.0
+#: How often known topics are described: partitions may be added, and a topic deleted and made again.
+DESCRIPTIONS_INTERVAL_S: Final = 10.0
+#: Looks in a row that miss a topic, after which it is gone: one broker may not have heard of it yet.
+LOOKS_THAT_MISS: Final = 2
+
+
+class OwnAssignment:
+    """Assigns every partition of the audited topics to one consumer, without a group: nothing is committed.
+
+    The first look begins where it is told to; what appears later is read from its first record on. Belongs to the
+    consumer's thread.
+    """
+
+    def __init__(
+        self,
+        admin: Admin,
+        consumer: Consumer,
+        required: Collection[str],
+        is_followed: Callable[[str], bool],
+        start: Start,
+        clock_s: Clock,
+    ) -> None:
+        """`required`: topics without which there is nothing to audit; `is_followed`: whether a topic is read."""
+        self._admin = admin
+        self._consumer = consumer
+        self._required = required
+        self._is_followed = is_followed
+        self._start = start
+        self._clock_s = clock_s
+        self._topics: dict[str, TopicDescription] = {}
+        #: Topics that are not there now, with how often in a row they were missed.
+        self._missed: dict[str, int] = {}
+        #: The next offset of each partition of which something was read.
+        self._next: dict[TopicPartition, int] = {}
+        self._names_at_s = self._descriptions_at_s = clock_s()
+
+    def note(self, records: Iterable[Record]) -> None:
+        """Remember how far reading has come."""
+        for record in records:
+            self._next[record.topic_partition] = record.offset + 1
+
+    def look_soon(self, missing: str | None = None) -> None:
+        """Look again, at everything, the next time: something has happened to a topic, or the broker calls it
+        unknown."""
+        self._names_at_s = self._descriptions_at_s = self._clock_s()
+        if missing in self._topics:
+            self._missed[missing] = LOOKS_THAT_MISS - 1
+
+    def look_when_due(self) -> frozenset[TopicPartition]:
+        """Follow the topics that there are now; return the partitions whose topic is gone or another one.
+
+        Raises TopicMissing for a required topic that is gone, and what the transport raises.
+        """
+        now_s = self._clock_s()
+        if now_s < self._names_at_s:
+            return frozenset()
+        names = {name for name in self._admin.topic_names() if name in self._required or self._is_followed(name)}
+        ended = self._leave_missing(names)
+        if now_s >= self._descriptions_at_s:
+            wanted: Collection[str] = names
+            self._descriptions_at_s = now_s + DESCRIPTIONS_INTERVAL_S
+        else:
+            wanted = names - self._topics.keys()
+        if wanted:
+            ended |= self._follow(self._admin.topics(wanted))
+        self._start = Start.EARLIEST
+        self._names_at_s = now_s + NAMES_INTERVAL_S
+        return frozenset(ended)
+
+    def _leave_missing(self, names: Collection[str]) -> set[TopicPartition]:
+        self._missed = {topic: self._missed.get(topic, 0) + 1 for topic in self._topics if topic not in names}
+        gone = [topic for topic, looks in self._missed.items() if looks >= LOOKS_THAT_MISS]
+        left: set[TopicPartition] = set()
+        for topic in gone:
+            if topic in self._required:
+                raise TopicMissing(topic, "the audit")
+            log.warning("topic %s is gone; the audit goes on without it", topic)
+            del self._missed[topic]
+            left |= self._drop(topic)
+        return left
+
+    def _drop(self, topic: str) -> set[TopicPartition]:
+        del self._topics[topic]
+        partitions = {where for where in self._consumer.assignment() if where.topic == topic}
+        self._consumer.unassign(sorted(partitions))
+        return partitions
+
+    def _follow(self, described: Mapping[str, TopicDescription]) -> set[TopicPartition]:
+        changed: set[TopicPartition] = set()
+        for topic, found in described.items():
+            known = self._topics.get(topic)
+            if known is not None and is_another_topic(known.topic_id, found.topic_id):
+                log.warning("topic %s was deleted and made again; the audit begins at its first record", topic)
+                changed |= self._drop(topic)
+                for where in changed:
+                    self._next.pop(where, None)
+                known = None
+            first_new = 0 if known is None else known.partitions
+            new = [TopicPartition(topic, number) for number in range(first_new, found.partitions)]
+            self._consumer.assign_more({where: self._next.get(where, self._start) for where in new})
+            topic_id = found.topic_id or ("" if known is None else known.topic_id)
+            self._topics[topic] = replace(found, topic_id=topic_id)
+        return changed

@@ -1,0 +1,450 @@
+"""The audit: follows every facet's events and all answers, and writes a line of JSON for each record."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from threading import Lock
+from typing import Final, NamedTuple
+
+from afl.core.text.warning_limits import LimitedLog
+from afl_stream.agent.resources import Clock, LostRecords, monotonic_s, no_probe
+from afl_stream.audit.assignment import OwnAssignment
+from afl_stream.audit.config import AuditConfig, AuditCounts
+from afl_stream.audit.group import default_group
+from afl_stream.audit.lines import (
+    AuditFile,
+    AuditSink,
+    AuditStream,
+    LastWritten,
+    encode_line,
+    line_of,
+    lost_line,
+    unreadable_line,
+)
+from afl_stream.audit.lost_offsets import written_before_offsets_were_lost
+from afl_stream.errors import NewerFormat, SchemaGone, SchemaUnavailable, TopicMissing, Unreadable
+from afl_stream.reading.topic_log import TopicLog
+from afl_stream.reading.watchdog import Health, Watchdog
+from afl_stream.topics.declared import Topology
+from afl_stream.topics.policies import tell_unsafe_policies
+from afl_stream.transport import (
+    BrokerUnavailable,
+    CommittedOffset,
+    Consumer,
+    Fenced,
+    OffsetOutOfRange,
+    Record,
+    TopicPartition,
+    Transport,
+    TransportError,
+    UnknownTopic,
+)
+from afl_stream.wire.codec import Codec, single_object_codec
+
+__all__ = ["Audit", "AuditConfig", "AuditCounts", "AuditFile", "AuditStream"]
+
+log = logging.getLogger(__name__)
+
+FIRST_BACKOFF_S: Final = 0.05
+
+
+class _Wait(NamedTuple):
+    """Why a partition waits, and until when."""
+
+    why: str
+    retry_at_s: float
+    backoff_s: float
+
+
+class Audit:
+    """
+    Writes a line for each record, in the order of each partition.
+
+    A batch, in this order:
+      1. it is read                        (audit.polled)
+      2. its lines are written             (audit.written)
+      3. they are on disk                  (audit.synced)
+      4. the offsets move past them        (audit.committed)
+
+    A crash before 3 loses lines that are written after the restart; a torn line is removed then. A crash between 3 and
+    4 delivers the records again: those that the end of the file has are not written twice, nor those that this process
+    wrote before it lost and regained a partition. Where neither says (another member has the partition now, or the sink
+    is a stream and the process another), a line may be there twice: topic, partition and offset tell.
+
+    Outside any group there is no step 4: each run begins where it is told to, and takes nothing from another audit.
+
+    A new facet's topic is followed from its first record on. `turn` and `run` belong to one thread.
+    """
+
+    def __init__(
+        self,
+        config: AuditConfig,
+        transport: Transport,
+        sink: AuditSink,
+        *,
+        topology: Topology | None = None,
+        codec: Codec | None = None,
+        probe: Callable[[str], None] = no_probe,
+        clock_s: Clock = monotonic_s,
+    ) -> None:
+        self.config = config
+        self._transport = transport
+        self._sink = sink
+        self._topology = topology if topology is not None else Topology(config.stream)
+        self._codec = codec
+        self._probe = probe
+        self._clock_s = clock_s
+        self._consumer: Consumer | None = None
+        #: What is read outside any group; None in a group.
+        self._own: OwnAssignment | None = None
+        self._written = {} if config.from_beginning else sink.written()
+        #: Where each partition's first assignment began, in a run from the beginning.
+        self._begun: set[TopicPartition] = set()
+        self._unopened: dict[TopicPartition, deque[Record]] = {}
+        self._halted: dict[TopicPartition, str] = {}
+        #: Partitions that wait for a schema that is gone.
+        self._waits: dict[TopicPartition, _Wait] = {}
+        self._positions: dict[TopicPartition, int] = {}
+        self._paused: set[TopicPartition] = set()
+        self._followed: dict[str, bool] = {}
+        #: Topics without which there is nothing to audit; and others that were deleted while they were read in a group.
+        self._required: frozenset[str] = frozenset()
+        self._gone: set[str] = set()
+        self._warnings = LimitedLog(log)
+        self._retry_at_s = 0.0
+        self._backoff_s = FIRST_BACKOFF_S
+        self._watchdog = Watchdog(
+            config.stream.kafka, "the audit" if self.group is None else f"group {self.group}", clock_s
+        )
+        self._counts = AuditCounts()
+        self._counts_lock = Lock()
+        self._is_stopping = False
+        self._is_dead = False
+
+    @property
+    def group(self) -> str | None:
+        """The group that the audit reads in, or None outside any."""
+        if self.config.alone is not None:
+            return None
+        return self.config.group or default_group(self.config.stream)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._is_stopping
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether the broker says that nothing waits to be read. For the thread that calls `turn`."""
+        return self._consumer is not None and self._watchdog.has_read_all(self._consumer)
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether there are any: of the group's, or all outside a group. For the thread that calls `turn`."""
+        return self._consumer is not None and bool(self._consumer.assignment())
+
+    @property
+    def counts(self) -> AuditCounts:
+        """What was done so far. Any thread may ask."""
+        with self._counts_lock:
+            return self._counts
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Which partitions are not followed, and why. Any thread may ask."""
+        return (*self._halted.copy().values(), *(wait.why for wait in self._waits.copy().values()))
+
+    def health(self) -> Health:
+        """Whether the audit gets on. Any thread may ask."""
+        problem = self._watchdog.problem
+        reasons = (*self.problems, *(() if problem is None else (problem,)))
+        return Health(ready=not reasons, reasons=reasons)
+
+    def run(self) -> int:
+        """Follow until `stop`, and return 0. Raises what ended it otherwise."""
+        try:
+            while not self._is_stopping:
+                self.turn(self.config.poll_timeout_s)
+        except BrokerUnavailable:
+            # What was waited for when the word to stop came: nothing depends on it any more.
+            if not self._is_stopping:
+                raise
+        finally:
+            self.close()
+        return 0
+
+    def stop(self) -> None:
+        """Ask for the end. Safe in a signal handler."""
+        self._is_stopping = True
+
+    def start(self) -> None:
+        """Join the group, or assign all partitions. Raises TopicMissing and what the transport raises."""
+        if self._consumer is not None:
+            return
+        topology, config = self._topology, self.config
+        topics = [topology.control()]
+        topics += [topology.commands()] * config.commands
+        topics += [topology.external()] * config.external
+        topics += [topology.lifecycle()] * config.lifecycle
+        self._required = frozenset(topics)
+        self._followed.update(dict.fromkeys(topics, True))
+        existing = self._transport.admin().topic_names()
+        for topic in topics:
+            if topic not in existing:
+                raise TopicMissing(topic, "the audit")
+        looked_at = [topology.schemas(), *topics]
+        tell_unsafe_policies(topology, self._transport.admin(), looked_at, config.stream.kafka.bootstrap)
+        if self._codec is None:
+            self._codec = single_object_codec(TopicLog(self._transport, topology.schemas()))
+        self._consumer = self._transport.consumer(self.group, client_id=self.group or default_group(config.stream))
+        if config.alone is None:
+            self._consumer.subscribe(topics, pattern=topology.facet_pattern(), listener=self)
+            return
+        self._own = OwnAssignment(
+            self._transport.admin(), self._consumer, topics, self._is_followed, config.alone, self._clock_s
+        )
+
+    def turn(self, timeout_s: float) -> int:
+        """Read a batch and write it; return the number of lines written.
+
+        Raises BrokerUnavailable when an outage has lasted too long, and what `start` raises.
+        """
+        self.start()
+        assert self._consumer is not None
+        try:
+            return self._turn(self._consumer, timeout_s)
+        except BrokerUnavailable as error:
+            self._watchdog.failed(error)
+            return 0
+        except Exception:
+            raise
+        except BaseException:
+            # The process was killed: nothing is written or committed after that.
+            self._is_dead = True
+            raise
+
+    def close(self) -> None:
+        """Commit what is written, leave the group, close the sink."""
+        consumer = self._consumer
+        if consumer is not None and not self._is_dead:
+            try:
+                consumer.close()
+            except TransportError as error:
+                log.warning("the audit left without its last commit: %s", error)
+        self._consumer = None
+        self._sink.close()
+
+    def _turn(self, consumer: Consumer, timeout_s: float) -> int:
+        full = {where for where, queue in self._unopened.items() if queue}
+        if full - self._paused:
+            consumer.pause(sorted(full - self._paused))
+        if self._paused - full:
+            consumer.resume(sorted(self._paused - full))
+        self._paused = full
+        reached: dict[TopicPartition, LastWritten] = {}
+        lines = self._read(consumer, timeout_s, reached)
+        self._probe("audit.polled")
+        if self._clock_s() >= self._retry_at_s:
+            for where in list(self._unopened):
+                lines.extend(self._open(where, reached))
+        if lines:
+            self._sink.write(lines)
+            self._probe("audit.written")
+            self._sink.sync()
+            self._probe("audit.synced")
+        self._note(reached)
+        self._commit(self._positions, wait=False)
+        return len(lines)
+
+    def _read(self, consumer: Consumer, timeout_s: float, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
+        """Put a batch into the queues, and return the lines that tell of lost records."""
+        try:
+            self._follow_topics()
+            records = consumer.consume(self.config.batch_records, timeout_s)
+            self._watchdog.read(consumer, len(records))
+        except UnknownTopic as error:
+            if self._own is not None:
+                self._own.look_soon(missing=error.topic)
+            else:
+                self._go_on_without(consumer, error)
+            return []
+        except OffsetOutOfRange as error:
+            if self._own is not None:
+                self._own.look_soon()
+                if error.partition in self._follow_topics():
+                    return []
+            if self.config.lost_records is LostRecords.STOP:
+                raise
+            return [self._lost(consumer, error, reached)]
+        for record in records:
+            self._unopened.setdefault(record.topic_partition, deque()).append(record)
+        if self._own is not None:
+            self._own.note(records)
+        return []
+
+    def _go_on_without(self, consumer: Consumer, error: UnknownTopic) -> None:
+        """In a group: leave a facet's topic that is gone, until the group finds it again. Raises UnknownTopic for one
+        that the audit cannot do without."""
+        topic = error.topic
+        if topic in self._required:
+            raise error
+        if topic in self._transport.admin().topic_names():
+            return  # It was made again by now, or one broker had not heard of it.
+        self._gone.add(topic)
+        log.error("there is no topic %s any more; the audit goes on with the others until it is back", topic)
+        held = {*consumer.assignment(), *self._unopened, *self._positions, *self._written}
+        self._forget([where for where in held if where.topic == topic])
+
+    def _forget(self, partitions: Collection[TopicPartition]) -> None:
+        """Their topic is gone, or another one by now."""
+        self.on_lost(tuple(partitions))
+        for where in partitions:
+            self._written.pop(where, None)
+
+    def _follow_topics(self) -> frozenset[TopicPartition]:
+        """Outside a group: read what has appeared, and forget the partitions of topics that are gone or others now,
+        which are returned."""
+        if self._own is None:
+            return frozenset()
+        ended = self._own.look_when_due()
+        self._forget(ended)
+        return ended
+
+    def _open(self, where: TopicPartition, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
+        """The lines of what was read of a partition, up to a record that has to wait."""
+        lines: list[bytes] = []
+        queue = self._unopened[where]
+        if where in self._waits and self._clock_s() < self._waits[where].retry_at_s:
+            return lines
+        while queue and where not in self._halted:
+            record = queue[0]
+            if not self._is_followed(where.topic):
+                pass
+            elif self._is_written(where, LastWritten(record.offset, record.timestamp_ms)):
+                self._count(repeated=1)
+            else:
+                try:
+                    lines.append(self._line(record))
+                except SchemaGone as error:
+                    self._wait_at(record, error)
+                    break
+                except SchemaUnavailable as error:
+                    self._warnings.warning("waits for schemas", "%s; the audit waits", error)
+                    self._retry_at_s = self._clock_s() + self._backoff_s
+                    self._backoff_s = min(2 * self._backoff_s, self.config.max_backoff_s)
+                    break
+                except NewerFormat as error:
+                    self._halted[where] = f"{where.topic}[{where.partition}] offset {record.offset}: {error}"
+                    log.error("%s; the partition is paused", self._halted[where])
+                    break
+                self._backoff_s = FIRST_BACKOFF_S
+                self._waits.pop(where, None)
+                self._count(written=1)
+            queue.popleft()
+            before = reached.get(where)
+            latest_ms = record.timestamp_ms if before is None else max(before.time_ms, record.timestamp_ms)
+            reached[where] = LastWritten(record.offset, latest_ms)
+        return lines
+
+    def _wait_at(self, record: Record, error: SchemaGone) -> None:
+        """Have its partition wait, and no other."""
+        where = record.topic_partition
+        before = self._waits.get(where)
+        backoff_s = FIRST_BACKOFF_S if before is None else min(2 * before.backoff_s, self.config.max_backoff_s)
+        why = f"{where.topic}[{where.partition}] offset {record.offset}: {error}"
+        self._waits[where] = _Wait(why, self._clock_s() + backoff_s, backoff_s)
+        self._warnings.warning("waits for schemas that are gone", "%s; the partition waits", why)
+
+    def _note(self, reached: Mapping[TopicPartition, LastWritten]) -> None:
+        """Remember how far the lines on disk go. Not sooner: what is noted is committed, also on the way out."""
+        for where, last in reached.items():
+            self._positions[where] = last.offset + 1
+            if not self._is_written(where, last):
+                before = self._written.get(where, last)
+                self._written[where] = LastWritten(last.offset, max(before.time_ms, last.time_ms))
+
+    def _lost(self, consumer: Consumer, error: OffsetOutOfRange, reached: dict[TopicPartition, LastWritten]) -> bytes:
+        """Go on where the log begins, and say in a line what is missing."""
+        where, low = error.partition, error.bounds.low
+        log.error("%s; the audit goes on at %d", error, low)
+        consumer.seek(where, low)
+        reached[where] = LastWritten(low - 1, -1)
+        return encode_line(lost_line(where, error.offset, low))
+
+    def _is_followed(self, topic: str) -> bool:
+        """Whether the topic is one of ours: a template without a prefix makes a pattern that matches others too."""
+        if topic not in self._followed:
+            self._followed[topic] = self._topology.is_facet_topic(topic)
+        return self._followed[topic]
+
+    def _is_written(self, where: TopicPartition, record: LastWritten) -> bool:
+        """Whether this record was written. A topic that was made anew counts from 0 again, at a later time."""
+        last = self._written.get(where)
+        return last is not None and record.offset <= last.offset and record.time_ms <= last.time_ms
+
+    def _line(self, record: Record) -> bytes:
+        assert self._codec is not None
+        json_allowed = record.topic in (self._topology.control(), self._topology.commands(), self._topology.external())
+        try:
+            message = self._codec.decode(record.value, record.headers, json_allowed=json_allowed)
+        except Unreadable as error:
+            self._count(unreadable=1)
+            return encode_line(unreadable_line(record, error.reason.value, error.detail))
+        return encode_line(line_of(record, message))
+
+    def _commit(self, positions: Mapping[TopicPartition, int], *, wait: bool) -> None:
+        if not positions or self._consumer is None or self._own is not None:
+            return
+        offsets = {where: CommittedOffset(offset=offset) for where, offset in positions.items()}
+        self._commit_with(self._consumer, offsets, wait)
+
+    def _commit_with(self, consumer: Consumer, offsets: Mapping[TopicPartition, CommittedOffset], wait: bool) -> None:
+        try:
+            consumer.commit(offsets, wait=wait)
+        except (BrokerUnavailable, Fenced, UnknownTopic) as error:
+            # The positions stay: the next commit takes them along. Of a topic that is gone reading tells.
+            self._count(commit_failures=1)
+            self._warnings.warning("commits", "the audit's commit failed: %s", error)
+            return
+        for where in offsets:
+            self._positions.pop(where, None)
+        self._count(commits=1)
+        self._probe("audit.committed")
+
+    def _count(self, **more: int) -> None:
+        with self._counts_lock:
+            self._counts = self._counts.plus(**more)
+
+    # Called inside the consumer's own calls
+
+    def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
+        if self._consumer is None:
+            return None
+        for topic in sorted(self._gone & {where.topic for where in partitions}):
+            self._gone.discard(topic)
+            log.warning("back, and read again: %s", topic)
+        if not self.config.from_beginning:
+            if self._own is None:
+                # Without an offset the log is read from its beginning; the file knows what of it is written.
+                self._written.update(
+                    written_before_offsets_were_lost(self._consumer, self.group, partitions, self._sink)
+                )
+            return None
+        fresh = [where for where in partitions if where not in self._begun]
+        self._begun.update(fresh)
+        return {where: self._consumer.watermarks(where).low for where in fresh}
+
+    def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        if not self._is_dead and self._consumer is not None:
+            self._commit({w: o for w, o in self._positions.items() if w in partitions}, wait=True)
+        self.on_lost(partitions)
+
+    def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        for where in partitions:
+            self._unopened.pop(where, None)
+            self._halted.pop(where, None)
+            self._waits.pop(where, None)
+            self._positions.pop(where, None)
+            self._paused.discard(where)

@@ -1,0 +1,47 @@
+"""What an audit is told to follow, and what it counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from afl_stream.agent.resources import LostRecords
+from afl_stream.settings.config import StreamConfig
+from afl_stream.transport import Start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditConfig:
+    """What the audit follows besides events and answers, and from where.
+
+    `from_beginning`: write everything that the log still holds, whatever was written or committed before.
+    `lost_records`: what to do when retention was faster than the audit; with EARLIEST, a line of kind `lost` names the
+    range. `group` None: `{prefix}audit`. `alone`: read every partition in no group, from there on, and commit nothing;
+    `group` and `from_beginning` do not count then.
+    """
+
+    stream: StreamConfig = field(default_factory=StreamConfig)
+    group: str | None = None
+    from_beginning: bool = False
+    alone: Start | None = None
+    lost_records: LostRecords = LostRecords.STOP
+    commands: bool = False
+    external: bool = False
+    lifecycle: bool = False
+    batch_records: int = 500
+    poll_timeout_s: float = 0.2
+    max_backoff_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditCounts:
+    """What was done since the start. `repeated`: records that the file had already."""
+
+    written: int = 0
+    unreadable: int = 0
+    repeated: int = 0
+    commits: int = 0
+    commit_failures: int = 0
+
+    def plus(self, **more: int) -> AuditCounts:
+        """With so many more of each."""
+        return replace(self, **{name: getattr(self, name) + count for name, count in more.items()})

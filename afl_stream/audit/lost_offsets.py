@@ -1,0 +1,34 @@
+"""An audit file whose group has lost its offsets: the log is read again, and the file tells what of it is written."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from afl_stream.audit.lines import AuditSink, LastWritten
+from afl_stream.reading.log_ranges import in_words, without_offset
+from afl_stream.transport import Consumer, TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+def written_before_offsets_were_lost(
+    consumer: Consumer, group: str | None, partitions: Sequence[TopicPartition], sink: AuditSink
+) -> dict[TopicPartition, LastWritten]:
+    """How far the partitions among these are written that have records, lines in the sink, and no committed offset.
+
+    The whole of a file is read for that, and it is told of: brokers drop the offsets of a group without members.
+    """
+    if not sink.written():
+        return {}
+    bare = without_offset(consumer, partitions, consumer.committed(partitions))
+    written = sink.written(whole=True) if bare else {}
+    lost = {where: bounds for where, bounds in bare.items() if where in written}
+    if lost:
+        log.warning(
+            "group %s has no committed offsets for %s, and the audit file has lines of it: brokers drop the offsets of "
+            "a group without members after offsets.retention.minutes (7 days unless set). All of it is read again, and "
+            "what the file has is not written twice",
+            group, in_words(lost),
+        )  # fmt: skip
+    return {where: written[where] for where in lost}

@@ -1,0 +1,382 @@
+"""What people and programs do from outside: create topics, deploy programs, start workflows, answer steps."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from types import TracebackType
+
+from afl.compiled.program import CompiledProgram
+from afl.core.clock import epoch_ms
+from afl.core.ids import time_ordered_id
+from afl_stream.client.milestones import Milestones as Milestones
+from afl_stream.client.milestones import NotAnswered as NotAnswered
+from afl_stream.client.milestones import NotInTime as NotInTime
+from afl_stream.errors import StreamError, TopicMissing
+from afl_stream.programs.definitions import Definitions, deploy
+from afl_stream.programs.deployment_codec import open_codec
+from afl_stream.settings.answer_tokens import answer_tokens
+from afl_stream.settings.config import StreamConfig
+from afl_stream.topics.declared import PlanAction, TopicPlan, Topology, few_copies
+from afl_stream.transport import (
+    AuthenticationFailed,
+    BrokerUnavailable,
+    Headers,
+    TopicExists,
+    Transport,
+    TransportError,
+    produce_acknowledged,
+)
+from afl_stream.wire.codec import Codec
+from afl_stream.wire.command_answers import REJECTED as REJECTED
+from afl_stream.wire.command_answers import RefusedByEvaluator as RefusedByEvaluator
+from afl_stream.wire.headers import COMMAND_HEADER, headers_for
+from afl_stream.wire.messages import (
+    CancelWorkflow,
+    Command,
+    DescribeWorkflow,
+    FailureReason,
+    Lifecycle,
+    Message,
+    RerunStep,
+    ResetWorkflow,
+    RetryStep,
+    RunAgain,
+    StartWorkflow,
+    StepContinue,
+    StepFailed,
+    check_workflow_id,
+    event_id_of,
+    workflow_of,
+)
+from afl_stream.wire.shapes import check_ids
+
+_log = logging.getLogger(__name__)
+
+SOURCE = "/afl-stream/client"
+
+
+class AttemptNeeded(StreamError):
+    """Answers must carry a token here, and the token depends on the attempt that is answered."""
+
+    def __init__(self, step_id: str) -> None:
+        super().__init__(f"step {step_id}: answers need a token here, so say which attempt this one is for")
+        self.step_id = step_id
+
+
+class Client:
+    """A deployment seen from outside. Needs the transport alone: no store, no engine. Belongs to one thread."""
+
+    def __init__(self, config: StreamConfig, transport: Transport, *, timeout_s: float = 10.0) -> None:
+        self._transport = transport
+        self._timeout_s = timeout_s
+        self.topology = Topology(config)
+        self._codec: Codec = open_codec(config, transport, self.topology)
+        self._producer = transport.producer()
+        self._tokens = answer_tokens(config.answers)
+        self.definitions = Definitions(transport, self._codec, self.topology.definitions())
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._producer.close()
+        self.definitions.close()
+
+    # --- topics and programs ------------------------------------------------------------------------------------
+
+    def plan_topics(self, programs: Iterable[CompiledProgram] = ()) -> list[TopicPlan]:
+        """What would have to be created or differs, for these programs.
+
+        Warns where the cluster has too few brokers for the usual three copies of what is to be created. Raises
+        TooFewBrokers where more copies are asked for than it has brokers.
+        """
+        facets, admin = _event_facets(programs), self._transport.admin()
+        brokers = admin.broker_count()
+        plans = self.topology.plan(facets, admin.topics(self.topology.names(facets)), brokers)
+        if brokers is not None and (told := few_copies(plans, brokers)):
+            _log.warning("%s", told)
+        return plans
+
+    def apply_topics(
+        self,
+        programs: Iterable[CompiledProgram] = (),
+        *,
+        on_failure: Callable[[TopicPlan, TransportError], None] | None = None,
+    ) -> list[TopicPlan]:
+        """Create the topics that are missing, and return the plan that this followed. Changes no existing topic.
+
+        One that cannot be created keeps no other from it: `on_failure` is told of each. Without it the first failure
+        is raised, once all were tried. A cluster that does not answer ends it at once: BrokerUnavailable,
+        AuthenticationFailed. So does one with fewer brokers than replicas are asked for: TooFewBrokers.
+        """
+        admin = self._transport.admin()
+        failures: list[TransportError] = []
+        plans = self.plan_topics(programs)
+        for plan in plans:
+            if plan.action is not PlanAction.CREATE:
+                continue
+            spec = plan.spec
+            try:
+                admin.create_topic(
+                    spec.name, partitions=spec.partitions, replication=spec.replication, settings=spec.settings
+                )
+            except TopicExists:
+                continue  # Somebody else was faster.
+            except (BrokerUnavailable, AuthenticationFailed):
+                raise
+            except TransportError as error:
+                failures.append(error)
+                if on_failure is not None:
+                    on_failure(plan, error)
+        if failures and on_failure is None:
+            raise failures[0]
+        return plans
+
+    def deploy(self, program: CompiledProgram) -> None:
+        """Publish a compiled program. Raises TopicMissing when one of its facets has no topic yet."""
+        existing = self._transport.admin().topic_names()
+        for facet in program.event_facets():
+            topic = self.topology.facet(facet.qualified_name)
+            if topic not in existing and self.topology.carries(facet.qualified_name):
+                raise TopicMissing(topic, f"event facet {facet.qualified_name}")
+        deploy(program, self._producer, self._codec, self.topology.definitions(), timeout_s=self._timeout_s)
+
+    # --- commands and answers -----------------------------------------------------------------------------------
+
+    def start(
+        self,
+        workflow: str,
+        inputs: Mapping[str, object] | None = None,
+        *,
+        workflow_id: str | None = None,
+        program: str | None = None,
+        requested_by: str | None = None,
+        command_id: str | None = None,
+        answer_timeout_s: float | None = None,
+    ) -> str:
+        """Ask for a workflow to be started, and return its id, drawn here unless it is given.
+
+        The same id, program and inputs again start nothing new. With `answer_timeout_s` it waits until an evaluator has
+        read the command. With a `command_id`, the milestone with the same one is the evaluator's answer.
+
+        Raises IdRefused, UnknownProgram with near names, and BrokerUnavailable when the command was not acknowledged.
+        Where it waits also RefusedByEvaluator (`reason.type` is AlreadyExists for an id that another run has), and
+        NotAnswered when no evaluator has answered in time: the command stays on its topic.
+        """
+        # A start that nobody listens for needs no answer.
+        command_id = command_id or (None if answer_timeout_s is None else drawn_id())
+        command = self._start_command(workflow, inputs, workflow_id, program, requested_by, command_id)
+        self._give(command, answer_timeout_s)
+        return command.workflow_id
+
+    def ask_to_start(
+        self,
+        workflow: str,
+        inputs: Mapping[str, object] | None = None,
+        *,
+        workflow_id: str | None = None,
+        program: str | None = None,
+        answer_timeout_s: float | None = None,
+    ) -> Lifecycle | None:
+        """Ask for a workflow to be started as `start` does, and return what an evaluator answers, where that is waited
+        for: its `kind` is `command.repeated` where the run was there before. Raises as `start`."""
+        command_id = None if answer_timeout_s is None else drawn_id()
+        command = self._start_command(workflow, inputs, workflow_id, program, None, command_id)
+        return self._give(command, answer_timeout_s)
+
+    def _start_command(
+        self,
+        workflow: str,
+        inputs: Mapping[str, object] | None,
+        workflow_id: str | None,
+        program: str | None,
+        requested_by: str | None,
+        command_id: str | None,
+    ) -> StartWorkflow:
+        found, name = self.definitions.find(workflow, program)
+        now_ms = epoch_ms()
+        return StartWorkflow(
+            workflow_id=check_workflow_id(workflow_id) if workflow_id is not None else time_ordered_id(now_ms),
+            workflow=name,
+            program=found.fingerprint,
+            inputs=dict(inputs or {}),
+            requested_by=requested_by,
+            created_at=now_ms,
+            command_id=command_id,
+        )
+
+    def cancel(
+        self,
+        workflow_id: str,
+        reason: str = "",
+        *,
+        command_id: str | None = None,
+        answer_timeout_s: float | None = None,
+    ) -> str:
+        """Ask for a workflow to be ended. Returns the command's id, drawn here unless it is given.
+
+        Raises IdRefused, BrokerUnavailable, and with `answer_timeout_s` what `start` raises with it.
+        """
+        check_workflow_id(workflow_id)
+        command_id = command_id or drawn_id()
+        command = CancelWorkflow(workflow_id=workflow_id, reason=reason, command_id=command_id)
+        self._give(command, answer_timeout_s)
+        return command_id
+
+    def retry(
+        self,
+        workflow_id: str,
+        step_id: str | None = None,
+        *,
+        reason: str = "",
+        command_id: str | None = None,
+        answer_timeout_s: float | None = None,
+    ) -> str:
+        """Ask for what has failed to be done again: a step, or all that failed of the workflow. Returns the command's
+        id, drawn here unless it is given: the same one again does nothing. Raises as `cancel`."""
+        command_id = command_id or drawn_id()
+        command = RetryStep(workflow_id=workflow_id, step_id=step_id, reason=reason, command_id=command_id)
+        return self._run_again(command, command_id, answer_timeout_s)
+
+    def rerun(
+        self, step_id: str, *, reason: str = "", command_id: str | None = None, answer_timeout_s: float | None = None
+    ) -> str:
+        """Ask for a step to be run again, with all that depends on it. Returns and raises as `retry`."""
+        command_id = command_id or drawn_id()
+        workflow_id = workflow_of(step_id)
+        command = RerunStep(workflow_id=workflow_id, step_id=step_id, reason=reason, command_id=command_id)
+        return self._run_again(command, command_id, answer_timeout_s)
+
+    def reset(
+        self,
+        workflow_id: str,
+        *,
+        reason: str = "",
+        command_id: str | None = None,
+        answer_timeout_s: float | None = None,
+    ) -> str:
+        """Ask for a workflow to be run again from its start. Returns and raises as `retry`."""
+        command_id = command_id or drawn_id()
+        command = ResetWorkflow(workflow_id=workflow_id, reason=reason, command_id=command_id)
+        return self._run_again(command, command_id, answer_timeout_s)
+
+    def _run_again(self, command: RunAgain, command_id: str, answer_timeout_s: float | None) -> str:
+        check_ids(command)
+        self._give(command, answer_timeout_s)
+        return command_id
+
+    def describe(self, workflow_id: str, *, answer_timeout_s: float) -> Lifecycle:
+        """Ask the evaluators how a workflow stands: the answer's `status`, and in its `outputs` under `waiting` the
+        first steps that wait for an answer, each with step_id, facet, attempt and since_ms. Raises as `start`."""
+        command = DescribeWorkflow(workflow_id=check_workflow_id(workflow_id), command_id=drawn_id())
+        answer = self._give(command, answer_timeout_s)
+        assert answer is not None
+        return answer
+
+    def _give(self, command: Command, answer_timeout_s: float | None) -> Lifecycle | None:
+        """Send a command, and return the answer to it, where that is waited for."""
+        topic, workflow_id = self.topology.commands(), command.workflow_id
+        if answer_timeout_s is None:
+            self._send(topic, workflow_id, command)
+            return None
+        # Opened first: the answer may come before the command's own acknowledgement.
+        with closing(self.milestones(workflow_id)) as milestones:
+            self._send(topic, workflow_id, command)
+            assert command.command_id is not None
+            about = f"{type(command).__name__} of {workflow_id}"
+            return milestones.answer_to(command.command_id, answer_timeout_s, about=about)
+
+    def require_topics(self) -> None:
+        """Raise TopicMissing when answers or commands would have nowhere to go."""
+        existing = self._transport.admin().topic_names()
+        topology = self.topology
+        needed = {topology.control(): "answers", topology.commands(): "commands", topology.schemas(): "schemas"}
+        for topic, purpose in needed.items():
+            if topic not in existing:
+                raise TopicMissing(topic, purpose)
+
+    def continue_step(
+        self,
+        step_id: str,
+        result: Mapping[str, object],
+        *,
+        attempt: int | None = None,
+        answer_timeout_s: float | None = None,
+    ) -> Lifecycle | None:
+        """Answer a step's event with a result; without an attempt, the current one's.
+
+        With `answer_timeout_s` it waits until an evaluator has read the answer, and returns what that says: its `kind`
+        is `command.applied`, or `answer.parked` where the step has not asked yet. Raises IdRefused, ValueRefused,
+        BrokerUnavailable, and AttemptNeeded where tokens are on; where it waits RefusedByEvaluator and NotAnswered.
+        """
+        token = self._token(step_id, attempt)
+        answer = StepContinue(step_id=step_id, result=dict(result), attempt=attempt, answer_token=token)
+        return self._answer(answer, answer_timeout_s)
+
+    def fail_step(
+        self,
+        step_id: str,
+        message: str,
+        error_type: str = "Failed",
+        *,
+        attempt: int | None = None,
+        answer_timeout_s: float | None = None,
+    ) -> Lifecycle | None:
+        """Answer a step's event with a failure. Returns and raises as `continue_step`."""
+        token = self._token(step_id, attempt)
+        reason = FailureReason(type=error_type, message=message)
+        failed = StepFailed(step_id=step_id, error=reason, attempt=attempt, answer_token=token)
+        return self._answer(failed, answer_timeout_s)
+
+    def _answer(self, answer: StepContinue | StepFailed, answer_timeout_s: float | None) -> Lifecycle | None:
+        topic, workflow_id = self.topology.control(), workflow_of(answer.step_id)
+        if answer_timeout_s is None:
+            self._send(topic, workflow_id, answer)
+            return None
+        command_id = drawn_id()
+        with closing(self.milestones(workflow_id)) as milestones:
+            self._send(topic, workflow_id, answer, ((COMMAND_HEADER, command_id.encode()),))
+            return milestones.answer_to(command_id, answer_timeout_s, about=f"the answer of step {answer.step_id}")
+
+    def _token(self, step_id: str, attempt: int | None) -> str | None:
+        if self._tokens is None:
+            return None
+        if attempt is None:
+            raise AttemptNeeded(step_id)
+        return self._tokens.token_for(event_id_of(step_id, attempt), attempt)
+
+    def _send(self, topic: str, key: str, message: Message, headers: Headers = ()) -> None:
+        produce_acknowledged(
+            self._producer,
+            topic,
+            self._codec.encode(message, topic),
+            key=key.encode(),
+            headers=(*headers_for(message, source=SOURCE), *headers),
+            timeout_s=self._timeout_s,
+        )
+
+    # --- waiting ------------------------------------------------------------------------------------------------
+
+    def milestones(self, workflow_id: str | None = None, *, from_beginning: bool = False) -> Milestones:
+        """Follow the lifecycle topic, from its end as it is now: open it before the command that it waits for.
+
+        With a workflow's id only its milestones are read; `from_beginning`: also those that the topic still holds.
+        """
+        topic = self.topology.lifecycle()
+        return Milestones(self._transport, self._codec, topic, workflow_id, from_beginning=from_beginning)
+
+
+def drawn_id() -> str:
+    """Draw an id for a command."""
+    return time_ordered_id(epoch_ms())
+
+
+def _event_facets(programs: Iterable[CompiledProgram]) -> list[str]:
+    return sorted({facet.qualified_name for program in programs for facet in program.event_facets()})

@@ -1,0 +1,93 @@
+"""Topics of the embedded broker: a partition's records in memory, and behind them those that only the file has."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from afl_stream.embedded.file import LogFile
+from afl_stream.transport import Record, TopicDescription, TopicPartition, Watermarks
+
+#: Records a partition keeps in memory when a file has them too. Readers at the end never touch the file.
+TAIL_RECORDS = 10_000
+
+
+class Reader(Protocol):
+    """Who wants to hear that a partition has more to read."""
+
+    def more(self, partition: TopicPartition) -> None:
+        """Called under the broker's lock."""
+
+
+class PartitionLog:
+    """The records of one partition. Not safe for threads: the broker's lock is held around each call."""
+
+    def __init__(
+        self, where: TopicPartition, topic_id: int, file: LogFile | None = None, bounds: tuple[int, int] = (0, 0)
+    ) -> None:
+        self.where = where
+        self.topic_id = topic_id
+        self.low, self.high = bounds
+        self.deleted = False
+        self.readers: list[Reader] = []
+        self._file = file
+        #: Records `_tail_start` .. `high - 1`, without gaps.
+        self._tail: list[Record] = []
+        self._tail_start = self.high
+        #: Offsets that hold no record: what a transaction leaves in a log of Kafka's.
+        self.markers: set[int] = set()
+
+    @property
+    def bounds(self) -> Watermarks:
+        return Watermarks(low=self.low, high=self.high)
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Add records, whose offsets go on from `high`, and tell the readers."""
+        self._tail.extend(records)
+        self.high += len(records)
+        if self._file is not None and len(self._tail) > 2 * TAIL_RECORDS:
+            self._drop(len(self._tail) - TAIL_RECORDS)
+        self.tell()
+
+    def append_marker(self) -> None:
+        """Add an offset that is never delivered, and tell the readers."""
+        self.markers.add(self.high)
+        self.append([Record(self.where.topic, self.where.partition, self.high, None, None)])
+
+    def tell(self) -> None:
+        for reader in self.readers:
+            reader.more(self.where)
+
+    def read(self, offset: int, limit: int) -> Sequence[Record]:
+        """Up to `limit` records from `offset` on. Compaction leaves gaps: the first may come after `offset`."""
+        if offset >= self._tail_start or self._file is None:
+            start = max(0, offset - self._tail_start)
+            return self._tail[start : start + limit]
+        return self._file.read(self.topic_id, self.where, offset, limit) or self._tail[:limit]
+
+    def is_in_memory(self, offset: int) -> bool:
+        return offset >= self._tail_start
+
+    def first_since(self, since_ms: int) -> int | None:
+        """The first offset in memory whose record is not older than `since_ms`."""
+        return next((record.offset for record in self._tail if record.timestamp_ms >= since_ms), None)
+
+    def truncate(self, low: int) -> None:
+        """Forget what is before `low`."""
+        self.low = low
+        if low > self._tail_start:
+            self._drop(min(low - self._tail_start, len(self._tail)))
+        self.tell()
+
+    def _drop(self, count: int) -> None:
+        del self._tail[:count]
+        self._tail_start += count
+
+
+@dataclass(slots=True, eq=False)
+class Topic:
+    """A topic and its partitions. One that was deleted and created again is another one."""
+
+    description: TopicDescription
+    topic_id: int
+    logs: list[PartitionLog]
+    max_message_bytes: int

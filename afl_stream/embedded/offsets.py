@@ -1,0 +1,61 @@
+"""What a group of the embedded broker has committed: who may commit what, and what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from afl_stream.embedded.broker import EmbeddedBroker
+from afl_stream.embedded.group import Member
+from afl_stream.transport import CommittedOffset, Fenced, TopicPartition, TransportError
+
+
+class GroupOffsets:
+    """The committed offsets of one consumer's group. All but `write` is called under the broker's lock."""
+
+    def __init__(self, broker: EmbeddedBroker, group: str | None) -> None:
+        self._broker = broker
+        self._group = group
+
+    def show(
+        self,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        member: Member | None,
+        deleted: Collection[TopicPartition],
+        *,
+        refuses_lost: bool,
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Let others of the group see the offsets, and return those of topics that are there.
+
+        Those of partitions that are not the member's are left out, or make this raise Fenced.
+        """
+        if self._group is None:
+            raise TransportError("a consumer without a group cannot commit")
+        group = self._broker.group(self._group)
+        there = {
+            where: at for where, at in offsets.items() if where not in deleted and self._broker.has_topic(where.topic)
+        }
+        if member is None:
+            lost = list(there) if group.members else []
+        else:
+            lost = [where for where in there if not group.owns(member, where)]
+        if lost and refuses_lost:
+            raise Fenced(lost)
+        self._broker.commit(self._group, {where: at for where, at in there.items() if where not in lost})
+        return there
+
+    def write(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Have what is shown in the file. Raises BrokerUnavailable. Not under the broker's lock."""
+        assert self._group is not None
+        self._broker.queue.write()
+        self._broker.queue.check_committed(self._group, offsets)
+
+    def missing_topic(self, partitions: Iterable[TopicPartition]) -> str | None:
+        """The first topic of these that is not there."""
+        return min((where.topic for where in partitions if not self._broker.has_topic(where.topic)), default=None)
+
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        """What is committed for these; nothing outside any group."""
+        if self._group is None:
+            return {}
+        known = self._broker.group(self._group).committed
+        return {where: known[where] for where in partitions if where in known}

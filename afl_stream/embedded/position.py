@@ -1,0 +1,108 @@
+"""Where an embedded consumer stands in one partition, and what it fetched ahead."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from afl_stream.embedded.log import PartitionLog
+from afl_stream.transport import BrokerView, OffsetOutOfRange, Record, TopicPartition, TransportError
+
+#: Records fetched from the file at once for a reader that is far behind.
+FETCH_RECORDS = 500
+
+
+class NotAssigned(TransportError):
+    """The partition is not this consumer's at the moment."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        super().__init__(f"{partition.topic}[{partition.partition}] is not assigned to this consumer")
+        self.partition = partition
+
+
+class Position:
+    """Where a consumer stands in one partition. `offset` is unset while the owner is asked where to start."""
+
+    __slots__ = ("_fetched", "_next", "log", "offset", "paused")
+
+    def __init__(self, log: PartitionLog, offset: int | None = None) -> None:
+        self.log = log
+        self.offset = offset
+        self.paused = False
+        self._fetched: Sequence[Record] = ()
+        self._next = 0
+
+    def move(self, offset: int, log: PartitionLog) -> None:
+        self.log, self.offset = log, offset
+        self._fetched, self._next = (), 0
+
+    def is_lost(self) -> bool:
+        return self.offset is None or self.log.deleted or not self.log.low <= self.offset <= self.log.high
+
+    def take(self, limit: int) -> Sequence[Record]:
+        """Up to `limit` records, which then count as read."""
+        offset = self.offset or 0
+        if self._next < len(self._fetched):
+            records = self._fetched[self._next : self._next + limit]
+            self._next += limit
+        elif self.log.is_in_memory(offset):
+            records = self.log.read(offset, limit)
+        else:
+            self._fetched, self._next = self.log.read(offset, max(limit, FETCH_RECORDS)), limit
+            records = self._fetched[:limit]
+        if records:
+            self.offset = records[-1].offset + 1
+            if self.log.markers:
+                # Those alone are no reason to stop.
+                return [r for r in records if r.offset not in self.log.markers] or self.take(limit)
+        return records
+
+
+def view_of(positions: Mapping[TopicPartition, Position]) -> BrokerView:
+    """What the broker tells of these, beside what is read."""
+    held = {where: position for where, position in positions.items() if not position.log.deleted}
+    waiting = {
+        where: position.log.high - max(position.offset, position.log.low)
+        for where, position in held.items()
+        if not position.paused and position.offset is not None
+    }
+    most = max(waiting, key=lambda where: waiting[where], default=None)
+    return BrokerView(
+        bounds={where: position.log.bounds for where, position in held.items()},
+        is_told=True,
+        unfetched=sum(waiting.values()),
+        told_of="" if most is None else f"{waiting[most]} of them in {most.topic}[{most.partition}]",
+    )
+
+
+def take_in_turn(
+    ready: dict[TopicPartition, None],
+    positions: Mapping[TopicPartition, Position],
+    limit: int,
+    follow_topic: Callable[[TopicPartition], None],
+    log_of: Callable[[TopicPartition], PartitionLog],
+) -> list[Record]:
+    """Take records of what is ready: of each partition its share of `limit` first, so that none waits for a longer one,
+    and then what more there is. `follow_topic` hears of a topic that is gone. Raises OffsetOutOfRange."""
+    taken: list[Record] = []
+    for share in (-(-limit // max(1, len(ready))), limit):
+        for _ in range(len(ready)):
+            where = next(iter(ready))
+            position = positions.get(where)
+            if position is None or position.paused:
+                del ready[where]
+                continue
+            if position.log.deleted:
+                follow_topic(where)
+            if position.is_lost() and taken:
+                return taken
+            # The next one in turn comes first the next time, also when this one raises.
+            del ready[where]
+            ready[where] = None
+            if position.is_lost():
+                raise OffsetOutOfRange(where, position.offset or 0, log_of(where).bounds)
+            records = position.take(min(share, limit - len(taken)))
+            if not records:
+                del ready[where]
+                continue
+            taken.extend(records)
+            if len(taken) >= limit:
+                return taken
+    return taken

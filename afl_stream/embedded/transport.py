@@ -1,0 +1,306 @@
+"""The embedded transport: the port over a broker in this process, for development, tests and one-process services."""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from threading import Condition
+from weakref import WeakSet
+
+from afl.core.process.crashes import Crash
+from afl_stream.embedded.broker import EmbeddedBroker, TopicRefused, UnknownPartition
+from afl_stream.embedded.consumer import EmbeddedConsumer
+from afl_stream.embedded.faults import FAULT_POINTS, Faults, Probe, Swallowed
+from afl_stream.embedded.file import FileInUse, FileUnusable
+from afl_stream.embedded.group import AssignorMismatch
+from afl_stream.embedded.log import Topic
+from afl_stream.embedded.position import NotAssigned
+from afl_stream.embedded.queue import Queued
+from afl_stream.partitioner import partition_for
+from afl_stream.transport import (
+    Assignor,
+    BrokerUnavailable,
+    DeliveryCallback,
+    Headers,
+    QueueFull,
+    RecordTooLarge,
+    Start,
+    TopicDescription,
+    TopicPartition,
+    TransportError,
+    UnreadableHeaders,
+)
+
+__all__ = [
+    "AssignorMismatch",
+    "Crash",
+    "EmbeddedAdmin",
+    "EmbeddedBroker",
+    "EmbeddedConsumer",
+    "EmbeddedProducer",
+    "EmbeddedTransport",
+    "FAULT_POINTS",
+    "Faults",
+    "FileInUse",
+    "FileUnusable",
+    "NotAssigned",
+    "Swallowed",
+    "TopicRefused",
+    "UnknownPartition",
+]
+
+#: Records of one producer whose delivery was not reported yet.
+QUEUE_LIMIT = 100_000
+#: How long records gather before a `poll` that does not wait has them written. A write costs about that.
+LINGER_S = 0.002
+#: How long closing a producer waits for its records.
+CLOSE_TIMEOUT_S = 30.0
+
+
+class EmbeddedProducer:
+    """Writes records into the broker of this process; see the Producer port."""
+
+    def __init__(self, broker: EmbeddedBroker, probe: Probe, queue_limit: int) -> None:
+        self._broker = broker
+        self._probe = probe
+        self._queue_limit = queue_limit
+        self._changed = Condition(broker.lock)
+        self._finished: deque[tuple[DeliveryCallback, Exception | None, TopicPartition, int]] = deque()
+        self._unwritten = 0
+        self._oldest_s = 0.0
+        self._turns: dict[str, int] = {}
+        self._closed = False
+        broker.wake_at_close(self._changed.notify_all)
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> None:
+        """Raises UnknownTopic, UnknownPartition, RecordTooLarge, QueueFull, BrokerUnavailable."""
+        self._probe("produce.before_append")
+        broker = self._broker
+        size = len(key or b"") + len(value or b"") + sum(len(name) + len(text or b"") for name, text in headers)
+        with broker.lock:
+            broker.check_open()
+            if self._closed:
+                raise TransportError("this producer is closed")
+            found = broker.topic(topic)
+            if size > found.max_message_bytes:
+                raise RecordTooLarge(topic, size, found.max_message_bytes)
+            if self._unwritten + len(self._finished) >= self._queue_limit:
+                raise QueueFull(f"{self._queue_limit:,} records wait for their delivery to be reported; call poll")
+            queued = Queued(
+                topic=found,
+                partition=self._choose(found, key, partition),
+                key=key,
+                value=value,
+                headers=headers if isinstance(headers, UnreadableHeaders) else tuple(headers),
+                timestamp_ms=broker.now_ms(),
+                delivery=self,
+                on_delivery=on_delivery,
+            )
+            if self._unwritten == 0:
+                self._oldest_s = time.monotonic()
+            self._unwritten += 1
+            many = broker.queue.enqueue(queued)
+            self._changed.notify_all()
+        if many:
+            broker.queue.write()
+
+    def _choose(self, topic: Topic, key: bytes | None, partition: int | None) -> int:
+        partitions = len(topic.logs)
+        name = topic.description.name
+        if partition is not None:
+            if not 0 <= partition < partitions:
+                raise UnknownPartition(TopicPartition(name, partition), partitions)
+            return partition
+        if key is not None:
+            return partition_for(key, partitions)
+        turn = self._turns.get(name, 0)
+        self._turns[name] = turn + 1
+        return turn % partitions
+
+    def settled(self, queued: Queued, error: Exception | None, offset: int) -> None:
+        """Called by the broker, under its lock."""
+        self._unwritten -= 1
+        if queued.on_delivery is not None:
+            where = TopicPartition(queued.topic.description.name, queued.partition)
+            self._finished.append((queued.on_delivery, error, where, offset))
+            self._changed.notify_all()
+
+    def poll(self, timeout_s: float = 0.0) -> int:
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            ran = self._run_callbacks()
+            if ran:
+                return ran
+            now_s = time.monotonic()
+            waits = now_s < deadline_s
+            if self._unwritten and (waits or now_s - self._oldest_s >= LINGER_S):
+                if not self._write(deadline_s - now_s if waits else -1):
+                    return 0
+                continue
+            with self._broker.lock:
+                if not self._finished and not self._unwritten:
+                    if not waits or self._broker.closed:
+                        return 0
+                    self._changed.wait(deadline_s - now_s)
+            if not waits:
+                return self._run_callbacks()
+
+    def flush(self, timeout_s: float) -> int:
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            self._run_callbacks()
+            remaining_s = deadline_s - time.monotonic()
+            with self._broker.lock:
+                queued = self._unwritten + len(self._finished)
+            if queued == 0 or (self._unwritten and not self._write(max(0.0, remaining_s))):
+                return queued
+            if remaining_s <= 0:
+                self._run_callbacks()
+                return self._unwritten + len(self._finished)
+
+    def _write(self, timeout_s: float) -> bool:
+        """Have the broker write, and say whether it did; one that is closed leaves the records queued."""
+        try:
+            return self._broker.queue.write(timeout_s)
+        except BrokerUnavailable:
+            return False
+
+    def _run_callbacks(self) -> int:
+        """Run what is due, on this thread, without the lock: callbacks may produce."""
+        ran = 0
+        for _ in range(len(self._finished)):
+            try:
+                callback, error, where, offset = self._finished.popleft()
+            except IndexError:
+                break  # another thread took the last one
+            self._probe("produce.after_append_before_ack")
+            callback(error, where, offset)
+            ran += 1
+        return ran
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self.flush(CLOSE_TIMEOUT_S)
+        self._closed = True
+        self._broker.wake_at_close(self._changed.notify_all, wanted=False)
+
+    def abandon(self) -> None:
+        """Stop as a dying process does: records that are not written are lost, no callback runs."""
+        self._closed = True
+        self._broker.wake_at_close(self._changed.notify_all, wanted=False)
+        self._broker.queue.unqueue(self)
+        self._finished.clear()
+
+
+class EmbeddedAdmin:
+    """Topics of the broker of this process; see the Admin port."""
+
+    def __init__(self, broker: EmbeddedBroker) -> None:
+        self._broker = broker
+
+    def cluster_id(self) -> str:
+        self._broker.check_open()
+        return self._broker.cluster_id
+
+    def broker_count(self) -> int | None:
+        """No copies are made here: there is one log."""
+        self._broker.check_open()
+        return None
+
+    def topic_names(self) -> frozenset[str]:
+        return frozenset(self._broker.topics())
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        found = self._broker.topics()
+        return found if names is None else {name: found[name] for name in names if name in found}
+
+    def create_topic(
+        self, name: str, *, partitions: int, replication: int = 1, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Raises TopicExists, TopicRefused. `replication` is kept, not carried out: there is one log."""
+        self._broker.create_topic(name, partitions, replication, settings or {})
+
+    def delete_topic(self, name: str) -> None:
+        self._broker.delete_topic(name)
+
+
+class EmbeddedTransport:
+    """One party's view of a broker; see the Transport port. Given a path, or nothing, it has a broker of its own.
+
+    Services of one process that talk to each other share an EmbeddedBroker, with a transport each.
+    """
+
+    def __init__(
+        self,
+        log: EmbeddedBroker | Path | None = None,
+        *,
+        probe: Probe | None = None,
+        queue_limit: int = QUEUE_LIMIT,
+    ) -> None:
+        """Raises FileInUse, FileUnusable for a path."""
+        self._owns_broker = not isinstance(log, EmbeddedBroker)
+        if isinstance(log, EmbeddedBroker):
+            self.broker = log
+        elif probe is None:
+            self.broker = EmbeddedBroker(log)
+        else:
+            self.broker = EmbeddedBroker(log, probe=probe)
+        self._probe = self.broker.probe if probe is None else probe
+        self._queue_limit = queue_limit
+        self._producers: WeakSet[EmbeddedProducer] = WeakSet()
+        self._consumers: WeakSet[EmbeddedConsumer] = WeakSet()
+
+    def producer(self) -> EmbeddedProducer:
+        producer = EmbeddedProducer(self.broker, self._probe, self._queue_limit)
+        self._producers.add(producer)
+        return producer
+
+    def consumer(
+        self,
+        group: str | None,
+        *,
+        client_id: str = "",
+        assignor: Assignor = Assignor.COOPERATIVE_STICKY,
+        start: Start = Start.EARLIEST,
+    ) -> EmbeddedConsumer:
+        consumer = EmbeddedConsumer(
+            self.broker, group, client_id=client_id, assignor=assignor, start=start, probe=self._probe
+        )
+        self._consumers.add(consumer)
+        return consumer
+
+    def admin(self) -> EmbeddedAdmin:
+        return EmbeddedAdmin(self.broker)
+
+    def close(self) -> None:
+        """Close the consumers and producers that are still open, and the broker if it is this transport's own.
+
+        Callbacks of a consumer run on this thread then: close a consumer on the thread that polls it, before.
+        """
+        for consumer in list(self._consumers):
+            consumer.close()
+        for producer in list(self._producers):
+            producer.close()
+        if self._owns_broker:
+            self.broker.close()
+
+    def abandon(self) -> None:
+        """End this party as a killed process does: nothing is said, written or left; its members are expired."""
+        for producer in list(self._producers):
+            producer.abandon()
+        for consumer in list(self._consumers):
+            consumer.abandon()
+            if not self.broker.closed:
+                self.broker.expire(consumer)
+        if self._owns_broker:
+            self.broker.abandon()

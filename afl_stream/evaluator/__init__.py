@@ -1,0 +1,1 @@
+"""The evaluator as a service: the control loop and all that it writes."""

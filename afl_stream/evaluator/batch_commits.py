@@ -1,0 +1,120 @@
+"""The commit of a batch: what came of it is persisted, published and forgotten, and Kafka's offsets follow."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+
+from afl.engine.errors import NO_FORM
+from afl.engine.model.store import Batch
+from afl_stream.errors import NotStorable
+from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.offsets import Positions
+from afl_stream.evaluator.outbox import OutboxPublisher, Probe
+from afl_stream.evaluator.outcomes import Outcome
+from afl_stream.evaluator.script_turns import ScriptTurns
+from afl_stream.evaluator.unit_of_work import UnitOfWork
+from afl_stream.evaluator.workflow_failure import EXHAUSTED
+from afl_stream.transport import CommittedOffset, Consumer, Record, TopicPartition, TransportError
+
+_log = logging.getLogger(__name__)
+
+
+class BatchCommits:
+    """Does steps 3 to 5 of the control loop, and counts what they have come to. Belongs to the loop's thread."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        positions: Positions,
+        publisher: OutboxPublisher,
+        runnable: deque[str],
+        scripts: ScriptTurns,
+        probe: Probe,
+    ) -> None:
+        """`runnable` is the loop's queue of workflows with more to do, and `scripts` has those that steps wait for."""
+        self._d = deployment
+        self._positions = positions
+        self._publisher = publisher
+        self._runnable = runnable
+        self._scripts = scripts
+        self._probe = probe
+        self.outcomes: Counter[Outcome] = Counter()
+        #: The two groups of each facet that two answer.
+        self.doubled: dict[str, tuple[str, str]] = {}
+        self.batches = 0
+        #: Outbox records handed over for publishing.
+        self.published = 0
+
+    def commit(self, unit: UnitOfWork, records: Sequence[Record], consumer: Consumer) -> None:
+        """Persist what came of these records and of turns, publish it, and let the consumer's offsets follow.
+
+        Raises NotStorable, WorkflowConflict and PositionLost; nothing was written then.
+        """
+        try:
+            batch = unit.finish()
+        except EXHAUSTED as error:
+            raise NotStorable(error) from error
+        # By plain tuples, which equal a TopicPartition and cost a quarter of one; the last of each partition counts.
+        places = {record[:2]: record.offset + 1 for record in records}
+        ends = {TopicPartition(*place): offset for place, offset in places.items()}
+        batch.positions = self._positions.moves(ends)
+        batch.published = self._publisher.take_published()
+        try:
+            first = self._d.store.commit_batch(batch)
+        except BaseException as error:
+            self._publisher.give_back(batch.published)
+            if isinstance(error, NO_FORM):
+                raise NotStorable(error) from error
+            raise
+        self._probe("control.persisted")
+        self._positions.moved(ends)
+        self.outcomes.update(unit.outcomes)
+        self._report_doubled(unit.doubled)
+        self.batches += 1
+        unit.keep()
+        self._runnable.extendleft(reversed(unit.put_off))
+        self._runnable.extend(w for w in unit.to_go_on() if w not in self._runnable)
+        self.published += len(batch.outbox)
+        self._publisher.publish(first, batch.outbox)
+        self._probe("control.published")
+        self._follow(ends, consumer)
+        self._probe("control.committed")
+        self._forget_ended(unit.ended())
+        due = unit.scripts_due()
+        if due:
+            self._scripts.offer(due)
+
+    def _forget_ended(self, ended: list[str]) -> None:
+        """Workflows have ended: their scripts are not run, and they have no turns."""
+        self._scripts.drop(ended)
+        for workflow_id in ended if self._runnable else ():
+            if workflow_id in self._runnable:
+                self._runnable.remove(workflow_id)
+
+    def _report_doubled(self, doubled: Mapping[str, tuple[str, str]]) -> None:
+        """Say once a facet that two groups answer it, however many there are and whatever they call themselves."""
+        for facet, (first, other) in doubled.items():
+            if facet not in self.doubled:
+                self.doubled[facet] = first, other
+                _log.warning("two groups answer %s, and everything is done twice: %s and %s", facet, first, other)
+
+    def _follow(self, ends: Mapping[TopicPartition, int], consumer: Consumer) -> None:
+        """Let Kafka's committed offsets follow the stored positions. Nothing depends on them."""
+        if not ends:
+            return
+        try:
+            consumer.commit({p: CommittedOffset(offset=o) for p, o in ends.items()})
+        except TransportError as error:
+            uncommitted = "offsets were not committed, the stored positions hold: %s"
+            self._d.warnings.warning("commits of offsets", uncommitted, error)
+
+    def commit_published(self) -> None:
+        """Nothing else to do: delete the rows of what was published."""
+        published = self._publisher.take_published()
+        try:
+            self._d.store.commit_batch(Batch(published=published, now_ms=self._d.clock.now_ms()))
+        except BaseException:
+            self._publisher.give_back(published)
+            raise

@@ -1,0 +1,166 @@
+"""What a unit of work writes besides workflows: parked records, dead letters, and milestones for subscribers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from afl.core.text.masking import masked_text
+from afl.core.text.printable import printable
+from afl.engine.model.store import Batch, OutboxRecord, ParkedRecord, WorkflowRow
+from afl.engine.operations.unanswered import WaitingStep
+from afl_stream.errors import AnswerNotTaken, TooManyParked
+from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.outcomes import MEANINGS, PARKED, Outcome
+from afl_stream.evaluator.parking_limits import ParkingClaim
+from afl_stream.limits import MAX_DESCRIBED_STEPS
+from afl_stream.transport import Record
+from afl_stream.wire.bounded_texts import kept_error, kept_failure, kept_id
+from afl_stream.wire.command_answers import APPLIED, DESCRIBED, KEPT, REFUSED, REJECTED, REPEATED
+from afl_stream.wire.headers import dead_letter_headers
+from afl_stream.wire.messages import Command, DescribeWorkflow, FailureReason, Lifecycle, StartWorkflow
+
+
+class SideEffects:
+    """Adds to the batch of one unit of work."""
+
+    def __init__(self, deployment: Deployment, batch: Batch) -> None:
+        self._d = deployment
+        self.batch = batch
+        self.now_ms = batch.now_ms
+        self._parking = ParkingClaim(deployment.parking)
+
+    def park(self, record: Record, workflow_id: str, step_id: str) -> bool:
+        """Keep a record until what it speaks of appears. False: there is no room, and it is a dead letter."""
+        parked = ParkedRecord(
+            id=f"{record.topic}/{record.partition}/{record.offset}",
+            workflow_id=workflow_id,
+            step_id=step_id,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
+            parked_at_ms=self.now_ms,
+            expires_at_ms=self.now_ms + self._d.config.evaluator.parked_answer_expiry_ms,
+        )
+        try:
+            self._parking.take(workflow_id, step_id, parked.size_bytes)
+        except TooManyParked as error:
+            self.dead_letter(record, error)
+            return False
+        self.batch.parked.append(parked)
+        return True
+
+    def committed(self) -> None:
+        """The batch is in the store."""
+        self._parking.committed()
+
+    def dead_letter(self, record: Record, error: Exception) -> None:
+        headers = dead_letter_headers(
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            error=error,
+            headers=record.headers,
+            at_ms=self.now_ms,
+        )
+        topic = self._d.topology.dlq(record.topic)
+        self.batch.outbox.append(OutboxRecord(self._d.lanes.own, topic, record.key, record.value, headers))
+
+    def tell(
+        self,
+        workflow_id: str,
+        kind: str,
+        *,
+        step_id: str | None = None,
+        workflow: str | None = None,
+        error: FailureReason | None = None,
+        at_ms: int | None = None,
+        command_id: str | None = None,
+    ) -> None:
+        at_ms = self.now_ms if at_ms is None else at_ms
+        milestone = Lifecycle(
+            workflow_id=workflow_id,
+            kind=kind,
+            at=at_ms,
+            workflow=workflow,
+            step_id=step_id,
+            error=error,
+            command_id=kept_id(command_id),
+        )
+        self._d.dispatch.tell(self.batch, milestone)
+
+    # --- answers to commands ------------------------------------------------------------------------------------
+
+    def refuse(self, command: Command, error: Exception, *, is_no_run: bool = False) -> None:
+        """Tell whoever gave a command that it is not carried out. `is_no_run`: a run will not be there."""
+        workflow = printable(command.workflow) if isinstance(command, StartWorkflow) else None
+        kind = REJECTED if is_no_run else REFUSED
+        reason = kept_error(error)
+        reason = replace(reason, message=masked_text(reason.message))
+        self.tell(command.workflow_id, kind, workflow=workflow, error=reason, command_id=command.command_id)
+
+    def repeat(self, command: Command, status: str, ended: WorkflowRow | None = None) -> None:
+        """Tell whoever gave a command that what it asks for is there already; of an `ended` run also how it ended."""
+        if command.command_id is None:
+            return
+        milestone = Lifecycle(
+            workflow_id=command.workflow_id,
+            kind=REPEATED,
+            at=self.now_ms,
+            command_id=kept_id(command.command_id),
+            status=status,
+        )
+        if ended is None:
+            self._d.dispatch.tell(self.batch, milestone)
+            return
+        error = ended.error
+        milestone = replace(
+            milestone,
+            workflow=ended.name,
+            step_id=error.step_id if error is not None else None,
+            facet=error.facet if error is not None else None,
+            outputs=ended.outputs,
+            error=kept_failure(error.type, error.message) if error is not None else None,
+        )
+        self._d.dispatch.tell_outputs(self.batch, milestone)
+
+    def reply(self, workflow_id: str, step_id: str, outcome: Outcome, command_id: str) -> None:
+        """Tell whoever answered a step by hand what became of the answer."""
+        if outcome is Outcome.APPLIED or outcome in PARKED:
+            kind = KEPT if outcome in PARKED else APPLIED
+            self.tell(workflow_id, kind, step_id=step_id, command_id=command_id)
+        else:
+            error = kept_error(AnswerNotTaken(step_id, outcome.value, MEANINGS[outcome]))
+            self.tell(workflow_id, REFUSED, step_id=step_id, error=error, command_id=command_id)
+
+    def describe(self, command: DescribeWorkflow, row: WorkflowRow, waiting: Sequence[WaitingStep]) -> None:
+        """Tell how a run stands, and the first of the steps that wait for an answer."""
+        described = [
+            {"step_id": step.step_id, "facet": step.facet, "attempt": step.attempt, "since_ms": step.since_ms}
+            for step in waiting[:MAX_DESCRIBED_STEPS]
+        ]
+        milestone = Lifecycle(
+            workflow_id=row.id,
+            kind=DESCRIBED,
+            at=self.now_ms,
+            workflow=row.name,
+            outputs={"waiting": described, "waiting_count": len(waiting)},
+            command_id=kept_id(command.command_id),
+            status=row.status,
+        )
+        self._d.dispatch.tell(self.batch, milestone)
+
+
+def record_of(row: ParkedRecord) -> Record:
+    return Record(
+        topic=row.topic,
+        partition=row.partition,
+        offset=row.offset,
+        key=row.key,
+        value=row.value,
+        headers=row.headers,
+        timestamp_ms=row.parked_at_ms,
+    )

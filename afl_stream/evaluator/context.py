@@ -1,0 +1,48 @@
+"""What the units of work of one evaluator share: the store, the engine's workflows, the codec, and what is deployed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from afl.core.text.warning_limits import LimitedLog
+from afl.engine.clock import Clock
+from afl.engine.execution.scripts import ScriptRunner
+from afl.engine.workflow_cache import Workflows
+from afl.stores.public.persistence import EngineStore
+from afl_stream.evaluator.deployment_store import DeploymentStore
+from afl_stream.evaluator.outbox import Lanes, OutboxDispatch
+from afl_stream.evaluator.parking_limits import ParkingRoom
+from afl_stream.programs.definitions import Definitions
+from afl_stream.settings.answer_tokens import AnswerTokens
+from afl_stream.settings.config import StreamConfig
+from afl_stream.topics.declared import Topology
+from afl_stream.wire.codec import Codec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What every unit of work of one evaluator shares."""
+
+    config: StreamConfig
+    store: EngineStore
+    workflows: Workflows
+    dispatch: OutboxDispatch
+    lanes: Lanes
+    codec: Codec
+    topology: Topology
+    definitions: Definitions
+    #: Which store the deployment has, held against this one.
+    store_claim: DeploymentStore
+    tokens: AnswerTokens | None
+    clock: Clock
+    parking: ParkingRoom
+    #: The topics among these that do not exist. Starting a workflow whose facet has no topic is refused.
+    missing_topics: Callable[[frozenset[str]], list[str]]
+    #: Runs the scripts of workflows; None where scripts are not allowed.
+    scripts: ScriptRunner | None = None
+    #: What may go wrong with one record after another.
+    warnings: LimitedLog = field(
+        default_factory=lambda: LimitedLog(logging.getLogger("afl_stream.evaluator.control_loop"))
+    )

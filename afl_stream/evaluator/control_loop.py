@@ -1,0 +1,445 @@
+"""The control loop: reads commands and answers, moves workflows on, and persists before it commits an offset."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from afl.engine.errors import PositionLost, WorkflowConflict
+from afl_stream.errors import NewerFormat, NotEvaluable, NotStorable, SchemaGone, SchemaUnavailable
+from afl_stream.evaluator.batch_commits import BatchCommits
+from afl_stream.evaluator.batch_size import BatchSize
+from afl_stream.evaluator.command_backlog import CommandBacklog
+from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.control_stats import ControlStats as ControlStats
+from afl_stream.evaluator.offsets import Positions
+from afl_stream.evaluator.operator_commands import BatchOfItsOwn
+from afl_stream.evaluator.outbox import OutboxPublisher, Probe, control_lane, no_probe
+from afl_stream.evaluator.paused_partitions import PausedPartitions
+from afl_stream.evaluator.script_turns import EndedScript, ScriptTurns
+from afl_stream.evaluator.sweeps import Sweeps
+from afl_stream.evaluator.turns import Turn, take_turns
+from afl_stream.evaluator.unit_of_work import UnitOfWork
+from afl_stream.evaluator.workflow_failure import free_memory, give_up, not_evaluable
+from afl_stream.transport import (
+    Assignor,
+    BrokerUnavailable,
+    Consumer,
+    OffsetOutOfRange,
+    Producer,
+    Record,
+    TopicPartition,
+    Transport,
+    TransportError,
+    UnknownTopic,
+)
+
+_log = logging.getLogger(__name__)
+
+#: How long a new owner waits for the acknowledgement of what its lanes hold before it tries again.
+_LANES_TIMEOUT_S = 10.0
+#: A broker that owes an answer for so long is asked nothing that would be waited for.
+_LATE_ANSWER_S = 2.0
+#: Attempts at a whole batch before it is split. A conflict is rare: another writer had one of its workflows.
+_WHOLE_ATTEMPTS = 2
+#: Turns of one batch: of runnable workflows, and of ended scripts.
+_MOST_TURNS = 16
+_MOST_SCRIPTS = 64
+
+
+class ControlLoop:
+    """
+    Applies records in batches. One thread runs it.
+
+    For each batch, in this order:
+      1. read records of the owned partitions (`control.read`),
+      2. apply each to its workflow and evaluate to the fixed point, in memory (`control.applied`),
+      3. persist steps, outbox and positions in one transaction (`control.persisted`),
+      4. publish the outbox (`control.published`),
+      5. commit the offsets (`control.committed`).
+
+    A crash before 3 delivers the records again, and the same work makes the same ids. After 3 the records are behind
+    the stored position, where reading starts; the outbox is published by whoever owns its lane next, before it reads;
+    Kafka's committed offset only follows, for lag and for people.
+
+    A workflow that cannot be evaluated or stored (a value has no form, memory ran out, the engine has a defect) splits
+    the batch like a conflict. If it fails alone too, it ends as ERROR from what is stored of it, and its record is a
+    dead letter: the next owner does not meet it again.
+
+    A cancellation takes effect before its workflow goes on: those of a batch are known before it is worked on, and
+    after partitions were taken over no runnable workflow goes on before the commands that lay there are read.
+
+    A batch may also have turns: workflows that are runnable, and scripts that have ended (script_turns.py has their
+    steps). Scripts run elsewhere: no record and no workflow waits for one.
+
+    A batch is one transaction, but no workflow holds up another: one that another writer has changed is read again,
+    and after that the batch is split. A record that cannot be read yet holds up its partition and no other: one of a
+    newer release until the upgrade, one whose schema is gone until that is back. Losing a position means that the
+    partition has another owner: everything is dropped, and the loop joins its group again.
+    """
+
+    def __init__(
+        self, deployment: Deployment, transport: Transport, probe: Probe = no_probe, *, new_store: bool = False
+    ) -> None:
+        self._d = deployment
+        self._transport = transport
+        self._probe = probe
+        self._topics = (deployment.topology.control(), deployment.topology.commands())
+        admin = transport.admin()
+        goes_on = deployment.config.evaluator.lost_records == "continue"
+        self._positions = Positions(deployment.store, admin, admin.cluster_id(), goes_on=goes_on)
+        self._positions.check_cluster()
+        deployment.store_claim.claim(is_new=new_store)
+        self._producer: Producer = transport.producer()
+        self._publisher = OutboxPublisher(deployment.store, self._producer, probe)
+        self._paused = PausedPartitions(deployment.clock.monotonic_s)
+        self._runnable: deque[str] = deque()
+        self._backlog = CommandBacklog(deployment.topology.commands())
+        settings = deployment.config.evaluator
+        self._batch_size = BatchSize(settings.batch_records, settings.batch_ms / 1000)
+        #: Records read, and not applied yet: a schema that cannot be looked up right now is waited for.
+        self._unapplied: list[Record] = []
+        self._scripts = ScriptTurns(deployment.scripts, deployment.config.scripts.workers, probe)
+        commit_unit = lambda unit: self._commit(unit, [])  # noqa: E731
+        self._sweeps = Sweeps(deployment, self._publisher, self._runnable, commit_unit, probe)
+        self._commits = BatchCommits(deployment, self._positions, self._publisher, self._runnable, self._scripts, probe)
+        self._conflicts = self._positions_lost = 0
+        #: How long workflows of this batch have gone on without a record.
+        self._turns_s = 0.0
+        self._consumer = self._join()
+
+    # --- membership ---------------------------------------------------------------------------------------------
+
+    def _join(self) -> Consumer:
+        # Range: whoever owns a partition of control owns the same one of commands, so that a workflow is hot in one
+        # place. Correctness does not depend on it.
+        consumer = self._transport.consumer(self._d.config.evaluator_group, assignor=Assignor.RANGE)
+        consumer.subscribe(self._topics, listener=self)
+        return consumer
+
+    def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """
+        Take partitions over.
+
+        In this order:
+          1. see that the deployment still has this store,
+          2. publish what the outbox holds for the partitions' lanes (`control.lanes_published`),
+          3. read the partitions' positions from the store, and note there what is new (`control.positions_read`),
+          4. queue the workflows that have more to do now.
+
+        A crash between any two leaves all of it to the next owner. Publishing twice makes copies with the same ids.
+        Raises WrongStore, TopicMadeAnew and PositionOutsideLog when a position cannot be gone on from,
+        SchemaUnavailable and BrokerUnavailable: nothing is read before it has succeeded.
+        """
+        self._d.store_claim.look()
+        control = [p.partition for p in partitions if p.topic == self._topics[0]]
+        self._publisher.publish_lanes([control_lane(number) for number in control], _LANES_TIMEOUT_S)
+        self._probe("control.lanes_published")
+        starts = self._positions.take(partitions, self._consumer)
+        self._paused.forget(partitions)
+        self._probe("control.positions_read")
+        self._backlog.add(self._positions.ends(partitions))
+        self._own(control, add=True)
+        self._sweeps.queue_runnable(control)
+        return starts
+
+    def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Between two batches nothing is half done: what was committed stays, the rest is the next owner's."""
+        self.on_lost(partitions)
+
+    def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        gone = set(partitions)
+        self._d.store_claim.look_soon()
+        self._positions.drop(partitions)
+        self._paused.forget(partitions)
+        self._unapplied = [record for record in self._unapplied if record.topic_partition not in gone]
+        self._own([p.partition for p in partitions if p.topic == self._topics[0]], add=False)
+        self._scripts.drop_waiting(lambda workflow_id: self._d.lanes.lane_of(workflow_id) == self._d.lanes.own)
+
+    def _own(self, numbers: Sequence[int], *, add: bool) -> None:
+        owned = self._d.lanes.owned
+        self._d.lanes.owned = owned | set(numbers) if add else owned - set(numbers)
+
+    def _rejoin(self, why: Exception) -> None:
+        """Another owner has our partitions: drop everything, say why, and join again."""
+        self._positions_lost += 1
+        _log.warning("evaluator lost its partitions and joins again; nothing of its batch was written: %s", why)
+        self._unapplied.clear()
+        self._runnable.clear()
+        self._d.workflows.forget_all()
+        self.on_lost(self._positions.owned())
+        self._leave_group()
+        self._consumer = self._join()
+
+    # --- batches ------------------------------------------------------------------------------------------------
+
+    def run_once(self, timeout_s: float) -> int:
+        """Handle one batch, waiting up to `timeout_s` for its first record; how many records it had.
+
+        Raises SchemaUnavailable when no schema can be looked up right now, and BrokerUnavailable when no broker
+        answers: what was read waits, call again later. WrongStore when the deployment has another store by now.
+        """
+        self._publisher.settle()
+        self._sweeps.run_due()
+        records: list[Record] = []
+        turns: list[Turn] = []
+        ended: list[EndedScript] = []
+        try:
+            ended = self._scripts.take(_MOST_SCRIPTS)
+            # Where commands lie that are read first, they come within the time-out.
+            may_go_on = self._backlog.is_read(self._read_up_to, self._paused.partitions)
+            waits = not ended and not (self._runnable and may_go_on)
+            records = self._read(self._scripts.patience_s(timeout_s) if waits else 0.0)
+            # Now that a broker has answered, and before anything is done with what was read.
+            self._d.store_claim.look_when_due(self._broker_answers)
+            # Asked again: partitions may have been taken over meanwhile.
+            if self._backlog.is_read(self._read_up_to, self._paused.partitions):
+                turns = [Turn(self._runnable.popleft()) for _ in range(min(len(self._runnable), _MOST_TURNS))]
+            if records or turns or ended:
+                started_s, self._turns_s = time.monotonic(), 0.0
+                self._process(records, [*turns, *(Turn(script.job.workflow_id, script) for script in ended)])
+                self._batch_size.took(len(records), time.monotonic() - started_s, self._turns_s)
+            elif self._publisher.has_published:
+                self._commits.commit_published()
+        except PositionLost as error:
+            self._rejoin(error)
+        except BaseException:
+            self._runnable.extendleft(turn.workflow_id for turn in reversed(turns))
+            self._scripts.give_back(ended)
+            raise
+        self._scripts.done(ended)
+        return len(records)
+
+    def _read_up_to(self, partition: TopicPartition) -> int | None:
+        """The offset behind what is applied, or is part of this batch; None: the partition is not ours.
+
+        The store's position stays before what is no record, as markers of transactions at the end of a log.
+        """
+        applied = self._positions.next_offset(partition)
+        # A take-over that broke off late has given the partition back, and left its position.
+        if applied is None or self._unapplied or partition not in self._consumer.assignment():
+            return applied
+        return max(applied, self._consumer.position(partition))
+
+    def _read(self, timeout_s: float) -> list[Record]:
+        if self._paused:
+            self._try_paused()
+        if self._unapplied:
+            self._stay_in_group()
+            records, self._unapplied = self._unapplied, []
+            return records
+        records = self._consume(self._batch_size.records, timeout_s)
+        if records:
+            self._probe("control.read")
+        return records
+
+    def _consume(self, max_records: int, timeout_s: float) -> list[Record]:
+        """Read on, also where the log is not what it was: none are returned then, and reading goes on elsewhere."""
+        try:
+            return self._consumer.consume(max_records, timeout_s)
+        except OffsetOutOfRange as error:
+            self._find_way_on([error.partition])
+            _log.warning("%s; read again from %s", error, self._positions.next_offset(error.partition))
+        except UnknownTopic as error:
+            if not self._positions.is_made_anew(error.topic):
+                raise
+            self._find_way_on(self._positions.of_topic(error.topic))
+        return []
+
+    def _find_way_on(self, partitions: list[TopicPartition]) -> None:
+        """The log is not what it was. Raises what `Positions.take` finds, or reads on where that says."""
+        starts = self._positions.take(partitions, self._consumer)
+        silent = [partition for partition in starts if self._paused.is_silent(partition)]
+        self._paused.forget(starts)
+        for partition, start in starts.items():
+            self._consumer.seek(partition, start)
+        self._consumer.resume(silent)
+
+    def _stay_in_group(self) -> None:
+        """Let the group see that we live while records wait. What comes of a rebalance meanwhile waits behind them."""
+        held = sorted(self._consumer.assignment())
+        self._consumer.pause(held)
+        try:
+            self._unapplied += self._consume(1, 0.0)
+        finally:
+            self._consumer.resume([p for p in self._consumer.assignment() if not self._paused.is_silent(p)])
+
+    def _process(self, records: list[Record], turns: list[Turn]) -> None:
+        waiting = records
+        try:
+            for _ in range(_WHOLE_ATTEMPTS):
+                try:
+                    self._attempt(records, turns)
+                    return
+                except (BatchOfItsOwn, NotStorable, NotEvaluable) as error:
+                    if not isinstance(error, BatchOfItsOwn):
+                        taken_apart = "a batch is taken apart, and each of it tried alone: %s"
+                        self._d.warnings.warning("batches that are taken apart", taken_apart, error)
+                        free_memory(self._d)
+                    break
+                except WorkflowConflict as error:
+                    self._conflicts += 1
+                    _log.info("batch of %d records met a conflict, computed again: %s", len(records), error)
+            # One at a time: no workflow holds up another. Records first: one of them may cancel whose turn it is.
+            for index, record in enumerate(records):
+                waiting = records[index:]
+                self._insist([record], [])
+            waiting = []
+            for turn in turns:
+                self._insist([], [turn])
+        except (SchemaUnavailable, BrokerUnavailable):
+            # Raised by reading a record, a workflow's program, or telling its end: whatever it was, none is skipped.
+            self._unapplied = waiting
+            raise
+
+    def _insist(self, records: list[Record], turns: list[Turn]) -> None:
+        """Each conflict means that another writer got on; so this ends."""
+        while True:
+            try:
+                self._attempt_or_give_up(records, turns)
+                return
+            except WorkflowConflict:
+                self._conflicts += 1
+
+    def _attempt_or_give_up(self, records: list[Record], turns: list[Turn]) -> None:
+        """Raises WorkflowConflict for the one as for the other."""
+        try:
+            self._attempt(records, turns)
+        except (NotStorable, NotEvaluable) as error:
+            given_up = "what came of one record or turn ends its workflow"
+            self._d.warnings.error(given_up, given_up, exc_info=error)
+            workflow_id = turns[0].workflow_id if turns else None
+            record = records[0] if records else None
+            give_up(self._d, record, workflow_id, error, lambda unit: self._commit(unit, records))
+
+    def _attempt(self, records: list[Record], turns: list[Turn]) -> None:
+        unit = UnitOfWork(self._d, is_alone=len(records) + len(turns) == 1)
+        until_s = self._d.clock.monotonic_s() + self._d.config.evaluator.batch_ms / 2_000
+        with not_evaluable(turns[0].workflow_id if turns and not records else None):
+            # Before the turns: a workflow that is cancelled here does not go on in its own.
+            unit.read(records)
+            self._turns_s += take_turns(unit, turns, self._d.clock, until_s)
+            records = self._apply(unit, records)
+        self._probe("control.applied")
+        self._commit(unit, records)
+
+    def _apply(self, unit: UnitOfWork, records: list[Record]) -> list[Record]:
+        """Apply the records; those of a partition that has to stand still wait there, and are not among the returned.
+
+        Nor are those behind the position: a rebalance may deliver a record again within one read.
+        """
+        applied: list[Record] = []
+        ends: dict[TopicPartition, int] = {}
+        last: Record | None = None
+        paused = self._paused.partitions
+        for record in records:
+            if last is None or record.partition != last.partition or record.topic != last.topic:
+                partition = record.topic_partition
+            last = record
+            next_offset = ends.get(partition, self._positions.next_offset(partition))
+            if next_offset is None or record.offset < next_offset:
+                continue
+            if paused and self._paused.holds(partition, record.offset):
+                continue
+            try:
+                unit.apply(record)
+            except (NewerFormat, SchemaGone) as error:
+                self._pause(record, error)
+                continue
+            if paused:
+                self._paused.passed(partition, record.offset)
+            applied.append(record)
+            ends[partition] = record.offset + 1
+        return applied
+
+    def _pause(self, record: Record, error: NewerFormat | SchemaGone) -> None:
+        """Read nothing more there for now; a record whose schema is gone is tried again, and what follows it."""
+        partition = record.topic_partition
+        self._paused.add(record, error)
+        told = "%s[%d] is paused at offset %d: %s"
+        self._d.warnings.error(f"pauses of {partition.topic}", told, *partition, record.offset, error)
+        self._consumer.seek(partition, record.offset)
+        self._consumer.pause([partition])
+
+    def _try_paused(self) -> None:
+        """Read on where a schema may be back. All from there on comes again, so none is taken from what waits."""
+        if due := self._paused.try_due():
+            self._unapplied = [r for r in self._unapplied if r.offset < due.get(r.topic_partition, r.offset + 1)]
+            self._consumer.resume(list(due))
+
+    def _commit(self, unit: UnitOfWork, records: list[Record]) -> None:
+        self._commits.commit(unit, records, self._consumer)
+
+    # --- looking at it, and its end -----------------------------------------------------------------------------
+
+    def stats(self) -> ControlStats:
+        """A snapshot; may be called by any thread: what the loop changes meanwhile is copied in one step first."""
+        return ControlStats(
+            outcomes=dict(self._commits.outcomes),
+            batches=self._commits.batches,
+            conflicts=self._conflicts,
+            positions_lost=self._positions_lost,
+            published=self._commits.published,
+            unacknowledged=self._publisher.in_flight,
+            runnable=len(self._runnable),
+            scripts=self._scripts.count,
+            undeliverable=dict(self._publisher.undeliverable()),
+            doubled=frozenset((facet, first, other) for facet, (first, other) in self._commits.doubled.copy().items()),
+            owned=tuple(self._positions.owned()),
+            paused=self._paused.reasons(),
+        )
+
+    def _broker_answers(self) -> bool:
+        return self._consumer.view().unanswered_s < _LATE_ANSWER_S
+
+    @property
+    def consumer(self) -> Consumer:
+        """The member of the group that it reads by now."""
+        return self._consumer
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many outbox records are sent and not acknowledged yet."""
+        return self._publisher.in_flight
+
+    def is_idle(self) -> bool:
+        """Whether nothing is under way: no runnable workflow, no script, no record unacknowledged or undeleted."""
+        return not (
+            self._runnable
+            or self._scripts.count
+            or self._unapplied
+            or self._publisher.in_flight
+            or self._publisher.has_published
+        )
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Stop cleanly: wait for acknowledgements, delete what was published, leave the group.
+
+        What is not acknowledged in time stays in the outbox, for whoever owns its lane next.
+        """
+        try:
+            try:
+                self._publisher.drain(timeout_s)
+            except BrokerUnavailable as error:
+                left = self._publisher.in_flight
+                _log.warning("%d outbox records wait in the store for their lanes' next owner: %s", left, error)
+            if self._publisher.has_published:
+                self._commits.commit_published()
+        finally:
+            self.leave()
+
+    def leave(self) -> None:
+        """Leave the group and release everything, whatever is under way: the store has what was persisted."""
+        try:
+            self._leave_group()
+        finally:
+            self._producer.close()
+
+    def _leave_group(self) -> None:
+        try:
+            self._consumer.close()
+        except TransportError as error:
+            # The group finds out when our session has timed out.
+            _log.warning("the group was not left in good order: %s", error)

@@ -1,0 +1,30 @@
+"""What a control loop has done since it started, for logs, health and people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from afl_stream.evaluator.outcomes import Outcome
+from afl_stream.transport import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlStats:
+    """What a control loop has done since it started."""
+
+    outcomes: Mapping[Outcome, int]
+    batches: int
+    conflicts: int
+    positions_lost: int
+    published: int
+    unacknowledged: int
+    runnable: int
+    #: Scripts that run, wait for a worker, or have ended and are not applied.
+    scripts: int
+    #: Outbox rows that wait because their topic is missing or too small for them, by topic.
+    undeliverable: Mapping[str, int]
+    #: Facets that two groups of agents answer, so that all of their work is done twice: facet, first group, other.
+    doubled: frozenset[tuple[str, str, str]]
+    owned: tuple[TopicPartition, ...]
+    paused: Mapping[TopicPartition, str]

@@ -1,0 +1,324 @@
+"""Whose store the deployment has: claimed by its evaluators, and refused to every other store by name."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from afl.compiled.program import CompiledProgram, ProgramError
+from afl.core.process.stopping import PROCESS_STOP
+from afl.core.text.printable import printable
+from afl.engine.clock import Clock
+from afl.engine.errors import StoreCorrupt, VersionMismatchError
+from afl.engine.model.store_identity import new_mark, this_host
+from afl.engine.planning.programs import stored_program
+from afl.stores.public.persistence import EngineStore
+from afl_stream.errors import SchemaUnavailable, StreamError
+from afl_stream.evaluator.outbox import Probe, no_probe
+from afl_stream.programs.definitions import Definitions
+from afl_stream.topics.declared import Topology
+from afl_stream.transport import Consumer, TopicPartition, Transport
+from afl_stream.wire.messages import STORE_KEY, StoreClaim
+
+_log = logging.getLogger(__name__)
+
+#: How often a running evaluator says anew which store it has.
+CLAIM_INTERVAL_S: Final = 30.0
+#: How often it looks whether another store was claimed, and whether the schemas and definitions are still there.
+LOOK_INTERVAL_S: Final = 10.0
+#: Attempts to claim the deployment for a new store while evaluators of the other one claim it, too.
+_MOST_ATTEMPTS: Final = 5
+#: Newest runs whose programs are published again where the definitions topic knows nothing of the deployment.
+_MOST_RUNS: Final = 1_000
+
+
+class WrongStore(StreamError):
+    """The evaluators of the deployment have another store than this one."""
+
+    def __init__(self, fact: str, group: str, records: int) -> None:
+        self.fact, self.group, self.records = fact, group, records
+        super().__init__(self.told("afl-stream evaluator --new-store"))
+
+    def told(self, command: str) -> str:
+        """The message, with the command that gives the deployment this store."""
+        if self.records:
+            then = (
+                f"reads the {_records(self.records)} that this store has not read, and handlers do again what came of"
+            )
+            then = f"{then} {'it' if self.records == 1 else 'them'}"
+        else:
+            then = "reads nothing again: this store has read all that the topics hold"
+        return (
+            f"{self.fact}. Nothing is read with this store. Run where the other one is, or name it (store.path, "
+            f"store.url). If it is gone for good: {command} gives the deployment this one; group {self.group} then "
+            f"{then}"
+        )
+
+
+def _records(count: int) -> str:
+    return f"{count:,} record{'' if count == 1 else 's'}"
+
+
+class DeploymentStore:
+    """
+    The store of one evaluator, held against the one that the deployment has.
+
+    To claim the deployment, in this order:
+      1. read the claims on the definitions topic, and refuse a store that is not the one they name (`claim.judged`),
+      2. set a mark in the store (`claim.marked`),
+      3. write a claim with the next number and this mark, and wait for its acknowledgement (`claim.published`),
+      4. read the claims again: of two that were written at once the first counts, and the other evaluator ends.
+
+    A crash before 3 leaves a mark that nobody asks for. One between 3 and 4 leaves a claim that counts, or one that
+    every reader passes over and the next evaluator of the store that counts writes over.
+
+    Belongs to one thread.
+    """
+
+    def __init__(
+        self,
+        store: EngineStore,
+        definitions: Definitions,
+        transport: Transport,
+        topology: Topology,
+        clock: Clock,
+        keep_announced: Callable[[], None],
+        probe: Probe = no_probe,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`keep_announced` announces schemas again that are gone from their topic."""
+        self._keep_announced = keep_announced
+        self._is_due = False
+        self._store = store
+        self._definitions = definitions
+        self._transport = transport
+        self._topics = (topology.control(), topology.commands())
+        self._group = topology.evaluator_group
+        self._clock = clock
+        self._probe = probe
+        self._monotonic_s = monotonic_s
+        self._location = store.location()
+        self._claimed_s = self._looked_s = 0.0
+
+    def claim(self, *, is_new: bool) -> None:
+        """Claim the deployment for this store, before anything is read. `is_new`: also where it has another one.
+
+        Raises WrongStore, SchemaUnavailable, and what the transport raises.
+        """
+        attempts = _MOST_ATTEMPTS if is_new else 1
+        while True:
+            self._definitions.refresh()
+            is_first = self._definitions.claims.current is None
+            refusal = self._refusal_at_start()
+            if refusal is not None:
+                if not is_new:
+                    raise refusal
+                self._take_over(refusal)
+            self._probe("claim.judged")
+            self._write_claim()
+            lost = self._lost_to()
+            if lost is None:
+                break
+            attempts -= 1
+            if not attempts:
+                raise lost
+        if is_first:
+            self._definitions.restore(self._stored_programs())
+
+    def look(self) -> None:
+        """See that the deployment still has this store, and say so anew when that is due.
+
+        Raises WrongStore when another store, or a copy of this one, has been claimed since.
+        """
+        self._looked_s = self._monotonic_s()
+        self._definitions.refresh()
+        claims = self._definitions.claims
+        if claims.current is not None and (lost := self._lost_to()) is not None:
+            raise lost
+        is_due = self._monotonic_s() - self._claimed_s >= CLAIM_INTERVAL_S
+        if is_due or claims.current is None or claims.is_contested:
+            self._write_claim()
+            if (lost := self._lost_to()) is not None:
+                raise lost
+
+    def look_soon(self) -> None:
+        """Have the next `look_when_due` look: somebody has joined the group or left it, maybe with another store."""
+        self._is_due = True
+
+    def look_when_due(self, broker_answers: Callable[[], bool] = lambda: True) -> None:
+        """Look when it is time to, and announce again what is gone of the schemas.
+
+        Not while the broker does not answer: looking waits for it, and whoever tells of outages would wait, too.
+        Raises WrongStore. What cannot be looked at now is looked at again later: no work waits for that.
+        """
+        if not self._is_due and self._monotonic_s() - self._looked_s < LOOK_INTERVAL_S:
+            return
+        if not broker_answers():
+            return
+        self._is_due = False
+        try:
+            self.look()
+            self._keep_announced()
+        except SchemaUnavailable as error:
+            if PROCESS_STOP.is_set():
+                return
+            _log.warning("whether the deployment still has this store is not known: %s", error)
+
+    def _stored_programs(self) -> Iterator[tuple[str, CompiledProgram]]:
+        """The workflows that the store knows, each with the program of its newest run."""
+        names: set[str] = set()
+        for row in self._store.list_workflows(limit=_MOST_RUNS):
+            if row.name in names:
+                continue
+            names.add(row.name)
+            try:
+                program = stored_program(self._store, row.program)
+            except (ProgramError, StoreCorrupt, VersionMismatchError) as error:
+                _log.warning("program %s of workflow %s cannot be published: %s", row.program, row.name, error)
+                continue
+            if program is not None:
+                yield row.name, program
+
+    # --- judging ------------------------------------------------------------------------------------------------
+
+    def _refusal_at_start(self) -> WrongStore | None:
+        claim, identity = self._definitions.claims.current, self._store.identity()
+        if claim is None:
+            return self._refusal_of_empty()
+        if claim.store != identity.id:
+            return self._refusal(f"{self._told(claim)}; this is {self._own_name()}")
+        if claim.location == self._location:
+            if claim.mark not in identity.marks:
+                _log.warning(
+                    "%s is older than what its evaluators last said of it (%s): it was put back from a copy; "
+                    "reading goes on from its own positions",
+                    self._own_name(),
+                    self._seen(claim),
+                )
+            return None
+        if claim.mark not in identity.marks or self._is_behind():
+            return self._refusal(
+                f"{self._told(claim)}; this is a copy of it, or an older state: {self._own_name()}, and it lacks what "
+                "was done there since"
+            )
+        # As every container's start looks: another host's name, and the same file.
+        _log.info("%s was at %s before", self._own_name(), printable(claim.location, 300))
+        return None
+
+    def _refusal_of_empty(self) -> WrongStore | None:
+        """Refuse a store that has read nothing while the group has committed offsets: they are of another one."""
+        if self._read_up_to():
+            return None
+        committed = self._committed()
+        if not committed:
+            return None
+        listed = ", ".join(f"{topic}[{number}]: {offset}" for (topic, number), offset in sorted(committed.items()))
+        return self._refusal(
+            f"group {self._group} has committed offsets ({listed}), so its evaluators have a store; which one is not "
+            f"on {self._definitions.topic}. This is {self._own_name()}, and it is empty"
+        )
+
+    def _lost_to(self) -> WrongStore | None:
+        """Why this store is not the deployment's any more."""
+        claim = self._definitions.claims.current
+        # The marks that the store has now: other evaluators set theirs in it, too.
+        identity = self._store.identity()
+        if claim is None or (claim.store == identity.id and claim.mark in identity.marks):
+            return None
+        what = "a copy of it was claimed since" if claim.store == identity.id else "it was claimed since"
+        return self._refusal(f"{self._told(claim)}; {what}, and this is {self._own_name()}")
+
+    def _is_behind(self) -> bool:
+        """Whether the store has read less than its group has committed."""
+        # Asked first: the offsets follow the store's positions, so those of one store are never behind.
+        committed = self._committed()
+        read = self._read_up_to()
+        return any(read.get(where, 0) < offset for where, offset in committed.items())
+
+    def _read_up_to(self) -> dict[TopicPartition, int]:
+        """The next offset that the store has of each partition of this cluster."""
+        cluster = self._transport.admin().cluster_id()
+        read: dict[TopicPartition, int] = {}
+        for place, offset in self._store.positions().items():
+            if place.cluster_id == cluster:
+                where = TopicPartition(place.topic, place.partition)
+                read[where] = max(offset, read.get(where, 0))
+        return read
+
+    def _committed(self) -> Mapping[TopicPartition, int]:
+        reader = self._transport.consumer(self._group)
+        try:
+            return {where: found.offset for where, found in reader.committed(self._partitions()).items()}
+        finally:
+            reader.close()
+
+    def _partitions(self) -> list[TopicPartition]:
+        described = self._transport.admin().topics(self._topics)
+        return [TopicPartition(name, number) for name, found in described.items() for number in range(found.partitions)]
+
+    # --- claiming -----------------------------------------------------------------------------------------------
+
+    def _take_over(self, refusal: WrongStore) -> None:
+        """Make this store one that may be claimed although the deployment has another one."""
+        claim = self._definitions.claims.current
+        _log.warning(
+            "the deployment gets a new store, as --new-store says: %s; group %s reads the %s that it has not read",
+            refusal.fact,
+            self._group,
+            _records(refusal.records),
+        )
+        if claim is not None and claim.store == self._store.identity().id:
+            # The other one is to be known from this by its id, whatever it has done meanwhile.
+            self._store.renew_identity()
+
+    def _write_claim(self) -> None:
+        mark = new_mark()
+        self._store.add_mark(mark)
+        self._probe("claim.marked")
+        claim = StoreClaim(
+            store=self._store.identity().id,
+            mark=mark,
+            number=self._definitions.claims.next_number,
+            location=self._location,
+            host=this_host(),
+            at=self._clock.now_ms(),
+        )
+        self._definitions.publish(STORE_KEY, claim)
+        self._probe("claim.published")
+        self._definitions.refresh()
+        self._claimed_s = self._monotonic_s()
+
+    # --- telling ------------------------------------------------------------------------------------------------
+
+    def _refusal(self, fact: str) -> WrongStore:
+        return WrongStore(fact, self._group, self._unread())
+
+    def _unread(self) -> int:
+        """How many records the evaluators' topics hold that this store has not read."""
+        reader: Consumer = self._transport.consumer(None)
+        read = self._read_up_to()
+        try:
+            bounds = {where: reader.watermarks(where) for where in self._partitions()}
+        finally:
+            reader.close()
+        return sum(found.high - max(found.low, read.get(where, 0)) for where, found in bounds.items())
+
+    def _own_name(self) -> str:
+        return f"store {self._store.identity().id} at {self._location}"
+
+    def _told(self, claim: StoreClaim) -> str:
+        store, location = printable(claim.store, 100), printable(claim.location, 300)
+        return f"the evaluators of group {self._group} have store {store} at {location}, {self._seen(claim)}"
+
+    def _seen(self, claim: StoreClaim) -> str:
+        return f"last seen {_moment(claim.at)} by an evaluator on {printable(claim.host, 100)}"
+
+
+def _moment(at_ms: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):
+        return f"at {at_ms} ms since the epoch"

@@ -1,0 +1,255 @@
+"""Where reading goes on: the store's positions, held against the logs that the broker has now.
+
+A stored position belongs to one cluster, one topic (by id, not only by name) and one partition. What no longer fits is
+an error that names the lost range, or the operator's choice to go on without it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from afl.engine.model.store import Batch, Position, PositionMove
+from afl.stores.public.persistence import EngineStore
+from afl_stream.errors import StreamError
+from afl_stream.settings.store_files import is_of_embedded_log
+from afl_stream.transport import (
+    Admin,
+    Consumer,
+    TopicPartition,
+    UnknownTopic,
+    Watermarks,
+    WrongCluster,
+    is_another_topic,
+)
+
+_log = logging.getLogger(__name__)
+
+#: How an operator says that lost records are lost. The last of the remedies: nothing brings back what it gives up.
+GO_ON_WITHOUT = (
+    'Only where the records are given up: evaluator.lost_records = "continue" (AFL_EVALUATOR_LOST_RECORDS=continue) '
+    "goes on from the log's beginning"
+)
+
+
+class RecordsLost(StreamError):
+    """Reading cannot go on where the store left off. `fact` says in words what was found."""
+
+    #: What is to be looked at before records are given up.
+    _look_first = "See that this store and this cluster belong together (afl-stream config tells both)"
+
+    def __init__(self, partition: TopicPartition, position: int, fact: str) -> None:
+        said = f"{partition.topic}[{partition.partition}]: {fact}; nothing was skipped"
+        super().__init__(f"{said}. {self._look_first}. {GO_ON_WITHOUT}")
+        self.partition, self.position, self.fact = partition, position, fact
+
+
+class PositionOutsideLog(RecordsLost):
+    """The position in the store is outside the partition's log: what lay between is lost, or this is another log."""
+
+    def __init__(self, partition: TopicPartition, position: int, low: int, high: int) -> None:
+        if position < low:
+            lost = f"records {position} to {low - 1} are gone: retention was faster, or somebody deleted them"
+        else:
+            lost = f"the log ends at {high}: its end was lost, or the topic was deleted and made again"
+        super().__init__(partition, position, f"the store has read up to {position}, but {lost}")
+        self.low, self.high = low, high
+
+
+class TopicMadeAnew(RecordsLost):
+    """The topic of this name is another one than the store has read from."""
+
+    def __init__(self, partition: TopicPartition, position: int, earlier_id: str, found_id: str) -> None:
+        super().__init__(
+            partition,
+            position,
+            f"the topic was deleted and made again; of the earlier one (id {earlier_id}) the store has read up to "
+            f"{position}, and what came after that is gone; of this one (id {found_id}) nothing was read",
+        )
+        self.earlier_id, self.found_id = earlier_id, found_id
+
+
+_OWN_STORE: Final = "leave store.path and store.url out, or name another store there"
+#: What to do with a store of another log: by whether that one, and whether this one is an embedded log.
+_REMEDIES: Final = {
+    (True, False): (
+        f"The embedded log is that of `afl-stream dev`, and a cluster needs a store of its own: {_OWN_STORE}."
+    ),
+    (False, True): (
+        "If the cluster is meant, name it: --bootstrap or AFL_KAFKA_BOOTSTRAP. The embedded log needs a store of its "
+        f"own: {_OWN_STORE}."
+    ),
+    (True, True): (
+        "An embedded log that was made anew is another log: log and store belong together. Put the log of this store "
+        "back, or move this store away, too, with its runs; or name another one (store.path)."
+    ),
+    (False, False): (
+        "Connect to that cluster (kafka.bootstrap). If it is gone for good, move this store away, with its runs; if "
+        "both clusters are at work, name a store for each (store.path, store.url)."
+    ),
+}
+
+
+def _log_or_cluster(is_embedded: bool) -> str:
+    return "the embedded log" if is_embedded else "cluster"
+
+
+class Positions:
+    """The positions of the partitions that one control loop owns."""
+
+    def __init__(self, store: EngineStore, admin: Admin, cluster_id: str, *, goes_on: bool) -> None:
+        """`goes_on`: lost records are reported and gone on without, at the log's beginning; else they are an error."""
+        self._store = store
+        self._admin = admin
+        self._cluster_id = cluster_id
+        self._goes_on = goes_on
+        self._places: dict[TopicPartition, Position] = {}
+        #: The next offset to read, as the store has it.
+        self._next: dict[TopicPartition, int] = {}
+        #: Where the log ended when the partition was last taken.
+        self._ends: dict[TopicPartition, int] = {}
+
+    def check_cluster(self) -> None:
+        """Raises WrongCluster when all that the store has read is of another cluster, and that is not gone without."""
+        places = sorted(self._store.positions())
+        if not places or self._goes_on or any(place.cluster_id == self._cluster_id for place in places):
+            return
+        other = places[-1]
+        is_other_embedded, is_embedded = is_of_embedded_log(other.topic_id), self._admin.broker_count() is None
+        raise WrongCluster(
+            other.cluster_id,
+            self._cluster_id,
+            f"the store {self._store.location()}",
+            f"{_REMEDIES[is_other_embedded, is_embedded]} {GO_ON_WITHOUT}",
+            what_expected=_log_or_cluster(is_other_embedded),
+            what_found=_log_or_cluster(is_embedded),
+        )
+
+    def take(self, partitions: Sequence[TopicPartition], consumer: Consumer) -> dict[TopicPartition, int]:
+        """
+        Take partitions over, and say where to read each of them from.
+
+        In this order:
+          1. compare what the store has with the broker's topics and logs,
+          2. write in one commit what is new to the store: where a partition begins, which topic a position is of.
+
+        A crash between them leaves it to the next owner. From 2 on, a topic made again, and records that go before
+        they were read, are seen even if this owner reads nothing.
+
+        Raises TopicMadeAnew, PositionOutsideLog, UnknownTopic, BrokerUnavailable, and PositionLost when another owner
+        was faster.
+        """
+        topics = self._admin.topics({partition.topic for partition in partitions})
+        stored = self._store.positions()
+        moves: dict[TopicPartition, PositionMove] = {}
+        for partition in partitions:
+            found = topics.get(partition.topic)
+            if found is None:
+                raise UnknownTopic(partition.topic)
+            place = Position(self._cluster_id, *partition, found.topic_id)
+            bounds = consumer.watermarks(partition)
+            self._ends[partition] = bounds.high
+            moves[partition] = self._continued(partition, place, stored, bounds)
+        news = [move for move in moves.values() if move.replaces is not None or move.next_offset != move.expected]
+        if news:
+            self._store.commit_batch(Batch(positions=news))
+        for partition, move in moves.items():
+            self._places[partition], self._next[partition] = move.position, move.next_offset
+        return {partition: self._next[partition] for partition in partitions}
+
+    def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the logs of these partitions ended when they were last taken."""
+        return {partition: self._ends[partition] for partition in partitions if partition in self._ends}
+
+    def _continued(
+        self, partition: TopicPartition, place: Position, stored: Mapping[Position, int], bounds: Watermarks
+    ) -> PositionMove:
+        """How reading goes on there, as a move from what the store has to where it begins."""
+        known = {p: n for p, n in stored.items() if p[:3] == place[:3]}
+        if place not in known and not place.topic_id and len(known) == 1:
+            # The broker tells no ids (any more): the name has to do.
+            (place,) = known
+        earlier = max((p for p in known if p.topic_id), key=known.__getitem__, default=None)
+        unknown = place._replace(topic_id="")
+        if place in known:
+            before = place
+        elif earlier is not None:
+            self._report(TopicMadeAnew(partition, known[earlier], earlier.topic_id, place.topic_id), bounds)
+            return PositionMove(position=place, expected=known[earlier], next_offset=bounds.low, replaces=earlier)
+        elif unknown in known:
+            before = unknown
+        else:
+            self._report_other_clusters(partition, stored, bounds)
+            return PositionMove(position=place, expected=None, next_offset=bounds.low)
+        next_offset = known[before]
+        if not bounds.low <= next_offset <= bounds.high:
+            self._report(PositionOutsideLog(partition, next_offset, bounds.low, bounds.high), bounds)
+            next_offset = bounds.low
+        replaces = None if before == place else before
+        return PositionMove(position=place, expected=known[before], next_offset=next_offset, replaces=replaces)
+
+    def _report(self, error: RecordsLost, bounds: Watermarks) -> None:
+        """Raise it, or tell of it where lost records are gone on without."""
+        if not self._goes_on:
+            raise error
+        partition = error.partition
+        _log.error(
+            "%s[%d]: %s; going on from %d, the log's beginning, as evaluator.lost_records says",
+            *partition,
+            error.fact,
+            bounds.low,
+        )
+
+    def _report_other_clusters(
+        self, partition: TopicPartition, stored: Mapping[Position, int], bounds: Watermarks
+    ) -> None:
+        for place, next_offset in sorted(stored.items()):
+            if place.cluster_id != self._cluster_id and place[1:3] == partition:
+                _log.error(
+                    "%s[%d]: the store has read cluster %s up to %d, and what came after that there is not read; "
+                    "going on in cluster %s from %d, as evaluator.lost_records says",
+                    *partition,
+                    place.cluster_id,
+                    next_offset,
+                    self._cluster_id,
+                    bounds.low,
+                )
+
+    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+        """They are no longer ours."""
+        for partition in partitions:
+            self._places.pop(partition, None)
+            self._next.pop(partition, None)
+
+    def owned(self) -> list[TopicPartition]:
+        """The partitions in order."""
+        return sorted(self._next)
+
+    def of_topic(self, topic: str) -> list[TopicPartition]:
+        """Those of one topic."""
+        return [partition for partition in self.owned() if partition.topic == topic]
+
+    def next_offset(self, partition: TopicPartition) -> int | None:
+        """The offset of the next record to handle; None: the partition is not ours."""
+        return self._next.get(partition)
+
+    def is_made_anew(self, topic: str) -> bool:
+        """Whether the broker has another topic of this name now than we read from, or may have."""
+        found = self._admin.topics([topic]).get(topic)
+        if found is None or not found.topic_id:
+            return False
+        held = {self._places[partition].topic_id for partition in self.of_topic(topic)}
+        # Where it was not known what we read from, taking it again tells.
+        return any(not known or is_another_topic(known, found.topic_id) for known in held)
+
+    def moves(self, ends: Mapping[TopicPartition, int]) -> list[PositionMove]:
+        """The moves to these next offsets, for the batch that has handled what is before them."""
+        return [
+            PositionMove(position=self._places[partition], expected=self._next[partition], next_offset=next_offset)
+            for partition, next_offset in ends.items()
+        ]
+
+    def moved(self, ends: Mapping[TopicPartition, int]) -> None:
+        """The moves are in the store."""
+        self._next.update(ends)

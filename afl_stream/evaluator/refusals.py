@@ -1,0 +1,24 @@
+"""What the engine raises of a program, a workflow, its inputs or a command that cannot be used, now or later."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from afl.compiled.program import ProgramError
+from afl.core.values import ValueRefused
+from afl.engine.errors import EvaluationError, InputError, LimitReached, ScriptsNotAllowed, StoreCorrupt, UnknownFacet
+from afl.engine.errors import ReferenceError as UnresolvedReference
+from afl.engine.operations.operation_errors import OperationRefused
+
+UNUSABLE: Final = (
+    EvaluationError,
+    InputError,
+    LimitReached,
+    OperationRefused,
+    ProgramError,
+    ScriptsNotAllowed,
+    StoreCorrupt,
+    UnknownFacet,
+    UnresolvedReference,
+    ValueRefused,
+)

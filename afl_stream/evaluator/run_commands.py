@@ -1,0 +1,107 @@
+"""The commands that start, cancel and describe a workflow: what is done, and what whoever gave one is answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from afl.engine.model.store import CANCELLED, ENDED_STATUSES, RUNNING, WorkflowRow
+from afl.engine.model.tombstones import Tombstone
+from afl.engine.operations.unanswered import waiting_steps
+from afl_stream.errors import (
+    AlreadyEnded,
+    AlreadyExists,
+    AlreadyPurged,
+    NothingToCancel,
+    NothingToDescribe,
+    TopicMissing,
+)
+from afl_stream.evaluator.answer_identity import differences_of_start
+from afl_stream.evaluator.outcomes import Outcome
+from afl_stream.wire.bounded_texts import kept_name, kept_reason
+from afl_stream.wire.command_answers import APPLIED
+from afl_stream.wire.headers import TRACE_PARENT, header
+from afl_stream.wire.messages import CancelWorkflow, DescribeWorkflow, StartWorkflow
+
+if TYPE_CHECKING:
+    from afl_stream.evaluator.context import Deployment
+    from afl_stream.evaluator.unit_of_work import UnitOfWork
+    from afl_stream.transport import Record
+
+
+def start(deployment: Deployment, unit: UnitOfWork, command: StartWorkflow, record: Record) -> Outcome:
+    """Start a workflow, once. Raises AlreadyExists, UnknownProgram, TopicMissing, and what starting raises."""
+    run = unit.row(command.workflow_id) or deployment.store.tombstone(command.workflow_id)
+    if run is not None:
+        if differences := differences_of_start(run, command, deployment.definitions.do_the_same):
+            raise AlreadyExists(command.workflow_id, run.name, differences)
+        if isinstance(run, WorkflowRow) and run.runnable:
+            unit.go_on(command.workflow_id)
+        unit.confirm(command.workflow_id)
+        _repeat_start(unit, command, run)
+        return Outcome.DUPLICATE
+    program, name = deployment.definitions.find(command.workflow, command.program)
+    plan = deployment.workflows.plan(program, name)
+    topology = deployment.topology
+    carried = [facet.name for facet in plan.facets if facet.is_event and topology.carries(facet.name)]
+    topics = {topology.facet(facet): facet for facet in carried}
+    for topic in deployment.missing_topics(frozenset(topics)):
+        raise TopicMissing(topic, f"event facet {topics[topic]}")
+    execution = deployment.workflows.start(
+        plan,
+        command.workflow_id,
+        dict(command.inputs),  # type: ignore[arg-type]  # decoded values
+        unit.now_ms,
+        runner_id=kept_name(command.requested_by) or "",
+        traceparent=header(record.headers, TRACE_PARENT),
+    )
+    # From here on it is this deployment's: pollers leave all but the answers to its evaluators.
+    execution.lane = deployment.lanes.lane_of(execution.id)
+    unit.add(execution)
+    unit.effects.tell(execution.id, "workflow.started", workflow=plan.name, command_id=command.command_id)
+    unit.evaluate(execution)
+    return Outcome.APPLIED
+
+
+def _repeat_start(unit: UnitOfWork, command: StartWorkflow, run: WorkflowRow | Tombstone) -> None:
+    """Answer a start whose run is there, or was."""
+    if isinstance(run, Tombstone):
+        if command.command_id is not None:
+            unit.effects.refuse(command, AlreadyPurged(run.workflow_id, run.name, run.status, run.ended_at_ms))
+        return
+    # What this batch has made of it counts, and is told of by itself when that is its end.
+    has_ended = run.status in ENDED_STATUSES and not unit.is_under_way(run.id)
+    unit.effects.repeat(command, run.status if has_ended else RUNNING, run if has_ended else None)
+
+
+def cancel(deployment: Deployment, unit: UnitOfWork, command: CancelWorkflow) -> Outcome:
+    """End a workflow. Raises NothingToCancel."""
+    run = unit.execution(command.workflow_id, to_end=True) or deployment.store.tombstone(command.workflow_id)
+    if run is None:
+        raise NothingToCancel(command.workflow_id)
+    if isinstance(run, Tombstone) or run.is_ended:
+        unit.confirm(command.workflow_id)
+        if run.status == CANCELLED:
+            unit.effects.repeat(command, run.status)
+        elif command.command_id is not None:
+            unit.effects.refuse(command, AlreadyEnded(command.workflow_id, run.status))
+        return Outcome.LATE
+    unit.touch(run)
+    run.cancel(kept_reason(command.reason))
+    if command.command_id is not None:
+        unit.effects.tell(command.workflow_id, APPLIED, command_id=command.command_id)
+    return Outcome.APPLIED
+
+
+def describe(deployment: Deployment, unit: UnitOfWork, command: DescribeWorkflow) -> Outcome:
+    """Tell what the store knows of a workflow, or that this batch starts it. What else this batch makes of it may come
+    later than that."""
+    row = unit.row(command.workflow_id)
+    if row is None:
+        unit.effects.refuse(command, NothingToDescribe(command.workflow_id))
+        return Outcome.REJECTED
+    if row.revision:
+        unit.effects.describe(command, row, waiting_steps(deployment.store, row.id))
+    else:
+        # It is not stored yet, and neither are its steps: none of them has asked anyone.
+        unit.effects.describe(command, row if row.status in ENDED_STATUSES else row._replace(status=RUNNING), ())
+    return Outcome.APPLIED

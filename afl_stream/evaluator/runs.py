@@ -1,0 +1,67 @@
+"""Runs as the people of a deployment see them: how one ended, what it waits for, and which id is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from afl.compiled.program import CompiledProgram
+from afl.core.text.exception_text import exception_line
+from afl.engine.model.store import ENDED_STATUSES, WorkflowRow
+from afl.engine.model.tombstones import Tombstone
+from afl.engine.operations.unanswered import WaitingStep
+from afl.engine.planning.programs import is_pinned_by
+from afl.stores.public.persistence import EngineStore
+from afl_stream.errors import AlreadyExists, AlreadyPurged, StreamError
+from afl_stream.evaluator.answer_identity import start_differences
+from afl_stream.wire.messages import FailureReason
+
+#: How long a run is waited for before it is told, once, what that run waits for.
+LONG_WAIT_S: Final = 10.0
+
+
+class ServiceEnded(StreamError):
+    """A handler, or something else in a service, asked for the end of the process (SystemExit, for one)."""
+
+    def __init__(self, service: str, error: BaseException) -> None:
+        super().__init__(f"the {service} was ended by {exception_line(error)}; what it had in hand is not answered")
+        self.service = service
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Why a wait for a workflow is over: it ended (`row` says how), was `rejected`, only `waiting` steps are left that
+    no handler here answers, or it was interrupted (none of the others). `was_over`: it had ended before it was asked
+    for, and nothing was run."""
+
+    workflow_id: str
+    row: WorkflowRow | None = None
+    rejected: FailureReason | None = None
+    waiting: tuple[WaitingStep, ...] = ()
+    was_over: bool = False
+
+    @property
+    def is_ended(self) -> bool:
+        return self.row is not None and self.row.status in ENDED_STATUSES
+
+
+def check_same_start(
+    store: EngineStore, workflow_id: str, name: str, program: CompiledProgram, inputs: Mapping[str, object]
+) -> WorkflowRow | None:
+    """Return the run that the store has of this id, if it has one, and it was started in just this way.
+
+    Raises AlreadyExists for one of another workflow or program, or with other inputs; AlreadyPurged when it had this
+    very one.
+    """
+    run = store.load_workflow(workflow_id) or store.tombstone(workflow_id)
+    if run is None:
+        return None
+    differences = start_differences(
+        run, name, program.fingerprint, inputs, is_same_program=lambda: is_pinned_by(program, run.program, store)
+    )
+    if differences:
+        raise AlreadyExists(workflow_id, run.name, differences)
+    if isinstance(run, Tombstone):
+        raise AlreadyPurged(workflow_id, run.name, run.status, run.ended_at_ms)
+    return run

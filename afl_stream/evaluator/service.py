@@ -1,0 +1,260 @@
+"""The evaluator as a service: what it is made of, what it checks before it starts, and the loop that runs it."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+
+from afl.core.process.stopping import Stop
+from afl.core.text.warning_limits import LimitedLog
+from afl.engine.clock import Clock, SystemClock
+from afl.engine.execution.run_bounds import RunLimits
+from afl.engine.execution.scripts import ScriptRunner
+from afl.engine.workflow_cache import Workflows
+from afl.scripts.pool import ScriptPool
+from afl.stores.public.persistence import EngineStore
+from afl.telemetry.telemetry import Telemetry
+from afl.telemetry.tracing import TelemetryTrace
+from afl_stream.errors import SchemaUnavailable
+from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.control_loop import ControlLoop, ControlStats
+from afl_stream.evaluator.deployment_store import DeploymentStore
+from afl_stream.evaluator.dispatch_modes import DispatchByMode
+from afl_stream.evaluator.outbox import Lanes, OutboxDispatch, Probe, no_probe
+from afl_stream.evaluator.parking_limits import ParkingRoom
+from afl_stream.evaluator.script_pool import open_script_pool
+from afl_stream.evaluator.telemetry_sinks import open_telemetry
+from afl_stream.programs.definitions import Definitions
+from afl_stream.programs.deployment_codec import open_codec
+from afl_stream.reading.watchdog import Health, Watchdog
+from afl_stream.settings.answer_tokens import answer_tokens
+from afl_stream.settings.config import EvaluatorSettings, StreamConfig
+from afl_stream.topics.declared import Topology
+from afl_stream.topics.policies import unsafe_policies
+from afl_stream.transport import BrokerUnavailable, Transport
+from afl_stream.wire.codec import Codec
+
+_log = logging.getLogger(__name__)
+
+#: Poll time of an idle loop. A record wakes it at once; this is how soon it notices that it should stop.
+_IDLE_POLL_S = 0.2
+#: Wait between attempts while a schema cannot be looked up: doubled each time, up to the second value.
+_BACKOFF_S = (0.1, 5.0)
+
+
+def tune_collector() -> None:
+    """Set the garbage collector for a process that keeps many small, long-lived records.
+
+    The default looks at all of them again after every few thousand new ones; measured, that costs two thirds of the
+    time at 100,000 steps. Call once, when a service starts.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
+class EvaluatorService:
+    """One evaluator: a member of the evaluators' group. Made, run and closed by one thread."""
+
+    def __init__(
+        self,
+        config: StreamConfig,
+        transport: Transport,
+        store: EngineStore,
+        *,
+        clock: Clock | None = None,
+        telemetry: Telemetry | None = None,
+        probe: Probe = no_probe,
+        monotonic_s: Callable[[], float] = time.monotonic,
+        scripts: ScriptRunner | None = None,
+        new_store: bool = False,
+    ) -> None:
+        """Check the topics and join the group. `telemetry` sees every transition and iteration, `monotonic_s` tells
+        how long an outage lasts. `scripts` runs scripts, where `evaluator.allow_scripts` says so, in place of a pool of
+        this service's own. Without `telemetry` there is what the settings of that name say.
+
+        `new_store` gives the deployment this store where it has another one, or where that is not known.
+
+        Raises TopicMissing, TopicTooSmall or PartitionsDiffer with the command that mends it, WrongCluster when the
+        store belongs to another cluster, WrongStore when the deployment has another store, and what `open_script_pool`
+        and `open_telemetry` raise.
+        """
+        self._config = config
+        self._transport = transport
+        self._topology = Topology(config)
+        self._existing = self._checked_topics()
+        codec = open_codec(config, transport, self._topology)
+        definitions = _definitions(transport, codec, self._topology, store)
+        self._definitions = definitions
+        lanes = Lanes(config.topics.control_partitions)
+        self._pool: ScriptPool | None = None
+        #: What cannot be looked up now, in words; None: nothing is waited for.
+        self._waiting_for: str | None = None
+        #: What the settings ask for, unless the caller has one: then that is the caller's to close.
+        self._telemetry = open_telemetry(config.telemetry) if telemetry is None else None
+        watching = telemetry or self._telemetry
+        watching = watching if watching is not None and watching.enabled else None
+        traceparent = watching.traceparent if watching is not None else None
+        tokens = answer_tokens(config.answers)
+        dispatch = OutboxDispatch(codec, self._topology, lanes, tokens, traceparent=traceparent)
+        by_mode = DispatchByMode(dispatch, config.dispatch)
+        workflows = _workflows(config.evaluator, store, by_mode, watching)
+        clock = clock or SystemClock()
+        claim = DeploymentStore(
+            store, definitions, transport, self._topology, clock, codec.keep_announced, probe, monotonic_s
+        )
+        self._warnings = LimitedLog(_log)
+        self._watchdog = Watchdog(config.kafka, f"group {config.evaluator_group}", monotonic_s)
+        try:
+            if not config.evaluator.allow_scripts:
+                scripts = None
+            elif scripts is None:
+                scripts = self._pool = open_script_pool(config.scripts)
+            deployment = Deployment(
+                config=config,
+                store=store,
+                workflows=workflows,
+                dispatch=dispatch,
+                lanes=lanes,
+                codec=codec,
+                topology=self._topology,
+                definitions=definitions,
+                store_claim=claim,
+                tokens=tokens,
+                clock=clock,
+                parking=ParkingRoom(store, config.evaluator),
+                missing_topics=self._missing_topics,
+                scripts=scripts,
+            )
+            self.loop = ControlLoop(deployment, transport, probe, new_store=new_store)
+        except BaseException:
+            self._release()
+            raise
+
+    def run(
+        self,
+        stop: Stop,
+        on_batch: Callable[[ControlStats], None] | None = None,
+        on_idle: Callable[[], None] | None = None,
+    ) -> None:
+        """Run until `stop` is set, then finish cleanly. `on_idle` is called after each read that brought nothing while
+        nothing is under way; it may set `stop`.
+
+        A schema that cannot be looked up is waited for, with backoff, and so are brokers that do not answer, for
+        `kafka.outage_timeout_s` at most. Everything else that is raised ends the service: nothing is lost by it, the
+        next one goes on from the store.
+        """
+        try:
+            self._run(stop, on_batch, on_idle)
+        except BaseException:
+            # Whoever is left in the group takes the partitions over at once, not when our session has timed out.
+            try:
+                self.loop.leave()
+            finally:
+                self._release()
+            raise
+        self.close()
+
+    def _run(
+        self,
+        stop: Stop,
+        on_batch: Callable[[ControlStats], None] | None,
+        on_idle: Callable[[], None] | None,
+    ) -> None:
+        backoff_s = _BACKOFF_S[0]
+        while not stop.is_set():
+            try:
+                handled = self.loop.run_once(_IDLE_POLL_S)
+                self._watchdog.read(self.loop.consumer, handled)
+            except SchemaUnavailable as error:
+                self._waiting_for = str(error)
+                self._watchdog.read(self.loop.consumer, 0, is_reading=False)
+                self._warnings.warning("waits for schemas", "waiting %.1f s: %s", backoff_s, error)
+                stop.wait(backoff_s)
+                backoff_s = min(backoff_s * 2, _BACKOFF_S[1])
+                continue
+            except BrokerUnavailable as error:
+                stop.wait(self._watchdog.failed(error))
+                continue
+            self._waiting_for, backoff_s = None, _BACKOFF_S[0]
+            if handled and on_batch is not None:
+                on_batch(self.loop.stats())
+            elif not handled and on_idle is not None and self.loop.is_idle():
+                on_idle()
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether the broker says that nothing waits to be read. For the thread that calls `run`."""
+        return self._watchdog.has_read_all(self.loop.consumer)
+
+    def health(self) -> Health:
+        """Whether the evaluator gets on. Any thread may ask."""
+        found = (self._watchdog.problem, self._waiting_for)
+        paused = (f"{p.topic}[{p.partition}]: {why}" for p, why in self.loop.stats().paused.items())
+        reasons = (*(reason for reason in found if reason is not None), *paused)
+        return Health(ready=not reasons, reasons=reasons)
+
+    def remaining(self) -> str:
+        """What is to be done before it has drained, in words. Takes no lock: a signal handler asks."""
+        left = self.loop.unacknowledged
+        return f"{left} outbox records to be acknowledged by the broker" if left else ""
+
+    def close(self) -> None:
+        """Finish what is under way and leave the group. Scripts that run are ended: whoever takes their partitions
+        over runs them again."""
+        try:
+            self.loop.close()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self._definitions.close()
+        if self._pool is not None:
+            self._pool.close()
+        if self._telemetry is not None:
+            self._telemetry.close()
+
+    def _checked_topics(self) -> frozenset[str]:
+        """The topics that every deployment has, once they are as they must be. What they may lose is told."""
+        admin, names = self._transport.admin(), self._topology.names(())
+        existing = admin.topics(names)
+        self._topology.require((), existing)
+        for finding in unsafe_policies(self._topology, existing, self._config.kafka.bootstrap):
+            _log.error("%s", finding)
+        return frozenset(existing)
+
+    def _missing_topics(self, wanted: frozenset[str]) -> list[str]:
+        """Those that do not exist; the broker is asked again before one is called missing."""
+        if not wanted <= self._existing:
+            self._existing = self._transport.admin().topic_names()
+        return sorted(wanted - self._existing)
+
+
+def _definitions(transport: Transport, codec: Codec, topology: Topology, store: EngineStore) -> Definitions:
+    """What was deployed; what the topic has lost of it, the store gives."""
+    return Definitions(
+        transport, codec, topology.definitions(), store.load_program, store.load_annotations, is_keeper=True
+    )
+
+
+def _workflows(
+    settings: EvaluatorSettings, store: EngineStore, by_mode: DispatchByMode, watching: Telemetry | None
+) -> Workflows:
+    return Workflows(
+        store,
+        by_mode,
+        trace=partial(TelemetryTrace, watching) if watching is not None else None,
+        prepare=by_mode.prepare,
+        hot_steps=settings.hot_steps,
+        max_open_events=settings.max_unanswered_events,
+        runs_scripts=settings.allow_scripts,
+        run_limits=RunLimits(
+            max_steps=settings.max_workflow_steps,
+            max_payload_bytes=settings.max_payload_bytes,
+            max_value_bytes=settings.max_value_bytes,
+            max_state_bytes=settings.max_state_bytes,
+        ),
+    )

@@ -1,0 +1,117 @@
+"""What a control loop looks at now and then: parked answers, runs left half done, outbox rows of writers that died, and
+finished runs that are to be purged."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection
+
+from afl.core.clock import ahead_ms, has_waited
+from afl.engine.errors import StoreCorrupt, VersionMismatchError
+from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.outbox import OutboxPublisher, Probe, no_probe
+from afl_stream.evaluator.parked_answers import ParkedAnswers
+from afl_stream.evaluator.retention import Retention
+from afl_stream.evaluator.unit_of_work import UnitOfWork
+from afl_stream.partitioner import partition_for
+
+_log = logging.getLogger(__name__)
+
+#: How often old outbox rows are looked at.
+_INTERVAL_S = 1.0
+#: How often parked answers are: one that came too early is judged within a second.
+_JUDGED_EVERY_S = 0.5
+#: More than any store has: they are filtered by partition only here.
+_MOST_RUNNABLE = 1 << 62
+#: How long after a poller's answer its workflow is gone on with, where events may be tasks.
+_ANSWERED_AFTER_MS = 300
+_LANES_LOCK = "outbox-sweep"
+
+
+class Sweeps:
+    """Catches up on what no record will wake. Belongs to the loop's thread; nothing depends on when it runs."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        publisher: OutboxPublisher,
+        runnable: deque[str],
+        commit: Callable[[UnitOfWork], None],
+        probe: Probe = no_probe,
+    ) -> None:
+        """`runnable` is the loop's queue of workflows with more to do; `commit` persists a unit and publishes it."""
+        self._d = deployment
+        self._publisher = publisher
+        self._runnable = runnable
+        self._retention = Retention(deployment, probe)
+        self._parked = ParkedAnswers(deployment, commit)
+        self._swept_s = self._adopted_s = self._judged_s = float("-inf")
+        # Where tasks are answered by pollers that is everyday business, and somebody waits for what follows.
+        slow_ms = deployment.config.evaluator.lane_sweep_after_ms
+        self._adopt_after_ms = min(_ANSWERED_AFTER_MS, slow_ms) if deployment.config.dispatch.has_tasks else slow_ms
+
+    def run_due(self) -> None:
+        """Do what is due."""
+        now_s, now_ms = self._d.clock.monotonic_s(), self._d.clock.now_ms()
+        if (now_s - self._adopted_s) * 1_000 >= self._adopt_after_ms:
+            self._adopted_s = now_s
+            self._adopt_runnable(now_ms)
+        if self._d.lanes.owned and now_s - self._judged_s >= _JUDGED_EVERY_S:
+            self._judged_s = now_s
+            self._parked.turn(now_ms)
+        if now_s - self._swept_s < _INTERVAL_S:
+            return
+        self._swept_s = now_s
+        self._publisher.retry_undeliverable()
+        self._publish_orphans(now_ms)
+        self._retention.run_due()
+
+    def queue_runnable(self, partitions: Collection[int]) -> None:
+        """Queue the runnable workflows of these control partitions that are not queued yet."""
+        self._runnable.extend(self._runnable_of(partitions))
+
+    def _adopt_runnable(self, now_ms: int) -> None:
+        """Go on with workflows of ours that somebody else has moved and left: a poller of the store, which only stores
+        answers, or another evaluator that had their records and has died."""
+        for workflow_id in self._runnable_of(self._d.lanes.owned):
+            try:
+                row = self._d.store.load_workflow(workflow_id)
+            except (StoreCorrupt, VersionMismatchError) as error:
+                told = "workflow %s is runnable and cannot be read: %s"
+                self._d.warnings.error("runnable workflows that cannot be read", told, workflow_id, error)
+                continue
+            if row is None or not has_waited(row.updated_at_ms, now_ms, self._adopt_after_ms):
+                continue
+            # Runnable, and hot as it is stored: its scripts run here.
+            if self._d.workflows.hot_revision(workflow_id) != row.revision:
+                self._runnable.append(workflow_id)
+
+    def _runnable_of(self, partitions: Collection[int]) -> list[str]:
+        queued, count = set(self._runnable), self._d.config.topics.control_partitions
+        return [
+            workflow_id
+            for workflow_id in self._d.store.runnable_workflows(limit=_MOST_RUNNABLE)
+            if workflow_id not in queued and partition_for(workflow_id.encode(), count) in partitions
+        ]
+
+    def _publish_orphans(self, now_ms: int) -> None:
+        """Publish what has waited for long and is not on its way from here: its writer died after the commit, with a
+        lane of its own, or with one that it had lost to us before it knew."""
+        after_ms = self._d.config.evaluator.lane_sweep_after_ms
+        # Those from the future were written before a clock was set back: a copy more does no harm.
+        older_than_ms, newer_than_ms = now_ms - after_ms, now_ms + ahead_ms(after_ms)
+        after, has_lease = 0, False
+        while rows := self._d.store.outbox(older_than_ms=older_than_ms, newer_than_ms=newer_than_ms, after=after):
+            after = rows[-1].sequence
+            orphans = [row for row in rows if not self._publisher.holds(row.sequence)]
+            if not orphans:
+                continue
+            # A lease, so that not every evaluator publishes them; copies would only cost time.
+            has_lease = has_lease or self._d.store.acquire_lock(
+                _LANES_LOCK, self._d.config.evaluator.lane_sweep_after_ms
+            )
+            if not has_lease:
+                return
+            _log.info("publishing %d outbox records that their writers left behind", len(orphans))
+            self._publisher.publish_stored(orphans)

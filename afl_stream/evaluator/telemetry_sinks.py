@@ -1,0 +1,57 @@
+"""The telemetry of a service, made as the settings say: nowhere, to lines of JSON, or to OpenTelemetry."""
+
+from __future__ import annotations
+
+import logging
+
+from afl.telemetry.logging_sink import JsonLinesFormatter, LoggingSink
+from afl.telemetry.telemetry import Telemetry, TelemetrySink
+from afl_stream.errors import ConfigError
+from afl_stream.settings.sections import TelemetrySettings
+
+#: What a service calls itself in OpenTelemetry, unless OTEL_SERVICE_NAME says otherwise.
+_SERVICE_NAME = "afl-stream-evaluator"
+
+
+def open_telemetry(settings: TelemetrySettings) -> Telemetry | None:
+    """What is to watch the runs; its owner closes it. None where it is off: then the engine calls nothing.
+
+    Raises ConfigError for a file that cannot be written, and where the extra `otel` is not installed.
+    """
+    if settings.sink == "logging":
+        return Telemetry(sink=_LinesOfJson(settings))
+    if settings.sink == "opentelemetry":
+        return Telemetry(sink=_open_telemetry_sink(settings.endpoint))
+    return None
+
+
+class _LinesOfJson(LoggingSink):
+    """Lines of JSON on a handler of their own: a service's other log lines are not JSON, and stay where they are."""
+
+    def __init__(self, settings: TelemetrySettings) -> None:
+        try:
+            self._handler = (
+                logging.StreamHandler()
+                if settings.file is None
+                else logging.FileHandler(settings.file, encoding="utf-8", delay=False)
+            )
+        except OSError as error:
+            expected = f"a file that can be appended to ({error.strerror or error})"
+            raise ConfigError("telemetry", "file", settings.file, expected) from error
+        self._handler.setFormatter(JsonLinesFormatter())
+        # Not one of the process's loggers: two services in one process must not write to each other's files.
+        logger = logging.Logger("afl.telemetry", logging.INFO)
+        logger.addHandler(self._handler)
+        super().__init__(logger, values=settings.values)
+
+    def close(self) -> None:
+        self._handler.close()
+
+
+def _open_telemetry_sink(endpoint: str | None) -> TelemetrySink:
+    try:
+        from afl.telemetry.otel_sink import OpenTelemetrySink
+    except ModuleNotFoundError as error:
+        expected = "an installed extra: pip install afl-stream[otel]"
+        raise ConfigError("telemetry", "sink", f"opentelemetry without {error.name}", expected) from error
+    return OpenTelemetrySink.exporting(_SERVICE_NAME, endpoint)

@@ -1,0 +1,60 @@
+"""Turns: workflows that can go on without a record, and what they do of it in one batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from afl.engine.clock import Clock
+from afl.engine.errors import VersionMismatchError
+from afl.engine.execution.scripts import finish_script, offer_again
+from afl_stream.evaluator.refusals import UNUSABLE
+from afl_stream.evaluator.script_turns import EndedScript
+from afl_stream.evaluator.unit_of_work import UnitOfWork
+
+
+class Turn(NamedTuple):
+    """A workflow that can go on without a record: by itself, or because a script of it has ended."""
+
+    workflow_id: str
+    script: EndedScript | None = None
+
+
+def take_turns(unit: UnitOfWork, turns: Sequence[Turn], clock: Clock, until_s: float) -> float:
+    """Let workflows go on, one at least, until it is `until_s` by the monotonic clock; runnable ones that are left are
+    put off. Returns how long that took, in seconds."""
+    started_s = time.monotonic()
+    for number, turn in enumerate(turns):
+        if number and turn.script is None and clock.monotonic_s() > until_s:
+            unit.put_off.append(turn.workflow_id)
+        else:
+            _take_turn(unit, turn)
+    return time.monotonic() - started_s
+
+
+def _take_turn(unit: UnitOfWork, turn: Turn) -> None:
+    """Go on with a workflow. One that cannot be read stays as it is, and holds up no other."""
+    try:
+        if turn.script is not None:
+            _end_script(unit, turn.script)
+            return
+        # Another evaluator may have made it runnable and died: nothing would be written that found that out.
+        execution = unit.execution(turn.workflow_id, is_checked=True)
+        unit.go_on(turn.workflow_id)
+        if execution is not None:
+            # Whoever had its scripts may be gone.
+            offer_again(execution)
+    except (*UNUSABLE, VersionMismatchError) as error:
+        told = "workflow %s is runnable and cannot be gone on with: %s"
+        unit.warnings.error("runnable workflows that cannot be gone on with", told, turn.workflow_id, error)
+
+
+def _end_script(unit: UnitOfWork, ended: EndedScript) -> None:
+    """Let the step go on that waited for a script, if it still does: the first end counts."""
+    job = ended.job
+    execution = unit.execution(job.workflow_id)
+    if execution is not None and job.step_id in execution.scripts:
+        unit.touch(execution)
+        finish_script(execution, job.step_id, ended.ending)
+        unit.evaluate(execution)

@@ -1,0 +1,421 @@
+"""One batch of the control loop in memory: records applied to their workflows, and all that one commit will write."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from afl.core.text.exception_text import exception_class, exception_text
+from afl.engine.errors import RunGivenUp, VersionMismatchError
+from afl.engine.execution.commit_rows import take_changes
+from afl.engine.execution.execution import Execution
+from afl.engine.execution.iteration import run_iteration
+from afl.engine.execution.results import take_result
+from afl.engine.execution.scripts import ScriptJob, take_jobs
+from afl.engine.model.store import Batch, ParkedRecord, WorkflowRow
+from afl.engine.operations.operations import Action
+from afl.engine.values import sizes as value_sizes
+from afl_stream.errors import (
+    AnswerExpired,
+    AnswerRefused,
+    IdRefused,
+    NewerFormat,
+    NotEvaluable,
+    Reason,
+    SchemaGone,
+    SchemaUnavailable,
+    StreamError,
+    Unreadable,
+)
+from afl_stream.evaluator import run_commands
+from afl_stream.evaluator.answer_identity import attempt_of_answer, workflow_of_answer
+from afl_stream.evaluator.batch_outputs import SideEffects, record_of
+from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.operator_commands import BatchOfItsOwn, run_again
+from afl_stream.evaluator.outcomes import PARKED, RECORDED, Case, Outcome, judge
+from afl_stream.evaluator.refusals import UNUSABLE
+from afl_stream.transport import Record
+from afl_stream.wire.bounded_texts import kept_failure, kept_name
+from afl_stream.wire.codec import decode_key
+from afl_stream.wire.headers import COMMAND_HEADER, header
+from afl_stream.wire.messages import (
+    Answer,
+    CancelWorkflow,
+    Command,
+    DescribeWorkflow,
+    Message,
+    StartWorkflow,
+    StepFailed,
+    StepUpdate,
+    check_workflow_id,
+    event_id_of,
+)
+
+
+class UnitOfWork:
+    """Applies records and evaluates; nothing is written before the batch is committed.
+
+    When the commit is refused, the unit is dropped: its workflows were taken out of memory, and are read again.
+    """
+
+    def __init__(self, deployment: Deployment, *, is_alone: bool = False) -> None:
+        """`is_alone`: one record or one turn is all that there is; its workflow has the time of the whole batch."""
+        self._d = deployment
+        self.warnings = deployment.warnings
+        settings = deployment.config.evaluator
+        self._budget_ms = max(settings.workflow_budget_ms, settings.batch_ms if is_alone else 0)
+        self._control = deployment.topology.control()
+        self._commands = deployment.topology.commands()
+        self.now_ms = deployment.clock.now_ms()
+        self.batch = Batch(now_ms=self.now_ms, values_checked=True)
+        self.outcomes: Counter[Outcome] = Counter()
+        #: Workflows over their budget: committed as runnable, they go on in a later batch.
+        self.over_budget: list[str] = []
+        #: Runnable workflows that had no turn: others took the time for it.
+        self.put_off: list[str] = []
+        self.effects = SideEffects(deployment, self.batch)
+        #: Records that were decoded, or why not, by where they stand.
+        self._read: dict[tuple[str, int, int], Message | Exception] = {}
+        #: Workflows that a record of this batch cancels: they compute on no more, whatever comes before it.
+        self._cancelled: set[str] = set()
+        #: Facets that two groups answer: the group that was first, and the other.
+        self.doubled: dict[str, tuple[str, str]] = {}
+        self._executions: dict[str, Execution | None] = {}
+        self._changed: dict[str, Execution] = {}
+        #: Revisions of rows as they were first read here: what decisions without an execution relied on.
+        self._revisions_read: dict[str, int] = {}
+
+    # --- records ------------------------------------------------------------------------------------------------
+
+    def read(self, records: Iterable[Record]) -> None:
+        """Decode records that are about to be applied; what is wrong with one is raised when its turn comes.
+
+        Decoding them in one go takes half of the time that it takes between applying them: the same code runs again
+        and again. It ends at a schema that cannot be looked up now, which ends the batch. One that is gone ends it for
+        the record's partition: what is behind it there is not applied before it.
+        """
+        held: set[tuple[str, int]] = set()
+        for record in records:
+            if held and record[:2] in held:
+                continue
+            place = record.topic, record.partition, record.offset
+            try:
+                message = self._read[place] = self._decoded(record)
+            except (Unreadable, NewerFormat, SchemaUnavailable) as error:
+                self._read[place] = error
+                if isinstance(error, SchemaGone):
+                    held.add((record.topic, record.partition))
+                elif isinstance(error, SchemaUnavailable):
+                    return
+            else:
+                if isinstance(message, CancelWorkflow):
+                    self._cancelled.add(message.workflow_id)
+
+    def apply(self, record: Record) -> Outcome:
+        """Apply one record of control or commands.
+
+        Raises NewerFormat and SchemaGone (pause the partition), and any other SchemaUnavailable (wait, skip nothing);
+        what is wrong with the record itself becomes a dead letter.
+        """
+        outcome = self._guarded(record, self._apply)
+        self.outcomes[outcome] += 1
+        return outcome
+
+    def _guarded(self, record: Record, judge_it: Callable[[Record], Outcome]) -> Outcome:
+        try:
+            return judge_it(record)
+        except VersionMismatchError as error:
+            # The workflow, not the record, is of another release: that waits for the upgrade, too.
+            raise NewerFormat(error.found, error.expected_version, error.remedy) from error
+        except (Unreadable, IdRefused) as error:
+            self.effects.dead_letter(record, error)
+            return Outcome.UNREADABLE
+        except UNUSABLE as error:
+            self.effects.dead_letter(record, error)
+            return Outcome.REJECTED
+
+    def _decoded(self, record: Record) -> Message:
+        message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
+        if record.key:
+            # Only its place depends on the key, so any text will do. What is no text comes from no writer of ours.
+            decode_key(record.key)
+        return message
+
+    def _apply(self, record: Record) -> Outcome:
+        message = self._read.pop((record.topic, record.partition, record.offset), None) or self._decoded(record)
+        if isinstance(message, Exception):
+            raise message
+        if record.topic == self._control and isinstance(message, Answer):
+            return self._answer(record, message)
+        if record.topic == self._commands and isinstance(message, Command):
+            return self._command(record, message)
+        raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} has no place on {record.topic}")
+
+    def _parked_answer(self, record: Record) -> Outcome:
+        message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
+        if not isinstance(message, Answer):
+            raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} was parked")
+        return self._answer(record, message, is_parked=True)
+
+    def _answer(self, record: Record, answer: Answer, *, is_parked: bool = False) -> Outcome:
+        workflow_id = workflow_of_answer(answer)
+        execution = self.execution(workflow_id)
+        case = self._case(execution, answer)
+        outcome = judge(case)
+        if outcome is Outcome.APPLIED:
+            assert execution is not None
+            self._take_answer(execution, answer)
+        elif outcome in PARKED:
+            if not is_parked and not self.effects.park(record, workflow_id, answer.step_id):
+                outcome = Outcome.SURPLUS
+        elif outcome in RECORDED:
+            self.effects.tell(workflow_id, f"answer.{outcome.value}", step_id=answer.step_id)
+        elif outcome is Outcome.DUPLICATE and (twice := case.done_twice(kept_name(answer.group))):
+            self.doubled.setdefault(*twice)
+        elif outcome is Outcome.REFUSED:
+            self.effects.dead_letter(record, AnswerRefused(answer.step_id))
+        if outcome is not Outcome.APPLIED:
+            # A workflow that is runnable goes on, whatever reminded us of it.
+            self.go_on(workflow_id)
+            self.confirm(workflow_id)
+        # Agents name their group, and learn nothing from a reply: only a person waits for one.
+        if answer.group is None and not is_parked and (asked := header(record.headers, COMMAND_HEADER)) is not None:
+            self.effects.reply(workflow_id, answer.step_id, outcome, asked)
+        return outcome
+
+    def _case(self, execution: Execution | None, answer: Answer) -> Case:
+        attempt = attempt_of_answer(answer)
+        step = execution.steps.get(answer.step_id) if execution is not None else None
+        right = True
+        if self._d.tokens is not None and step is not None and step.attempt:
+            of = attempt or step.attempt
+            right = self._d.tokens.accepts(answer.answer_token, event_id_of(answer.step_id, of), of)
+        purged = execution is None and self._d.store.tombstone(workflow_of_answer(answer)) is not None
+        again = step is None and execution is not None and execution.is_superseded(answer.step_id)
+        return Case(execution, step, attempt, token_is_right=right, is_purged=purged, is_run_again=again)
+
+    def _take_answer(self, execution: Execution, answer: Answer) -> None:
+        step = execution.steps[answer.step_id]
+        self.touch(execution)
+        step.answered_by = kept_name(answer.group)
+        if isinstance(answer, StepFailed):
+            failure = kept_failure(answer.error.type, answer.error.message)
+            execution.fail_with(step, failure.type, failure.message)
+        else:
+            values: Mapping[str, object] = answer.partial if isinstance(answer, StepUpdate) else answer.result
+            is_partial = isinstance(answer, StepUpdate)
+            take_result(execution, step, values, is_partial=is_partial, is_checked=True)
+        self.evaluate(execution)
+
+    # --- commands -----------------------------------------------------------------------------------------------
+
+    def _command(self, record: Record, command: Command) -> Outcome:
+        check_workflow_id(command.workflow_id)
+        try:
+            if isinstance(command, StartWorkflow):
+                return run_commands.start(self._d, self, command, record)
+            if isinstance(command, CancelWorkflow):
+                return run_commands.cancel(self._d, self, command)
+            if isinstance(command, DescribeWorkflow):
+                return run_commands.describe(self._d, self, command)
+            return run_again(self._d, self, command)
+        except (BatchOfItsOwn, SchemaUnavailable, NewerFormat, VersionMismatchError):
+            raise
+        except (StreamError, *UNUSABLE) as error:
+            self._refuse(command, error)
+            self.confirm(command.workflow_id)
+            # Last: a row that cannot be read makes this raise above, and the record a dead letter there, once.
+            self.effects.dead_letter(record, error)
+            told = "%s of run %s is refused: %s: %s"
+            self.warnings.warning(
+                "refused commands", told, type(command).__name__, command.workflow_id, exception_class(error),
+                exception_text(error),
+            )  # fmt: skip
+            return Outcome.REJECTED
+
+    def _refuse(self, command: Command, error: Exception) -> None:
+        """Tell whoever gave the command; and whoever waits for a run that there will be none, unless there is one."""
+        is_no_run = isinstance(command, StartWorkflow) and self.row(command.workflow_id) is None
+        self.effects.refuse(command, error, is_no_run=is_no_run)
+
+    def open_again(self, workflow_id: str, action: Action) -> bool:
+        """Let a stored workflow run again, in a batch of its own after this one; False when there is none."""
+        if workflow_id in self._changed:
+            raise BatchOfItsOwn
+        known = self.execution(workflow_id, is_checked=True) is not None
+        opened = self._d.workflows.open_again(workflow_id, action) if known else None
+        if opened is None:
+            return False  # Also one that was purged in this moment.
+        # Later than the cancel that it may follow, whatever the clocks say: agents skip events that are not.
+        opened.execution.now_ms = max(self.now_ms, opened.execution.now_ms) + 1
+        self._executions[workflow_id] = opened.execution
+        self.touch(opened.execution)
+        self.over_budget.append(workflow_id)
+        return True
+
+    # --- workflows ----------------------------------------------------------------------------------------------
+
+    def add(self, execution: Execution) -> None:
+        """Take in a workflow that has just been started."""
+        self._executions[execution.id] = execution
+        self.touch(execution)
+
+    def is_under_way(self, workflow_id: str) -> bool:
+        """Whether this unit has the workflow, and it has not ended."""
+        execution = self._executions.get(workflow_id)
+        return execution is not None and not execution.is_ended
+
+    def execution(self, workflow_id: str, *, is_checked: bool = False, to_end: bool = False) -> Execution | None:
+        """The workflow as this unit has it: hot from memory, which may be stale unless it is checked, or stored."""
+        if workflow_id not in self._executions:
+            hot = None if is_checked else self._d.workflows.take(workflow_id)
+            execution = hot or self._d.workflows.load(workflow_id, to_end=to_end)
+            if execution is not None:
+                execution.now_ms = max(self.now_ms, execution.now_ms)
+            self._executions[workflow_id] = execution
+        return self._executions[workflow_id]
+
+    def go_on(self, workflow_id: str) -> None:
+        """Give a runnable workflow its turn."""
+        execution = self.execution(workflow_id)
+        if execution is not None and execution.queue and not execution.is_ended:
+            self.touch(execution)
+            self.evaluate(execution)
+
+    def scripts_due(self) -> list[ScriptJob]:
+        """The scripts that steps of this unit have come to. Ask when the batch is committed."""
+        return [
+            job
+            for execution in self._executions.values()
+            if execution is not None and execution.new_scripts
+            for job in take_jobs(execution)
+        ]
+
+    def to_go_on(self) -> list[str]:
+        """The workflows that have more to do in a later batch."""
+        return [workflow_id for workflow_id in self.over_budget if not self._has_ended(workflow_id)]
+
+    def _has_ended(self, workflow_id: str) -> bool:
+        execution = self._executions.get(workflow_id)
+        return execution is not None and execution.is_ended
+
+    def ended(self) -> list[str]:
+        """The workflows among those of this unit that have ended, in it or before."""
+        return [execution.id for execution in self._executions.values() if execution is not None and execution.is_ended]
+
+    def give_up(self, record: Record | None, workflow_id: str | None, error: Exception) -> None:
+        """What came of a record or turn cannot be evaluated or stored: the record is a dead letter, and its workflow
+        has failed; without an id, the record's is left as it is stored."""
+        if record is not None:
+            self.effects.dead_letter(record, error)
+            self.outcomes[Outcome.REJECTED] += 1
+            message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
+            if isinstance(message, Answer):
+                workflow_id = workflow_of_answer(message)
+            elif isinstance(message, Command):
+                self._refuse(message, error)
+        execution = self.execution(workflow_id, to_end=True) if workflow_id is not None else None
+        if execution is not None and not execution.is_ended:
+            if isinstance(error, NotEvaluable):
+                error = RunGivenUp(execution.id, execution.plan.name, error.error_type, error.text)
+            ends = "workflow %s (%s) ends: %s"
+            self.warnings.error(
+                "workflows that end by an error of ours", ends, execution.id, execution.plan.name, error
+            )
+            self.touch(execution)
+            execution.abort(exception_class(error), exception_text(error))
+
+    def evaluate(self, execution: Execution) -> None:
+        """Run to the fixed point, or until the workflow's budget of this batch is used up; not at all where a record
+        cancels it. Raises NotEvaluable: the unit is of no use then."""
+        if not execution.queue or execution.id in self.over_budget:
+            return
+        if execution.id in self._cancelled:
+            self.over_budget.append(execution.id)
+            return
+        clock, bounds, settings = self._d.clock, execution.bounds, self._d.config.evaluator
+        steps, until_s = 0, clock.monotonic_s() + self._budget_ms / 1_000
+        most_steps, most_bytes = settings.workflow_budget_steps, bounds.state_bytes + settings.workflow_budget_bytes
+        bounds.begin()
+        while True:
+            try:
+                steps += run_iteration(execution)
+            except Exception as error:
+                raise NotEvaluable(execution.id, execution.plan.name, error) from error
+            if not execution.queue:
+                return
+            if steps >= most_steps or bounds.state_bytes > most_bytes or clock.monotonic_s() > until_s:
+                self.over_budget.append(execution.id)
+                return
+
+    def apply_parked(self, rows: list[ParkedRecord]) -> None:
+        """Judge parked records again. What has found its step is done with; what has not until it expires, too."""
+        for row in rows:
+            record = record_of(row)
+            try:
+                outcome = self._guarded(record, self._parked_answer)
+            except NewerFormat as error:
+                waits = "a parked answer to step %s waits for an upgrade: %s"
+                self.warnings.error("parked answers that wait for an upgrade", waits, row.step_id, error)
+                continue
+            if outcome in PARKED:
+                if row.expires_at_ms > self.now_ms:
+                    continue
+                self.effects.dead_letter(record, AnswerExpired(row.step_id, (self.now_ms - row.parked_at_ms) // 1000))
+            else:
+                self.outcomes[outcome] += 1
+            self.batch.unparked.append(row.id)
+
+    def finish(self) -> Batch:
+        """The batch to commit."""
+        batch = self.batch
+        for workflow_id, execution in self._changed.items():
+            batch.confirms.pop(workflow_id, None)
+            take_changes(execution, batch)
+        return batch
+
+    def keep(self) -> None:
+        """The batch is committed: what it worked on stays hot."""
+        value_sizes.forget()
+        self.effects.committed()
+        for execution in self._executions.values():
+            if execution is not None:
+                if execution.trace is not None:
+                    execution.trace.committed()
+                self._d.workflows.keep(execution)
+
+    # --- effects ------------------------------------------------------------------------------------------------
+
+    def touch(self, execution: Execution) -> None:
+        """Write the workflow with the batch."""
+        self._changed[execution.id] = execution
+
+    def confirm(self, workflow_id: str) -> None:
+        """What was decided without a write holds only if the store still has the revision that it was decided on."""
+        if workflow_id not in self._changed:
+            if workflow_id in self._executions:
+                # Also when it was not there: another evaluator may have started it since.
+                execution = self._executions[workflow_id]
+                revision = 0 if execution is None else execution.revision
+            elif workflow_id in self._revisions_read:
+                revision = self._revisions_read[workflow_id]
+            else:
+                return  # It could not be read at all: there is no revision that this relied on.
+            self.batch.confirms[workflow_id] = revision
+
+    def row(self, workflow_id: str) -> WorkflowRow | None:
+        """The workflow's row as it is stored; of one that this unit has started, what is known of it yet."""
+        execution = self._executions.get(workflow_id)
+        if execution is not None and not execution.revision:
+            # Started in this very unit: the store does not know it yet.
+            return WorkflowRow(
+                id=execution.id,
+                revision=0,
+                program=execution.plan.fingerprint,
+                name=execution.plan.name,
+                status=execution.status,
+                inputs=execution.inputs,
+            )
+        row = self._d.store.load_workflow(workflow_id)
+        self._revisions_read.setdefault(workflow_id, 0 if row is None else row.revision)
+        return row

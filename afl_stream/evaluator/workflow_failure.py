@@ -1,0 +1,59 @@
+"""The end of a workflow that cannot be evaluated or stored: the loop goes on, and no evaluator meets it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from afl.engine.values import sizes as value_sizes
+from afl_stream.errors import NotEvaluable, NotStorable, StreamError
+from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.outcomes import Outcome
+from afl_stream.evaluator.unit_of_work import UnitOfWork
+from afl_stream.transport import Record
+
+#: What a workflow may meet while it is read or worked on, besides what is a step's or a record's own failure.
+EXHAUSTED: Final = (MemoryError, RecursionError, OverflowError)
+
+
+@contextmanager
+def not_evaluable(workflow_id: str | None = None) -> Iterator[None]:
+    """What is exhausted while records are applied is told as NotEvaluable: of that workflow, or of a record's."""
+    try:
+        yield
+    except EXHAUSTED as error:
+        raise NotEvaluable(workflow_id, "", error) from error
+
+
+def free_memory(deployment: Deployment) -> None:
+    """Drop what the store has too: it may be memory that was short."""
+    value_sizes.forget()
+    deployment.workflows.forget_all()
+
+
+def give_up(
+    deployment: Deployment,
+    record: Record | None,
+    workflow_id: str | None,
+    error: StreamError,
+    commit: Callable[[UnitOfWork], None],
+) -> None:
+    """End the workflow of a record, or of a turn. Where not even that can be stored, it is left as it is.
+
+    Raises WorkflowConflict when another writer came first: try again what led here. Raises what `commit` raises when
+    not even the record's dead letter can be stored.
+    """
+    free_memory(deployment)
+    unit = UnitOfWork(deployment)
+    try:
+        unit.give_up(record, workflow_id, error)
+        commit(unit)
+    except (NotStorable, NotEvaluable, *EXHAUSTED) as again:
+        told = "workflow %s stays as it is stored, it cannot be ended: %s"
+        deployment.warnings.error("workflows that cannot be ended", told, workflow_id or "of a record", again)
+        unit = UnitOfWork(deployment)
+        if record is not None:
+            unit.effects.dead_letter(record, error)
+            unit.outcomes[Outcome.REJECTED] += 1
+        commit(unit)

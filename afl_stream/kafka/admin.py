@@ -1,0 +1,328 @@
+"""Topics and the cluster, as Kafka tells of them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its documented names, not marked as exported
+    AdminClient,
+    ClusterMetadata,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from afl.core.process.long_waits import WAITS
+from afl.core.process.stopping import PROCESS_STOP
+from afl_stream.kafka.admin_client import RenewedClient
+from afl_stream.kafka.errors import ClientLog, Connection, error_of, is_silence, settings_error, transport_error
+from afl_stream.kafka.topic_ids import NO_ID
+from afl_stream.kafka.view import is_told
+from afl_stream.kafka.waits import in_thread, result_of
+from afl_stream.transport import (
+    BrokerTooOld,
+    BrokerUnavailable,
+    NotAuthorized,
+    TopicDescription,
+    TopicExists,
+    TopicPartition,
+    TransportError,
+    UnknownTopic,
+    Watermarks,
+)
+
+_log = logging.getLogger(__name__)
+
+#: How long one request may take.
+REQUEST_TIMEOUT_S: Final = 15.0
+#: The same for a partition's bounds, which readers ask for beside their work.
+_BOUNDS_TIMEOUT_S: Final = 5.0
+#: The same for the ids of topics: a member that has been given partitions waits for them.
+_IDS_TIMEOUT_S: Final = 8.0
+#: Wait before a question that failed in passing is asked again.
+_ASK_AGAIN_S: Final = 0.1
+#: How soon a topic that was missing is looked for again.
+_MISSING_FOR_S: Final = 1.0
+#: Settings that are told even where the topic has none of its own: what counts is what the broker does.
+_ALWAYS_TOLD: Final = frozenset({"cleanup.policy", "max.message.bytes", "min.insync.replicas", "retention.ms"})
+#: What Kafka takes when nothing says otherwise (message.max.bytes).
+_DEFAULT_LIMIT: Final = 1_048_588
+#: How long a writer waits to learn what a topic takes: it can do without.
+_LIMIT_TIMEOUT_S: Final = 3.0
+
+T = TypeVar("T")
+
+
+class KafkaAdmin:
+    """Topics and the cluster; see the Admin port. Any thread may use it."""
+
+    def __init__(self, settings: Mapping[str, Any], connection: Connection) -> None:
+        self._connection = connection
+        self._settings: dict[str, Any] = {**settings, "error_cb": connection.on_error}
+        self._client = RenewedClient(self._open)
+        self._lock = threading.Lock()
+        self._limits: dict[str, int] = {}
+        self._missing_at_s: dict[str, float] = {}
+
+    def _open(self) -> AdminClient:
+        try:
+            return AdminClient(self._settings, logger=ClientLog(self._connection))
+        except KafkaException as error:
+            raise settings_error(error, self._connection) from error
+
+    def connect(self, timeout_s: float) -> str:
+        """Wait until a broker answers, and return the cluster's id.
+
+        Raises BrokerUnavailable after `timeout_s`, naming the address and why; AuthenticationFailed and BrokerTooOld
+        as soon as they are known.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        wait_s, told = 0.5, False
+        while True:
+            remaining_s = deadline_s - time.monotonic()
+            try:
+                # What lasts is told of below, once.
+                with WAITS.on("a broker to answer", is_quiet=True):
+                    found = self._metadata(timeout_s=max(0.1, min(wait_s, remaining_s)))
+                self._require_recent(found.orig_broker_id)
+                return str(found.cluster_id)
+            except BrokerUnavailable as error:
+                if time.monotonic() >= deadline_s:
+                    raise BrokerUnavailable(f"{error}; gave up after {timeout_s:g} s") from error
+                if not told:
+                    _log.warning("%s; trying again for %.0f s", error, max(0.0, deadline_s - time.monotonic()))
+                    told = True
+                wait_s = min(wait_s * 2, 5.0)
+
+    def _require_recent(self, broker_id: int) -> None:
+        """Raise BrokerTooOld for a broker that lacks what every part of the loop needs, before anything is done."""
+        resource = ConfigResource(ResourceType.BROKER, str(broker_id))
+        asked = self._client.ask(lambda client: client.describe_configs([resource], request_timeout=_LIMIT_TIMEOUT_S))
+        try:
+            result_of(asked[resource], _LIMIT_TIMEOUT_S + 1.0, "whether it is recent enough")
+        except TimeoutError:
+            return
+        except KafkaException as error:
+            found = self._error(error_of(error))
+            if isinstance(found, BrokerTooOld):
+                raise found from error
+            # Most may not look at a broker's settings; that it understood the question is enough.
+
+    def cluster_id(self) -> str:
+        return str(self._metadata().cluster_id)
+
+    def broker_count(self) -> int:
+        if count := len(self._metadata().brokers):
+            return count
+        raise self._connection.unavailable("the cluster tells of no broker")
+
+    def topic_names(self) -> frozenset[str]:
+        return frozenset(name for name, topic in self._metadata().topics.items() if topic.error is None)
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        wanted = None if names is None else set(names)
+        found = {
+            name: topic
+            for name, topic in self._metadata().topics.items()
+            if topic.error is None and (wanted is None or name in wanted)
+        }
+        listed = sorted(found)
+        ids, settings = self._ids(listed), self._settings_of(listed)
+        with self._lock:
+            self._limits.update({name: _limit_in(settings.get(name, {})) for name in listed})
+        return {
+            name: TopicDescription(
+                name=name,
+                partitions=len(topic.partitions),
+                replication=min((len(p.replicas) for p in topic.partitions.values()), default=1),
+                settings=settings.get(name, {}),
+                topic_id=ids.get(name, ""),
+            )
+            for name, topic in found.items()
+        }
+
+    def create_topic(
+        self, name: str, *, partitions: int, replication: int = 1, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Raises TopicExists, NotAuthorized, and TransportError for what the broker does not take."""
+        new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings or {}))
+        try:
+            asked = self._client.ask(lambda client: client.create_topics([new], request_timeout=REQUEST_TIMEOUT_S))
+            self._result(asked[name], name)
+        except KafkaException as error:
+            found = error_of(error)
+            if found.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                raise TopicExists(name) from error
+            raise self._error(found, name) from error
+        self._wait(lambda: name in self._metadata().topics)
+
+    def delete_topic(self, name: str) -> None:
+        """Raises NotAuthorized."""
+        try:
+            asked = self._client.ask(lambda client: client.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S))
+            self._result(asked[name], name)
+        except KafkaException as error:
+            raise self._error(error_of(error), name) from error
+        self.forget(name)
+        self._wait(lambda: name not in self._metadata().topics)
+
+    # For producers and consumers
+
+    def watermarks(self, partition: TopicPartition) -> Watermarks:
+        """A partition's bounds. Raises UnknownTopic, BrokerUnavailable, NotAuthorized.
+
+        Asked on the admin client's own connection: on a consumer's, a broker answers after the fetch that it holds.
+        """
+        deadline_s = time.monotonic() + _BOUNDS_TIMEOUT_S
+        while not is_told(*(found := self._bounds_of(partition, deadline_s))):
+            if time.monotonic() >= deadline_s or PROCESS_STOP.wait(_ASK_AGAIN_S):
+                raise self._connection.unavailable(f"no answer about the bounds of {partition.topic}")
+        return Watermarks(low=found[0], high=found[1])
+
+    def _bounds_of(self, partition: TopicPartition, deadline_s: float) -> list[int]:
+        """The first and the next offset, or what is no offset where the question failed in passing."""
+        place = Place(partition.topic, partition.partition)
+        timeout_s = max(_ASK_AGAIN_S, deadline_s - time.monotonic())
+        try:
+            asked = self._ask_offsets([place], timeout_s)
+            return [self._result(found[place], f"the bounds of {partition.topic}").offset for found in asked]
+        except KafkaException as error:
+            raise self._error(error_of(error), partition.topic) from error
+
+    def ask_bounds(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, tuple[Future[Any], Future[Any]]]:
+        """The partitions' first and next offsets, as soon as they come."""
+        places = {where: Place(where.topic, where.partition) for where in partitions}
+        firsts, ends = self._ask_offsets(places.values(), REQUEST_TIMEOUT_S)
+        return {where: (firsts[place], ends[place]) for where, place in places.items()}
+
+    def _ask_offsets(self, places: Iterable[Place], timeout_s: float) -> list[Mapping[Place, Future[Any]]]:
+        """The first and the next offset of each."""
+        wanted = tuple(places)
+        specs: list[OffsetSpec] = [OffsetSpec.earliest(), OffsetSpec.latest()]  # type: ignore[no-untyped-call]
+        asked = [partial(_list_offsets, dict.fromkeys(wanted, spec), timeout_s) for spec in specs]
+        return [self._client.ask(question) for question in asked]
+
+    def limit_of(self, topic: str) -> int:
+        """Bytes of the largest record that a topic takes. Raises UnknownTopic and BrokerUnavailable."""
+        with self._lock:
+            if topic in self._limits:
+                return self._limits[topic]
+            missing_at_s = self._missing_at_s.get(topic)
+        if missing_at_s is not None and time.monotonic() - missing_at_s < _MISSING_FOR_S:
+            raise UnknownTopic(topic)
+        found = self._metadata(_LIMIT_TIMEOUT_S).topics.get(topic)
+        if found is None or found.error is not None:
+            with self._lock:
+                self._missing_at_s[topic] = time.monotonic()
+            raise UnknownTopic(topic)
+        limit = _limit_in(self._settings_of([topic]).get(topic, {}))
+        with self._lock:
+            self._limits[topic] = limit
+            self._missing_at_s.pop(topic, None)
+        return limit
+
+    def forget(self, topic: str) -> None:
+        """Look at the topic again the next time that it is asked for."""
+        with self._lock:
+            self._limits.pop(topic, None)
+
+    # Requests
+
+    def _metadata(self, timeout_s: float = REQUEST_TIMEOUT_S) -> ClusterMetadata:
+        # Of all topics: asking for one may create it, where the broker does such things.
+        client = self._client.now()
+        call = in_thread(lambda: client.list_topics(timeout=timeout_s))
+        try:
+            found = result_of(call, timeout_s + 1.0, "what topics there are")
+        except TimeoutError as error:
+            self._client.not_answered()
+            raise self._connection.unavailable(f"no metadata in {timeout_s:g} s") from error
+        except KafkaException as error:
+            client.poll(0)
+            if is_silence(error):
+                self._client.not_answered()
+            self._connection.check()
+            found_error = self._error(error_of(error))
+            if isinstance(found_error, BrokerUnavailable):
+                raise self._connection.unavailable(error_of(error).str()) from error
+            raise found_error from error
+        self._client.answered()
+        self._connection.is_back()
+        return found
+
+    def ask_ids(self, names: Sequence[str]) -> Mapping[str, Future[Any]]:
+        """The topics' descriptions, which know their ids, as soon as they come."""
+        wanted = TopicCollection(list(names))
+        return self._client.ask(lambda client: client.describe_topics(wanted, request_timeout=_IDS_TIMEOUT_S))
+
+    def _ids(self, names: list[str]) -> dict[str, str]:
+        if not names:
+            return {}
+        ids: dict[str, str] = {}
+        for name, future in self.ask_ids(names).items():
+            try:
+                found = str(self._result(future, name).topic_id)
+            except (KafkaException, TransportError) as error:
+                _log.debug("%s has no id: %s", name, error)
+                continue
+            ids[name] = "" if found == NO_ID else found
+        return ids
+
+    def _settings_of(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """The topics' settings; none of those that we may not look at."""
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        if not resources:
+            return {}
+        settings: dict[str, dict[str, str]] = {}
+        asked = self._client.ask(lambda client: client.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S))
+        for resource, future in asked.items():
+            try:
+                entries = self._result(future, resource.name)
+            except KafkaException as error:
+                found = self._error(error_of(error), resource.name)
+                if isinstance(found, NotAuthorized | UnknownTopic):
+                    _log.debug("the settings of %s are not told: %s", resource.name, found)
+                    continue
+                raise found from error
+            settings[resource.name] = {
+                entry.name: entry.value
+                for entry in entries.values()
+                if entry.value is not None
+                and (entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value or entry.name in _ALWAYS_TOLD)
+            }
+        return settings
+
+    def _result(self, future: Future[T], what: str) -> T:
+        try:
+            return result_of(future, REQUEST_TIMEOUT_S + 1.0, what)
+        except TimeoutError as error:
+            raise self._connection.unavailable(f"no answer about {what}") from error
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        """Until all that the cluster tells agrees with what it was asked to do."""
+        pause, deadline_s = threading.Event(), time.monotonic() + REQUEST_TIMEOUT_S
+        while not condition() and time.monotonic() < deadline_s:
+            pause.wait(0.02)
+
+    def _error(self, error: KafkaError, topic: str | None = None) -> Exception:
+        return transport_error(error, self._connection.address, topic)
+
+
+def _limit_in(settings: Mapping[str, str]) -> int:
+    return int(settings.get("max.message.bytes", _DEFAULT_LIMIT))
+
+
+def _list_offsets(specs: dict[Place, OffsetSpec], timeout_s: float, client: AdminClient) -> Mapping[Place, Future[Any]]:
+    return client.list_offsets(specs, request_timeout=timeout_s)

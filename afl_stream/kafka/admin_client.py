@@ -1,0 +1,82 @@
+"""The admin client of librdkafka, and another one in its place once it has lost its brokers."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from confluent_kafka.admin import AdminClient
+
+from afl_stream.kafka.errors import is_silence
+
+_log = logging.getLogger(__name__)
+
+#: How long a client may go without an answer, and how old it has to be, before another one takes its place.
+RENEW_AFTER_S: Final = 5.0
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+class RenewedClient:
+    """
+    An admin client that is made again where it is not answered.
+
+    A broker that stood still for some seconds may tell that the cluster has no brokers. librdkafka drops those that it
+    knew then, and is at times left with none to ask for good (its issue 5301). An admin client holds nothing that would
+    be lost with it: a question that was not answered in time is reason enough to ask the next one of a new client.
+    Any thread may use it.
+    """
+
+    def __init__(self, make: Callable[[], AdminClient], monotonic_s: Callable[[], float] = time.monotonic) -> None:
+        self._make = make
+        self._monotonic_s = monotonic_s
+        self._lock = threading.Lock()
+        self._client = make()
+        self._made_at_s = monotonic_s()
+        #: Since when no question has been answered; None: the last one was.
+        self._silent_since_s: float | None = None
+
+    def now(self) -> AdminClient:
+        """The client to ask."""
+        with self._lock:
+            now_s = self._monotonic_s()
+            oldest_s = now_s - RENEW_AFTER_S
+            if self._silent_since_s is not None and self._made_at_s <= oldest_s:
+                # Ending one takes a moment; answers that come to it after all are still given.
+                left = [self._client]
+                self._client, self._made_at_s, self._silent_since_s = self._make(), now_s, None
+                threading.Thread(target=left.clear, name="kafka-admin-end", daemon=True).start()
+                _log.debug("the admin client was not answered: another one takes its place")
+            return self._client
+
+    def ask(self, question: Callable[[AdminClient], Mapping[K, Future[T]]]) -> Mapping[K, Future[T]]:
+        """Put a question, and note whether it is answered. Does not wait."""
+        asked = question(self.now())
+        for future in asked.values():
+            future.add_done_callback(self._note)
+        return asked
+
+    def answered(self) -> None:
+        """Note that a question was answered."""
+        self._silent_since_s = None
+
+    def not_answered(self) -> None:
+        """Note that a question was not answered in time."""
+        with self._lock:
+            if self._silent_since_s is None:
+                self._silent_since_s = self._monotonic_s()
+
+    def _note(self, future: Future[Any]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        # A question for an offset that was not answered in time ends without an error, and with an offset that is none.
+        if is_silence(error) or (error is None and getattr(future.result(), "offset", 0) < 0):
+            self.not_answered()
+        else:
+            self.answered()

@@ -1,0 +1,449 @@
+"""Reading from Kafka, as a member of a group or on one's own."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import Consumer as Client
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Place
+
+from afl_stream.kafka.error_codes import Decision, decision_of
+from afl_stream.kafka.errors import ClientLog, Connection, error_of, settings_error, transport_error
+from afl_stream.kafka.offsets import GroupOffsets
+from afl_stream.kafka.partitions import LOGICAL, Partitions, is_end, offsets_of
+from afl_stream.kafka.records import records_of
+from afl_stream.kafka.topic_ids import AskIds, TopicIds
+from afl_stream.kafka.view import AskBounds, KafkaView
+from afl_stream.kafka.waits import LONGEST_CALL_S
+from afl_stream.transport import (
+    BrokerView,
+    CommittedOffset,
+    OffsetOutOfRange,
+    RebalanceListener,
+    Record,
+    Start,
+    TopicPartition,
+    TransportError,
+    UnknownTopic,
+    Watermarks,
+)
+
+_log = logging.getLogger(__name__)
+
+#: How long a look at brokers that were all down may take, and how often one is taken.
+_LOOK_S: Final = 1.0
+
+
+class KafkaConsumer:
+    """A member of a group, or a reader of its own; see the Consumer port.
+
+    librdkafka's own way to begin where nothing is committed is off: each assigned partition is given its offset here,
+    so that a position outside the log is an error and never a silent jump.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        connection: Connection,
+        bounds_of: Callable[[TopicPartition], Watermarks],
+        ask_ids: AskIds,
+        ask_bounds: AskBounds,
+        *,
+        group: str | None,
+        incremental: bool,
+        start: Start,
+        on_close: Callable[[KafkaConsumer], None] = lambda consumer: None,
+    ) -> None:
+        """`incremental`: the group moves single partitions (cooperative assignors, the consumer protocol); `on_close`
+        hears that this consumer is closed."""
+        self.group = group
+        self._connection = connection
+        self._bounds_of = bounds_of
+        self._start = start
+        self._on_close = on_close
+        self._listener: RebalanceListener | None = None
+        self._is_member = False
+        self._subscribed: frozenset[str] = frozenset()
+        self._assigned: set[TopicPartition] = set()
+        #: Assigned by the group, but the listener could not take them yet: silent, and offered again.
+        self._unwelcome: list[TopicPartition] = []
+        #: Those of them that the listener knows of all the same, and must hear of when they go.
+        self._known_to_listener: set[TopicPartition] = set()
+        #: Positions outside the log, until somebody moves them.
+        self._outside: dict[TopicPartition, int] = {}
+        self._due: deque[Exception] = deque()
+        self._failure: BaseException | None = None
+        self._revoked: set[TopicPartition] = set()
+        self._missing_told: set[str] = set()
+        self._next_look_s = 0.0
+        self._closed = False
+        self._topic_ids = TopicIds(ask_ids)
+        self._offsets = GroupOffsets(group, connection, self._topic_ids)
+        callbacks = {"error_cb": connection.on_error, "on_commit": self._offsets.on_commit}
+        try:
+            self._client = Client({**settings, **callbacks}, logger=ClientLog(connection))
+        except KafkaException as error:
+            raise settings_error(error, connection) from error
+        self._offsets.use(self._client)
+        self._partitions = Partitions(self._client, incremental=incremental)
+        self._view = KafkaView(self._client, ask_bounds, ask_ids)
+
+    # Joining
+
+    def subscribe(
+        self, topics: Sequence[str], *, pattern: str | None = None, listener: RebalanceListener | None = None
+    ) -> None:
+        """Raises TransportError for a consumer without a group, and for a pattern that does not begin with ^."""
+        if self.group is None:
+            raise TransportError("a consumer without a group cannot subscribe; assign partitions to it")
+        wanted = [*topics]
+        if pattern is not None:
+            if not pattern.startswith("^"):
+                raise TransportError(f"Kafka takes a pattern that begins with ^, found {pattern}")
+            wanted.append(pattern)
+        self._listener, self._is_member = listener, True
+        self._subscribed = frozenset(topics)
+        self._missing_told.clear()
+        self._tell_missing(topics)
+        try:
+            self._client.subscribe(wanted, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+        except KafkaException as error:
+            raise self._error(error_of(error)) from error
+
+    def _tell_missing(self, topics: Sequence[str]) -> None:
+        """librdkafka tells of missing topics in one of the group protocols only."""
+        try:
+            existing = self._client.list_topics(timeout=LONGEST_CALL_S).topics if topics else {}
+        except KafkaException as error:
+            _log.debug("whether all topics are there is not known: %s", error)
+            return
+        for topic in topics:
+            if topic not in existing:
+                self._tell_unknown(topic)
+
+    def _tell_unknown(self, topic: str) -> None:
+        if topic not in self._missing_told:
+            self._missing_told.add(topic)
+            self._due.append(UnknownTopic(topic))
+
+    def assign(self, positions: Mapping[TopicPartition, int | Start]) -> None:
+        """Raises TransportError for a member of a group."""
+        self._check_outside_groups()
+        self._outside.clear()
+        self._partitions.begin_all(offsets_of(positions))
+        self._assigned = set(positions)
+
+    def assign_more(self, positions: Mapping[TopicPartition, int | Start]) -> None:
+        """Raises TransportError for a member of a group."""
+        self._check_outside_groups()
+        self.unassign([where for where in positions if where in self._assigned])
+        starts = offsets_of(positions)
+        self._partitions.begin_more(starts)
+        self._accept(starts)
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Raises TransportError for a member of a group."""
+        self._check_outside_groups()
+        gone = [where for where in partitions if where in self._assigned]
+        self._partitions.end(gone)
+        self._tell_gone(gone, None)
+        self._missing_told.difference_update(where.topic for where in gone)
+
+    def _check_outside_groups(self) -> None:
+        if self._is_member:
+            raise TransportError(f"a member of group {self.group} is given its partitions; it cannot assign")
+
+    # Reading
+
+    def poll(self, timeout_s: float) -> Record | None:
+        records = self.consume(1, timeout_s)
+        return records[0] if records else None
+
+    def consume(self, max_records: int, timeout_s: float) -> list[Record]:
+        """Raises OffsetOutOfRange (again and again, until a seek, a pause or a rebalance), BrokerUnavailable,
+        NotAuthorized, AuthenticationFailed, BrokerTooOld, UnknownTopic once a topic, TransportError again and again
+        when this member can never go on, and what the listener raises.
+
+        A topic that was made anew is another topic: its partitions are lost, and offered to the listener again.
+        """
+        if self._is_member:
+            self._offsets.commit_again()
+            if (news := self._topic_ids.look(self._topics)) is not None:
+                self._lose(news.made_anew)
+                for topic in sorted(news.gone):
+                    self._tell_unknown(topic)
+        if self._unwelcome:
+            self._welcome_again()
+        if self._due:
+            raise self._due.popleft()
+        if self._outside:
+            self._lose(self._offsets.others(self._outside).made_anew)
+        if self._outside and not self._outside.keys() <= self._partitions.paused:
+            # Stay in the group, but go on with nothing else before somebody has decided.
+            self._stay_in_group()
+            self._tell_outside()
+        records = self._sort(self._gather(max_records, timeout_s))
+        if records:
+            return records
+        self._raise_failure()
+        if self._due:
+            raise self._due.popleft()
+        if self._outside:
+            self._tell_outside()
+        self._connection.check()
+        if self._connection.fatal is not None:
+            raise self._connection.fatal
+        if self._connection.is_down:
+            self._look()
+        return records
+
+    def _topics(self) -> frozenset[str]:
+        return self._subscribed | {where.topic for where in self._assigned}
+
+    def _gather(self, limit: int, timeout_s: float) -> list[Message[Any, Any]]:
+        """Wait for the first, then take what is there: a call for many waits for them all, or its whole time."""
+        try:
+            first = self._poll(timeout_s)
+            if first is None or limit <= 1 or self._failure is not None:
+                return [] if first is None else [first]
+            self._revoked.clear()
+            rest = self._client.consume(limit - 1, 0)
+        except KafkaException as error:
+            # How the client tells that it will never work again.
+            self._connection.on_error(error_of(error))
+            raise self._connection.fatal or self._error(error_of(error)) from error
+        if self._revoked and (first.topic(), first.partition()) in self._revoked:
+            # It was taken away between the two calls, and comes again to whoever has it now.
+            return rest
+        return [first, *rest]
+
+    def _poll(self, timeout_s: float) -> Message[Any, Any] | None:
+        """Wait for the first. That a log is at its end ends no wait of a member: more will come."""
+        deadline_s = time.monotonic() + timeout_s
+        first = self._client.poll(timeout_s)
+        while first is not None and self._is_member and is_end(first):
+            self._partitions.note_end(first)
+            first = self._client.poll(max(0.0, deadline_s - time.monotonic()))
+        return first
+
+    def _sort(self, messages: Iterable[Message[Any, Any]]) -> list[Record]:
+        records = records_of(messages, self._take_error)
+        if self._unwelcome and records:
+            silent = set(self._unwelcome)
+            records = [record for record in records if record.topic_partition not in silent]
+        return records
+
+    def _take_error(self, error: KafkaError, message: Message[Any, Any]) -> None:
+        decision, topic, number = decision_of(error), message.topic() or "", message.partition()
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._partitions.note_end(message)
+            return
+        if decision in (Decision.PASS, Decision.FENCED):
+            # librdkafka retries, or joins again; of partitions that were lost meanwhile on_lost tells.
+            _log.debug("group %s: %s[%s]: %s", self.group, topic, number, error)
+            return
+        if decision is Decision.OUT_OF_RANGE:
+            where = TopicPartition(topic, -1 if number is None else number)
+            if where in self._assigned:
+                offset = message.offset()
+                self._outside[where] = -1 if offset is None else offset
+                self._topic_ids.soon()
+            return
+        if error.code() == KafkaError._FATAL or error.fatal():
+            self._connection.on_error(error)
+            return
+        found = transport_error(error, self._connection.address, topic, self.group)
+        if isinstance(found, UnknownTopic):
+            self._tell_unknown(topic)
+        else:
+            self._due.append(found)
+
+    def _tell_outside(self) -> None:
+        """Raises OffsetOutOfRange, or what keeps us from knowing the log's bounds: nobody may act on guessed ones."""
+        for where, offset in self._outside.items():
+            if where not in self._partitions.paused:
+                raise OffsetOutOfRange(where, offset, self.watermarks(where))
+
+    def _stay_in_group(self) -> None:
+        """Hear of rebalances without taking a record: one that comes along is read again later. Raises what the
+        listener raised."""
+        for record in self._sort(self._gather(1, 0.0)):
+            self._move(record.topic_partition, record.offset)
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def _look(self) -> None:
+        """Ask whether a broker is back. Raises BrokerUnavailable."""
+        now_s = time.monotonic()
+        if now_s < self._next_look_s:
+            raise self._connection.unavailable()
+        try:
+            self._client.list_topics(timeout=_LOOK_S)
+        except KafkaException as error:
+            self._next_look_s = time.monotonic() + _LOOK_S
+            raise self._connection.unavailable(error_of(error).str()) from error
+        self._connection.is_back()
+
+    # Rebalances: called by librdkafka inside poll, consume and close
+
+    def _on_assign(self, client: Client, places: list[Place]) -> None:
+        partitions = [TopicPartition(place.topic, place.partition) for place in places]
+        self._missing_told.difference_update(where.topic for where in partitions)
+        self._topic_ids.soon()
+        try:
+            starts = self._starts(partitions)
+        except BaseException as error:  # noqa: BLE001 - raised to the caller as soon as librdkafka's call is through
+            self._failure = error
+            self._unwelcome.extend(partitions)
+            self._partitions.begin(partitions, {})
+            self._partitions.pause(partitions)
+            return
+        self._partitions.begin(partitions, starts)
+        self._accept({where: starts[where] for where in partitions})
+
+    def _accept(self, starts: Mapping[TopicPartition, int]) -> None:
+        self._assigned.update(starts)
+        self._known_to_listener.difference_update(starts)
+        self._partitions.speak(starts)
+
+    def _starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where each begins: as the listener says, as committed, or as a group without a commit does."""
+        self._offsets.begin(partitions)
+        given = None
+        if self._listener is not None and partitions:
+            given = self._listener.on_assigned(partitions)
+            self._known_to_listener.update(partitions)
+        starts = dict(given or {})
+        rest = [where for where in partitions if where not in starts]
+        if rest:
+            committed = self.committed(rest)
+            begin = LOGICAL[self._start]
+            starts.update({where: committed[where].offset if where in committed else begin for where in rest})
+        return starts
+
+    def _welcome_again(self) -> None:
+        """Offer the listener once more what it could not take. Raises what it raises."""
+        # The group may have taken them away meanwhile, or given others.
+        self._stay_in_group()
+        waiting = list(self._unwelcome)
+        starts = self._starts(waiting)
+        for where in waiting:
+            self._move(where, starts[where])
+        self._unwelcome.clear()
+        self._accept({where: starts[where] for where in waiting})
+
+    def _lose(self, made_anew: frozenset[str]) -> None:
+        """These topics are others than those that were read: nothing of the old ones goes on."""
+        gone = [where for where in sorted(self._assigned) if where.topic in made_anew]
+        if not gone:
+            return
+        self._partitions.pause(gone)
+        self._offsets.made_anew(gone)
+        self._tell_gone(gone, None if self._listener is None else self._listener.on_lost)
+        self._unwelcome.extend(gone)
+
+    def _on_revoke(self, client: Client, places: list[Place]) -> None:
+        # Of a topic that is another one by now nothing may be committed any more.
+        found = self._offsets.others(TopicPartition(place.topic, place.partition) for place in places)
+        others = found.made_anew | found.gone
+        if others:
+            self._on_lost(client, [place for place in places if place.topic in others])
+        kept = [place for place in places if place.topic not in others]
+        self._leave(kept, None if self._listener is None else self._listener.on_revoked)
+
+    def _on_lost(self, client: Client, places: list[Place]) -> None:
+        self._leave(places, None if self._listener is None else self._listener.on_lost)
+
+    def _leave(self, places: Sequence[Place], tell: Callable[[Sequence[TopicPartition]], None] | None) -> None:
+        gone = [TopicPartition(place.topic, place.partition) for place in places]
+        self._tell_gone(gone, tell)
+        self._revoked.update(gone)
+        taken = set(gone)
+        self._unwelcome = [where for where in self._unwelcome if where not in taken]
+
+    def _tell_gone(
+        self, gone: Sequence[TopicPartition], tell: Callable[[Sequence[TopicPartition]], None] | None
+    ) -> None:
+        held = [where for where in gone if where in self._assigned or where in self._known_to_listener]
+        try:
+            if held and tell is not None:
+                tell(held)
+        except BaseException as error:  # noqa: BLE001 - raised to the caller as soon as librdkafka's call is through
+            self._failure = error
+        self._assigned.difference_update(gone)
+        self._known_to_listener.difference_update(gone)
+        self._offsets.forget(gone)
+        self._partitions.forget(gone)
+        for where in gone:
+            self._outside.pop(where, None)
+
+    # Positions
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self._assigned)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self._move(partition, offset)
+        self._outside.pop(partition, None)
+
+    def _move(self, partition: TopicPartition, offset: int) -> None:
+        try:
+            self._partitions.move(partition, offset)
+        except KafkaException as error:
+            raise self._error(error_of(error), partition.topic) from error
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        self._partitions.pause(partitions)
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        self._partitions.resume(partitions)
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool = False) -> None:
+        """Raises Fenced, BrokerUnavailable, NotAuthorized, UnknownTopic. One that is not waited for and is refused in
+        passing is handed over again while the partition is held."""
+        if wait and self._connection.is_down:
+            # librdkafka would wait for a coordinator as long as a session lasts, for each commit.
+            self._look()
+        self._offsets.commit(offsets, wait=wait)
+
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        """Raises BrokerUnavailable, NotAuthorized."""
+        return self._offsets.committed(partitions)
+
+    def watermarks(self, partition: TopicPartition) -> Watermarks:
+        """Raises UnknownTopic, BrokerUnavailable, NotAuthorized."""
+        return self._bounds_of(partition)
+
+    def position(self, partition: TopicPartition) -> int:
+        return self._partitions.position(partition)
+
+    def view(self) -> BrokerView:
+        silent = {*self._partitions.paused, *self._outside, *self._unwelcome}
+        return self._view.look(self._assigned, silent, self._topics())
+
+    def _error(self, error: KafkaError, topic: str | None = None) -> Exception:
+        return transport_error(error, self._connection.address, topic, self.group)
+
+    # Leaving
+
+    def close(self) -> None:
+        """Raises what the listener raised."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._client.close()
+        except KafkaException as error:
+            _log.warning("leaving group %s: %s", self.group, error)
+        finally:
+            self._on_close(self)
+        self._raise_failure()

@@ -1,0 +1,172 @@
+"""What librdkafka reports, as errors of the transport port."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from afl_stream.errors import ConfigError
+from afl_stream.kafka.error_codes import Decision, codes_of, decision_of
+from afl_stream.transport import (
+    AuthenticationFailed,
+    BrokerTooOld,
+    BrokerUnavailable,
+    NotAuthorized,
+    TransportError,
+    UnknownTopic,
+)
+
+_log = logging.getLogger("afl_stream.kafka")
+
+_NOT_ALLOWED: Final = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "topic",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "group",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the cluster",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "idempotent writing",
+}
+_AUTHENTICATION: Final = codes_of(Decision.AUTHENTICATION)
+_TOO_OLD: Final = codes_of(Decision.TOO_OLD)
+#: What a broker answers to a member that the group has gone on without.
+FENCED: Final = codes_of(Decision.FENCED)
+#: What more attempts may mend.
+_WAITED_FOR: Final = frozenset({Decision.PASS, Decision.WAIT, Decision.RECREATE})
+#: librdkafka's own account of a broker that lacks something; the last resort where there is no code for it.
+_LACKING: Final = re.compile(
+    r"not supported by broker|version not supported|unsupported (?:feature|version)|required feature", re.IGNORECASE
+)
+
+#: How librdkafka's log tells that a broker, which was reached, ends the connection.
+_HUNG_UP: Final = "connection closed by peer: receive 0"
+#: Once may be a restart.
+_HUNG_UP_OFTEN: Final = 3
+
+_REMEDY_OLD: Final = "Kafka 2.8 or newer is needed, and 4.0 or newer for kafka.group_protocol = consumer"
+
+
+def error_of(exception: KafkaException) -> KafkaError:
+    """The KafkaError that an exception of the client carries."""
+    found = exception.args[0] if exception.args else None
+    return found if isinstance(found, KafkaError) else KafkaError(KafkaError._FAIL, str(exception))
+
+
+def transport_error(error: KafkaError, address: str, topic: str | None = None, group: str | None = None) -> Exception:
+    """The port's error for one of librdkafka's. `topic` and `group`: what the call was about."""
+    code, text, decision = error.code(), error.str(), decision_of(error)
+    if decision is Decision.UNKNOWN_TOPIC:
+        return UnknownTopic(topic or "(unnamed)")
+    if decision is Decision.NOT_ALLOWED:
+        kind = _NOT_ALLOWED[code]
+        name = {"topic": topic, "group": group}.get(kind)
+        return NotAuthorized(f"{kind} {name}" if name else kind, text)
+    if decision is Decision.AUTHENTICATION:
+        return AuthenticationFailed(address, text)
+    if decision is Decision.TOO_OLD or (code == KafkaError._FATAL and _LACKING.search(text)):
+        return BrokerTooOld(address, text, _REMEDY_OLD)
+    if error.retriable() or decision in _WAITED_FOR:
+        return BrokerUnavailable(f"{address}: {text}")
+    return TransportError(f"{address}: {error.name()}: {text}")
+
+
+def settings_error(exception: KafkaException, connection: Connection) -> Exception:
+    """What a client says of settings that it was made with."""
+    text = connection.hide(error_of(exception).str())
+    named = re.search(r'"([a-z0-9._]+)"', text) or re.search(r"`([a-z0-9._]+)`", text)
+    return ConfigError("kafka", named.group(1) if named else "settings", text, "a setting of librdkafka")
+
+
+def is_silence(error: BaseException | None) -> bool:
+    """Whether a question failed for want of an answer; whatever a broker answers is one."""
+    if error is None:
+        return False
+    return not isinstance(error, KafkaException) or error_of(error).code() < KafkaError.UNKNOWN
+
+
+class ClientLog:
+    """librdkafka's log lines, for those who debug: what matters comes as an error, with an address."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def log(self, level: int, message: str, *args: object) -> None:
+        text = message % args if args else message
+        if _HUNG_UP in text:
+            self._connection.on_hung_up()
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug("%s", self._connection.hide(text))
+
+
+class Connection:
+    """What the callbacks of one client have said of its brokers. The client's own thread asks."""
+
+    def __init__(self, address: str, hide: Callable[[str], str] = str) -> None:
+        """`hide` masks the secrets in a text."""
+        self.address = address
+        self.hide = hide
+        self._lock = threading.Lock()
+        self._refusal: Exception | None = None
+        self._fatal: Exception | None = None
+        self._detail = ""
+        self._hung_up = 0
+        self._is_down = False
+
+    def on_error(self, error: KafkaError) -> None:
+        """librdkafka's error callback; runs inside a call of the client."""
+        code, text = error.code(), self.hide(error.str())
+        with self._lock:
+            if code in _AUTHENTICATION or code in _TOO_OLD or _LACKING.search(text):
+                old = code not in _AUTHENTICATION
+                self._refusal = (
+                    BrokerTooOld(self.address, text, _REMEDY_OLD) if old else AuthenticationFailed(self.address, text)
+                )
+            if error.fatal() or code == KafkaError._FATAL:
+                if code in _NOT_ALLOWED:
+                    self._refusal = NotAuthorized(_NOT_ALLOWED[code], text)
+                self._fatal = self._refusal or TransportError(f"{self.address}: {text}; the client cannot go on")
+            if code == KafkaError._ALL_BROKERS_DOWN:
+                self._is_down = True
+            elif code in (KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT):
+                self._detail = text
+        _log.debug("%s: %s: %s", self.address, error.name(), text)
+
+    def on_hung_up(self) -> None:
+        """A broker has ended the connection without a word. Told by librdkafka's log alone."""
+        self._hung_up += 1
+
+    def check(self) -> None:
+        """Raise AuthenticationFailed, BrokerTooOld or NotAuthorized when a broker has refused us."""
+        if self._refusal is not None:
+            with self._lock:
+                refusal, self._refusal = self._refusal, None
+            if refusal is not None:
+                raise refusal
+
+    @property
+    def fatal(self) -> Exception | None:
+        """Why this client will never work again."""
+        return self._fatal
+
+    def replaced(self) -> None:
+        """Another client has taken the place of one that failed for good."""
+        self._fatal = None
+
+    @property
+    def is_down(self) -> bool:
+        """Whether no broker was reachable when last heard of."""
+        return self._is_down
+
+    def is_back(self) -> None:
+        """A broker has answered."""
+        with self._lock:
+            self._is_down, self._detail, self._hung_up = False, "", 0
+
+    def unavailable(self, detail: str = "") -> BrokerUnavailable:
+        """The error that tells which address does not answer."""
+        told = self._detail or detail
+        if self._hung_up >= _HUNG_UP_OFTEN:
+            told += "; each connection is accepted and ended at once: does the setting security.protocol fit the port?"
+        return BrokerUnavailable(f"no broker answers at {self.address}{': ' + told if told else ''}")

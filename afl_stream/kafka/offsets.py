@@ -1,0 +1,209 @@
+"""What a group has committed: writing it, reading it, and writing again what was refused in passing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from confluent_kafka import Consumer as Client
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Place
+
+from afl.core.process.long_waits import WAITS
+from afl.core.process.stopping import PROCESS_STOP
+from afl.core.text.warning_limits import LimitedLog
+from afl_stream.kafka.errors import FENCED, Connection, error_of, transport_error
+from afl_stream.kafka.topic_ids import TopicIds, TopicNews
+from afl_stream.kafka.waits import LONGEST_CALL_S
+from afl_stream.offset_owner import MADE_ANEW, with_topic, without_topic
+from afl_stream.transport import (
+    BrokerUnavailable,
+    CommittedOffset,
+    Fenced,
+    Stopping,
+    TopicPartition,
+    TransportError,
+    is_another_topic,
+)
+
+_log = logging.getLogger(__name__)
+
+#: How long one request may take.
+REQUEST_TIMEOUT_S: Final = 10.0
+#: Wait before a commit that was refused is tried again.
+_AGAIN_S: Final = 1.0
+#: How long a look at what has become of topics may take.
+_LOOK_S: Final = 1.0
+
+
+class GroupOffsets:
+    """The committed offsets of one member's group. Belongs to the thread of its consumer."""
+
+    def __init__(
+        self,
+        group: str | None,
+        connection: Connection,
+        ids: TopicIds,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._group = group
+        self._warnings = LimitedLog(_log)
+        self._connection = connection
+        self._ids = ids
+        self._monotonic_s = monotonic_s
+        self._client: Client
+        #: What was handed over last for each partition held, and what of it was refused.
+        self._last: dict[TopicPartition, CommittedOffset] = {}
+        self._refused: dict[TopicPartition, CommittedOffset] = {}
+        self._again_at_s = 0.0
+        #: The id of the topic that each partition held is read of; "" where the broker tells none.
+        self._id_of: dict[TopicPartition, str] = {}
+        #: Of topics that were made anew: what stands there for them was committed for the topic before.
+        self._of_another_topic: set[TopicPartition] = set()
+
+    def use(self, client: Client) -> None:
+        """Commit through this client, whose `on_commit` is ours."""
+        self._client = client
+
+    def on_commit(self, error: KafkaError | None, places: Sequence[Place]) -> None:
+        """librdkafka's report of a commit that nobody waited for."""
+        for place in places:
+            refused = error if error is not None else place.error
+            if refused is None or refused.code() == KafkaError._NO_OFFSET:
+                continue
+            told = "group %s: a commit for %s[%d] failed: %s"
+            self._warnings.warning("commits that failed", told, self._group, place.topic, place.partition, refused)
+            where = TopicPartition(place.topic, place.partition)
+            last = self._last.get(where)
+            if last is not None and last.offset == place.offset:
+                self._refused[where] = last
+                self._again_at_s = self._monotonic_s() + _AGAIN_S
+
+    def commit_again(self) -> None:
+        """Hand over once more what was refused, of partitions that are still held: a rebalance or an outage is over
+        some time. To be called with every read."""
+        if self._refused and self._monotonic_s() >= self._again_at_s:
+            try:
+                self.commit(dict(self._refused), wait=False)
+            except TransportError as error:
+                self._again_at_s = self._monotonic_s() + _AGAIN_S
+                _log.debug("group %s: not committed yet: %s", self._group, error)
+
+    def begin(self, partitions: Sequence[TopicPartition]) -> None:
+        """These partitions are held, and read of the topics that there are now: what is committed for them says so, and
+        what was committed for another topic of that name does not count. Raises BrokerUnavailable."""
+        if self._group is None or not partitions:
+            return
+        try:
+            ids = self._ids.now({where.topic for where in partitions}, REQUEST_TIMEOUT_S)
+        except TimeoutError as error:
+            raise self._connection.unavailable("the ids of topics are not told") from error
+        except KafkaException as error:
+            raise self._reading_error(error_of(error)) from error
+        self._id_of.update({where: ids.get(where.topic) or "" for where in partitions})
+
+    def others(self, partitions: Iterable[TopicPartition]) -> TopicNews:
+        """What has become of the topics that these are read of, as far as is told soon."""
+        ids = {where.topic: known for where in partitions if (known := self._id_of.get(where))}
+        return self._ids.others({} if self._connection.is_down else ids, _LOOK_S)
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """They are no longer held."""
+        for where in partitions:
+            self._id_of.pop(where, None)
+            self._last.pop(where, None)
+            self._refused.pop(where, None)
+
+    def made_anew(self, partitions: Sequence[TopicPartition]) -> None:
+        """Their topic is another one now: nothing is committed for it yet. That is told."""
+        for topic in sorted({where.topic for where in partitions}):
+            _log.warning(MADE_ANEW, self._group, topic)
+        self._of_another_topic.update(partitions)
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool) -> None:
+        """Raises Fenced, BrokerUnavailable, NotAuthorized, UnknownTopic."""
+        if self._group is None:
+            raise TransportError("a consumer without a group cannot commit")
+        places = [
+            Place(w.topic, w.partition, at.offset, metadata=with_topic(self._id_of.get(w, ""), at.metadata))
+            for w, at in offsets.items()
+        ]
+        done: list[Place] | None = None
+        try:
+            if wait:
+                done = self._client.commit(offsets=places, asynchronous=False)
+            else:
+                self._client.commit(offsets=places, asynchronous=True)
+        except KafkaException as error:
+            raise self._commit_error(error_of(error), list(offsets)) from error
+        for place in done or ():
+            if place.error is not None:
+                raise self._commit_error(place.error, list(offsets), place.topic)
+        self._last.update(offsets)
+        for where in offsets:
+            self._refused.pop(where, None)
+        self._of_another_topic.difference_update(offsets)
+
+    def _commit_error(
+        self, error: KafkaError, partitions: Sequence[TopicPartition], topic: str | None = None
+    ) -> Exception:
+        if error.code() in FENCED:
+            return Fenced(partitions)
+        if error.code() == KafkaError.REBALANCE_IN_PROGRESS:
+            return self._rebalancing()
+        return transport_error(error, self._connection.address, topic, self._group)
+
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        """Without what was committed for an earlier topic of that name. Raises BrokerUnavailable, NotAuthorized."""
+        asked = [where for where in partitions if where not in self._of_another_topic]
+        if self._group is None or not asked:
+            return {}
+        places = [Place(where.topic, where.partition) for where in asked]
+        found = self._ask_committed(places)
+        offsets: dict[TopicPartition, CommittedOffset] = {}
+        for place in found:
+            if place.error is not None:
+                raise self._reading_error(place.error, place.topic)
+            if place.offset >= 0:
+                where = TopicPartition(place.topic, place.partition)
+                topic_id, metadata = without_topic(place.metadata or "")
+                if self._is_of(where, topic_id, place.offset):
+                    offsets[where] = CommittedOffset(offset=place.offset, metadata=metadata)
+        return offsets
+
+    def _ask_committed(self, places: list[Place]) -> list[Place]:
+        """In calls that are short, since nothing interrupts one: between them the word to stop is heard."""
+        deadline_s = self._monotonic_s() + REQUEST_TIMEOUT_S
+        with WAITS.on(f"the broker: what group {self._group} has committed"):
+            while True:
+                if PROCESS_STOP.is_set():
+                    raise Stopping(f"what group {self._group} has committed")
+                try:
+                    return list(self._client.committed(places, timeout=LONGEST_CALL_S))
+                except KafkaException as error:
+                    found = error_of(error)
+                    if found.code() != KafkaError._TIMED_OUT or self._monotonic_s() >= deadline_s:
+                        raise self._reading_error(found) from error
+
+    def _is_of(self, where: TopicPartition, topic_id: str, offset: int) -> bool:
+        """Whether what was committed for a topic of this id is of the topic that is there now."""
+        found = self._id_of.get(where, "")
+        if not is_another_topic(topic_id, found):
+            return True
+        _log.warning(
+            "group %s: %s was deleted and made again; offset %d of partition %d was committed for the earlier one "
+            "(id %s), and nothing of this one (id %s) was read",
+            self._group, where.topic, offset, where.partition, topic_id, found,
+        )  # fmt: skip
+        return False
+
+    def _reading_error(self, error: KafkaError, topic: str | None = None) -> Exception:
+        # Asked between two generations: the next answer is the right one.
+        if error.code() in FENCED or error.code() == KafkaError.REBALANCE_IN_PROGRESS:
+            return self._rebalancing()
+        return transport_error(error, self._connection.address, topic, self._group)
+
+    def _rebalancing(self) -> BrokerUnavailable:
+        return BrokerUnavailable(f"{self._connection.address}: group {self._group} is rebalancing")

@@ -1,0 +1,131 @@
+"""The partitions that one client reads: where reading begins, moves to, and is silent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message
+from confluent_kafka import Consumer as Client
+from confluent_kafka import TopicPartition as Place
+
+from afl_stream.kafka.errors import error_of
+from afl_stream.transport import Start, TopicPartition
+
+#: The log's beginning and its end, in Kafka's words.
+LOGICAL: Final = {Start.EARLIEST: OFFSET_BEGINNING, Start.LATEST: OFFSET_END}
+
+
+def offsets_of(positions: Mapping[TopicPartition, int | Start]) -> dict[TopicPartition, int]:
+    """Where to begin, in Kafka's words."""
+    return {where: LOGICAL[at] if isinstance(at, Start) else at for where, at in positions.items()}
+
+
+def places_of(partitions: Iterable[TopicPartition]) -> list[Place]:
+    return [Place(where.topic, where.partition) for where in partitions]
+
+
+def is_end(message: Message[Any, Any]) -> bool:
+    """Whether a message is no record, and says that the end of a log was met."""
+    error = message.error()
+    return error is not None and error.code() == KafkaError._PARTITION_EOF
+
+
+class Partitions:
+    """Tells a client what to read. Belongs to the thread of its consumer; raises what the client raises."""
+
+    def __init__(self, client: Client, *, incremental: bool) -> None:
+        """`incremental`: partitions come and go one by one; else only all of them at once."""
+        self._client = client
+        self._incremental = incremental
+        self.paused: set[TopicPartition] = set()
+        #: Where reading of each began, or went on after the last move.
+        self._begun: dict[TopicPartition, int] = {}
+        #: Where the ends of logs were met since then: behind markers of transactions, which are never delivered.
+        self._ends: dict[TopicPartition, int] = {}
+
+    def begin_all(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read these and no others, outside any group."""
+        self._incremental = True
+        self._client.assign([Place(where.topic, where.partition, offset) for where, offset in starts.items()])
+        self._begun, self._ends = {}, {}
+        self.speak(starts)
+
+    def begin_more(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read these too, outside any group."""
+        self._incremental = True
+        if starts:
+            self._client.incremental_assign([Place(w.topic, w.partition, offset) for w, offset in starts.items()])
+
+    def end(self, partitions: Sequence[TopicPartition]) -> None:
+        """Read these no longer, outside any group."""
+        if partitions:
+            self.resume([where for where in partitions if where in self.paused])
+            self._client.incremental_unassign(places_of(partitions))
+
+    def begin(self, partitions: Iterable[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
+        """Read what the group has given, from the beginning where nothing else is said."""
+        begin = [Place(w.topic, w.partition, starts.get(w, OFFSET_BEGINNING)) for w in partitions]
+        if self._incremental:
+            self._client.incremental_assign(begin)
+        else:
+            self._client.assign(begin)
+
+    def speak(self, starts: Mapping[TopicPartition, int]) -> None:
+        """These have begun anew, which forgets that they were paused; the client would remember it."""
+        self._begun.update(starts)
+        self.resume([where for where in starts if where in self.paused])
+
+    def move(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at another offset."""
+        try:
+            self._client.seek(Place(partition.topic, partition.partition, offset))
+        except KafkaException as error:
+            if error_of(error).code() != KafkaError._STATE:
+                raise
+            self._restart(partition, offset)
+        self._begun[partition] = offset
+        self._ends.pop(partition, None)
+
+    def _restart(self, partition: TopicPartition, offset: int) -> None:
+        """Give one that is not being read a new beginning: not yet begun, or ended by its error."""
+        begin = [Place(partition.topic, partition.partition, offset)]
+        if self._incremental:
+            self._client.incremental_unassign(places_of([partition]))
+            self._client.incremental_assign(begin)
+            return
+        # The group takes an assignment as a whole only; the others go on where they are.
+        others = [place for place in self._client.assignment() if (place.topic, place.partition) != partition]
+        for other in self._client.position(others) if others else ():
+            where = TopicPartition(other.topic, other.partition)
+            # Without a position nothing was read since it began, or since it was moved.
+            next_offset = other.offset if other.offset >= 0 else self._begun.get(where, OFFSET_BEGINNING)
+            begin.append(Place(where.topic, where.partition, next_offset))
+        self._client.assign(begin)
+
+    def position(self, partition: TopicPartition) -> int:
+        """The offset behind the last record that was delivered since the last move, or where the end of the log was
+        met; below 0 where neither was."""
+        return max(self._client.position(places_of([partition]))[0].offset, self._ends.get(partition, -1))
+
+    def note_end(self, end: Message[Any, Any]) -> None:
+        """The end of a log was met: all before it was delivered."""
+        where = TopicPartition(end.topic() or "", end.partition())  # type: ignore[arg-type]  # an end is of a partition
+        self._ends[where] = end.offset() or 0
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """Be silent about these until `resume`."""
+        if partitions:
+            self._client.pause(places_of(partitions))
+            self.paused.update(partitions)
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        if partitions:
+            self._client.resume(places_of(partitions))
+            self.paused.difference_update(partitions)
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """They are no longer read."""
+        for where in partitions:
+            self._begun.pop(where, None)
+            self._ends.pop(where, None)

@@ -1,0 +1,239 @@
+"""Writing to Kafka: idempotent, acknowledged by all replicas in sync."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import Producer as Client
+
+from afl_stream.kafka.errors import ClientLog, Connection, error_of, settings_error, transport_error
+from afl_stream.transport import (
+    BrokerUnavailable,
+    DeliveryCallback,
+    Headers,
+    QueueFull,
+    RecordTooLarge,
+    TopicPartition,
+    TransportError,
+    UnknownTopic,
+)
+
+_log = logging.getLogger(__name__)
+
+#: How long closing waits for what is queued; what is not acknowledged then fails, and is somebody's to send again.
+CLOSE_TIMEOUT_S: Final = 10.0
+#: Bytes that a record of a batch may take beside its key, value and headers.
+_RECORD_BYTES: Final = 100
+
+#: How soon a broker that did not answer, or a topic that took too little, is asked again for what topics take.
+_ASK_AGAIN_S: Final = 5.0
+_UNKNOWN_LIMIT: Final = 1 << 40
+#: A longer one is several of the client's own, with the same trouble as its flush.
+_LONGEST_POLL_S: Final = 0.1
+
+#: The topic's largest record in bytes. Raises UnknownTopic and BrokerUnavailable.
+Limits = Callable[[str], int]
+
+_Report = Callable[["KafkaError | None", "Message[Any, Any]"], None]
+
+
+class KafkaProducer:
+    """Writes records; see the Producer port."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        connection: Connection,
+        limit_of: Limits,
+        forget: Callable[[str], None],
+        *,
+        on_close: Callable[[KafkaProducer], None] = lambda producer: None,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`limit_of` gives a topic's limit, `forget` drops what is known of a topic that turned out to be gone or
+        another one, `on_close` hears that this producer is closed."""
+        self._settings = settings
+        self._connection = connection
+        self._limit_of = limit_of
+        self._forget = forget
+        self._on_close = on_close
+        self._monotonic_s = monotonic_s
+        self._limits: dict[str, int] = {}
+        #: When a record was last found too large for what is known of its topic.
+        self._doubted_at_s: dict[str, float] = {}
+        self._ask_again_at_s = 0.0
+        self._places: dict[tuple[str, int], TopicPartition] = {}
+        #: For those who replace the client; callbacks that run meanwhile may produce again.
+        self._lock = threading.RLock()
+        self._client = self._open()
+
+    def _open(self) -> Client:
+        try:
+            return Client({**self._settings, "error_cb": self._connection.on_error}, logger=ClientLog(self._connection))
+        except KafkaException as error:
+            raise settings_error(error, self._connection) from error
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> None:
+        limit = self._limits.get(topic)
+        if limit is None:
+            limit = self._look_up(topic)
+        size = (len(value) if value else 0) + (len(key) if key else 0)
+        # Headers are short, and counting them costs as much as all the rest here.
+        if size > limit // 2 and size + _size_of(headers) > limit:
+            self._check_again(topic, size + _size_of(headers))
+        report = None if on_delivery is None else self._report(topic, on_delivery)
+        listed = list(headers) if headers else None
+        client = self._client
+        try:
+            self._hand_over(client, topic, value, key, listed, partition, report)
+        except KafkaException as error:
+            found = error_of(error)
+            if found.code() != KafkaError._FATAL and not found.fatal():
+                raise self._error(found, topic) from error
+            self._replace(client, found)
+            self._hand_over(self._client, topic, value, key, listed, partition, report)
+
+    def _hand_over(
+        self,
+        client: Client,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: list[tuple[str, bytes | None]] | None,
+        partition: int | None,
+        report: _Report | None,
+    ) -> None:
+        number = -1 if partition is None else partition
+        try:
+            if report is None:
+                client.produce(topic, value, key, partition=number, headers=headers)  # type: ignore[arg-type]
+            else:
+                client.produce(topic, value, key, number, report, headers=headers)  # type: ignore[arg-type]
+        except BufferError as error:
+            raise QueueFull(f"{topic}: the queue of this producer is full") from error
+
+    def _report(self, topic: str, on_delivery: DeliveryCallback) -> _Report:
+        def report(error: KafkaError | None, message: Message[Any, Any]) -> None:
+            number = message.partition()
+            place = self._places.get((topic, number))  # type: ignore[arg-type]
+            if place is None:
+                place = TopicPartition(topic, -1 if number is None else number)
+                self._places[place] = place
+            if error is None:
+                on_delivery(None, place, message.offset())  # type: ignore[arg-type]
+            else:
+                on_delivery(self._error(error, topic, len(message)), place, -1)
+
+        return report
+
+    def _error(self, error: KafkaError, topic: str, size: int = 0) -> Exception:
+        if error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE):
+            # The topic takes less than was known of it: it is looked at again for the next record.
+            known = self._limits.pop(topic, None)
+            self._forget(topic)
+            return RecordTooLarge(topic, size, known if known is not None and known < size else None)
+        found = transport_error(error, self._connection.address, topic)
+        if isinstance(found, UnknownTopic):
+            self._limits.pop(topic, None)
+            self._forget(topic)
+        return found
+
+    def _look_up(self, topic: str) -> int:
+        """The topic's limit; none while no broker tells: the record is queued all the same, and the broker judges."""
+        if self._monotonic_s() < self._ask_again_at_s:
+            return _UNKNOWN_LIMIT
+        try:
+            limit = self._limits[topic] = self._limit_of(topic)
+        except BrokerUnavailable:
+            self._ask_again_at_s = self._monotonic_s() + _ASK_AGAIN_S
+            return _UNKNOWN_LIMIT
+        return limit
+
+    def _check_again(self, topic: str, size: int) -> None:
+        """Raise RecordTooLarge unless the topic has been enlarged since it was looked at."""
+        now_s = self._monotonic_s()
+        if now_s >= self._doubted_at_s.get(topic, 0.0) + _ASK_AGAIN_S:
+            self._doubted_at_s[topic] = now_s
+            self._forget(topic)
+            self._look_up(topic)
+        limit = self._limits.get(topic, _UNKNOWN_LIMIT)
+        if size > limit:
+            raise RecordTooLarge(topic, size, limit)
+
+    def _replace(self, client: Client, error: KafkaError) -> None:
+        """An idempotent producer that lost its order never writes again. What it held fails, and is sent again."""
+        with self._lock:
+            if self._client is not client:
+                return  # Another thread was faster.
+            _log.warning("the producer is replaced after a fatal error: %s", self._connection.hide(error.str()))
+            self._client = self._open()
+            self._connection.replaced()
+            client.purge()
+            _drain(client, CLOSE_TIMEOUT_S)
+
+    def poll(self, timeout_s: float = 0.0) -> int:
+        """Raises AuthenticationFailed, BrokerTooOld, and NotAuthorized for one who may not write at all."""
+        client, served = self._client, 0
+        try:
+            served = client.poll(timeout_s)
+        except KafkaException as error:
+            # How the client tells, once, that it will never work again.
+            found = error_of(error)
+            if not found.fatal() and found.code() != KafkaError._FATAL:
+                raise transport_error(found, self._connection.address) from error
+            self._connection.on_error(found)
+            self._replace(client, found)
+        self._connection.check()
+        return served
+
+    def flush(self, timeout_s: float) -> int:
+        """Raises AuthenticationFailed, BrokerTooOld, and NotAuthorized for one who may not write at all.
+
+        Not by the client's own flush: when the client fails for good meanwhile, that calls back in a state in which
+        nothing can be called, and what became of a record would never be told.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        self.poll(0)
+        while len(self._client) and (remaining_s := deadline_s - time.monotonic()) > 0:
+            self.poll(min(remaining_s, _LONGEST_POLL_S))
+        return len(self._client)
+
+    def close(self) -> None:
+        try:
+            left = self.flush(CLOSE_TIMEOUT_S)
+            if left:
+                _log.warning("%d records were not acknowledged by %s", left, self._connection.address)
+                self._client.purge()
+                _drain(self._client, 1.0)
+        except (KafkaException, TransportError) as error:
+            _log.warning("the producer did not close well: %s", error)
+        finally:
+            self._on_close(self)
+
+
+def _drain(client: Client, timeout_s: float) -> None:
+    """Run the callbacks of all that was purged."""
+    deadline_s = time.monotonic() + timeout_s
+    while len(client) and time.monotonic() < deadline_s:
+        try:
+            client.poll(_LONGEST_POLL_S)
+        except KafkaException as error:
+            _log.debug("of a client that is given up: %s", error)
+
+
+def _size_of(headers: Headers) -> int:
+    return _RECORD_BYTES + sum(len(name) + len(value or b"") + 10 for name, value in headers)

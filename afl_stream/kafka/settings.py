@@ -1,0 +1,121 @@
+"""What librdkafka is told for each kind of client: what delivery needs, and what the deployment passes through."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+from afl.core.text.masking import Secrets
+from afl_stream.limits import RECORD_OVERHEAD_BYTES
+from afl_stream.settings.config import StreamConfig
+from afl_stream.settings.kafka_passthrough import canonical
+from afl_stream.settings.kafka_passthrough import shown as shown
+from afl_stream.transport import Assignor
+
+Settings = dict[str, str | int | float | bool]
+
+DEFAULT_CLIENT_ID: Final = "afl-stream"
+
+#: Above every topic's own limit (programs and dead letters are the largest), so that the topic's limit decides.
+_LARGEST_REQUEST_BYTES: Final = 16 * 1024 * 1024
+#: librdkafka's own defaults, raised only for larger events.
+_BATCH_BYTES: Final = 1_000_000
+_PARTITION_FETCH_BYTES: Final = 1_048_576
+_FETCH_BYTES: Final = 52_428_800
+_RECEIVE_BYTES: Final = 100_000_000
+#: What librdkafka wants a response to be larger than the records in it.
+_RESPONSE_ROOM_BYTES: Final = 512
+
+#: The consumer protocol's names for the same ways of spreading partitions.
+_REMOTE_ASSIGNORS: Final[Mapping[Assignor, str]] = {Assignor.RANGE: "range", Assignor.COOPERATIVE_STICKY: "uniform"}
+
+
+def producer_settings(config: StreamConfig, *, client_id: str = "") -> Settings:
+    """For the producer: idempotent, acknowledged by all replicas in sync, partitions as Java's clients choose them."""
+    ours = _common(config, client_id) | {
+        "enable.idempotence": True,
+        "acks": "all",
+        "partitioner": "murmur2_random",
+        "linger.ms": 1,
+        "queue.buffering.max.messages": 1_000_000,
+        "queue.buffering.max.kbytes": 1_048_576,
+        "message.max.bytes": max(_LARGEST_REQUEST_BYTES, config.max_event_bytes + RECORD_OVERHEAD_BYTES),
+        # A batch over a topic's limit is refused as a whole, with records that fit by themselves.
+        "batch.size": min(_BATCH_BYTES, config.max_event_bytes),
+        # A record waits for brokers as long as the process does.
+        "delivery.timeout.ms": config.kafka.outage_timeout_s * 1_000,
+        # A topic that is not there is an error soon, not after half a minute.
+        "topic.metadata.propagation.max.ms": 2_000,
+    }
+    return _merged(ours, config.kafka.client, config.kafka.producer)
+
+
+def consumer_settings(
+    config: StreamConfig,
+    group: str | None,
+    *,
+    client_id: str = "",
+    assignor: Assignor = Assignor.COOPERATIVE_STICKY,
+) -> Settings:
+    """For a member of `group`, or for a reader outside any group, which gets the name of a group that nobody uses.
+
+    Offsets are never committed or chosen by librdkafka itself.
+    """
+    partition_bytes = max(_PARTITION_FETCH_BYTES, config.max_event_bytes + RECORD_OVERHEAD_BYTES)
+    fetch_bytes = max(_FETCH_BYTES, partition_bytes)
+    ours = _common(config, client_id) | {
+        "group.id": group if group is not None else f"{config.prefix}reader-{uuid.uuid4()}",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        # Who reads a log to its end has to hear of it: its last offsets may be markers of transactions, and no records.
+        "enable.partition.eof": True,
+        "max.partition.fetch.bytes": partition_bytes,
+        "fetch.max.bytes": fetch_bytes,
+        "receive.message.max.bytes": max(_RECEIVE_BYTES, fetch_bytes + _RESPONSE_ROOM_BYTES),
+    }
+    if group is not None and config.kafka.group_protocol == "consumer":
+        ours |= {"group.protocol": "consumer", "group.remote.assignor": _REMOTE_ASSIGNORS[assignor]}
+    else:
+        # A rebalance takes about one heartbeat; a process that died is noticed after the session timeout.
+        ours |= {
+            "partition.assignment.strategy": assignor.value,
+            "session.timeout.ms": 10_000,
+            "heartbeat.interval.ms": 1_000,
+        }
+    return _merged(ours, config.kafka.client, config.kafka.consumer)
+
+
+def admin_settings(config: StreamConfig, *, client_id: str = "") -> Settings:
+    """For the client that looks at topics and creates them."""
+    return _merged(_common(config, client_id), config.kafka.client)
+
+
+def without_secrets(text: str, config: StreamConfig) -> str:
+    """This text, as librdkafka's errors quote values, with every secret of the settings masked."""
+    return Secrets(config.secrets()).masked(text)
+
+
+def _common(config: StreamConfig, client_id: str) -> Settings:
+    return {
+        "bootstrap.servers": ",".join(config.kafka.addresses),
+        "client.id": client_id or DEFAULT_CLIENT_ID,
+        "allow.auto.create.topics": False,
+        # New topics, and topics that were deleted and made again, are seen within seconds.
+        "topic.metadata.refresh.interval.ms": 5_000,
+        "socket.keepalive.enable": True,
+        # An address that swallows packets must not use up the time that a start is given.
+        "socket.connection.setup.timeout.ms": min(10_000, config.kafka.connect_timeout_s * 1_000),
+        # At once when a broker restarts, and soon after one that was away for long.
+        "reconnect.backoff.ms": 100,
+        "reconnect.backoff.max.ms": 5_000,
+    }
+
+
+def _merged(ours: Settings, *passed_through: Mapping[str, str]) -> Settings:
+    """Ours, then what is passed through; a later one replaces an earlier one under either of a setting's names."""
+    merged = dict(ours)
+    for settings in passed_through:
+        merged |= {canonical(name): value for name, value in settings.items()}
+    return merged

@@ -1,0 +1,142 @@
+"""Notices that a topic was deleted, or made again under its name, while it is being read."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from threading import Event as Flag
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException
+
+from afl.core.process.stopping import PROCESS_STOP, Stop
+from afl_stream.kafka.errors import error_of
+from afl_stream.kafka.waits import result_of
+from afl_stream.transport import is_another_topic
+
+_log = logging.getLogger(__name__)
+
+#: How often the ids are asked for.
+INTERVAL_S: Final = 2.0
+#: What a broker says that gives topics no ids.
+NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+
+#: How a broker says that it will not tell, which no waiting mends: the name has to do.
+_UNTOLD: Final = frozenset({
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.UNSUPPORTED_VERSION,
+    KafkaError._UNSUPPORTED_FEATURE,
+})  # fmt: skip
+
+#: Ask for the descriptions of topics; does not wait.
+AskIds = Callable[[Sequence[str]], Mapping[str, "Future[Any]"]]
+
+
+class TopicNews(NamedTuple):
+    """Topics that are others than before under the same name, and topics that are not there."""
+
+    made_anew: frozenset[str]
+    gone: frozenset[str]
+
+
+class TopicIds:
+    """The ids of the topics that one consumer reads or waits for.
+
+    librdkafka goes on in the new topic at the old one's offset, and says nothing: the new topic's first records would
+    be skipped. Of a topic that is gone it tells in one of the group protocols only. `look` does not wait for an answer.
+    Belongs to the thread of its consumer.
+    """
+
+    def __init__(self, ask: AskIds, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+        self._ask = ask
+        self._monotonic_s = monotonic_s
+        self._known: dict[str, str] = {}
+        self._asked: Mapping[str, Future[Any]] = {}
+        self._next_s = 0.0
+        #: Missing in the last answer. One broker may not have heard of a new topic yet.
+        self._missed: set[str] = set()
+
+    def look(self, topics: Callable[[], Collection[str]]) -> TopicNews | None:
+        """What has become of these topics since they were first asked about; None: nothing is new."""
+        if self._asked:
+            if not all(answer.done() for answer in self._asked.values()):
+                return None
+            answers, self._asked = self._asked, {}
+            return self._compare(answers, topics())
+        now_s = self._monotonic_s()
+        if now_s >= self._next_s:
+            self._next_s = now_s + INTERVAL_S
+            names = topics()
+            self._known = {name: found for name, found in self._known.items() if name in names}
+            if names:
+                try:
+                    self._asked = self._ask(sorted(names))
+                except KafkaException as error:
+                    _log.debug("the ids of topics are not known: %s", error)
+        return None
+
+    def now(self, names: Collection[str], timeout_s: float, stop: Stop = PROCESS_STOP) -> dict[str, str | None]:
+        """The ids of these topics as they are now: "" where the broker tells none, None where there is no such topic.
+
+        Waits for the answers. Raises TimeoutError, Stopping, and KafkaException for what may pass.
+        """
+        deadline_s = self._monotonic_s() + timeout_s
+        found: dict[str, str | None] = {}
+        for name, answer in self._ask(sorted(names)).items() if names else ():
+            try:
+                remaining_s = max(0.0, deadline_s - self._monotonic_s())
+                told = str(result_of(answer, remaining_s, f"the id of topic {name}", stop).topic_id)
+                found[name] = "" if told == NO_ID else told
+            except KafkaException as error:
+                code = error_of(error).code()
+                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    found[name] = None
+                elif code in _UNTOLD:
+                    found[name] = ""
+                else:
+                    raise
+        for name, told_id in found.items():
+            if told_id and is_another_topic(self._known.setdefault(name, told_id), told_id):
+                # What was known is told of as ever, with the next answer.
+                self.soon()
+        return found
+
+    def others(self, ids: Mapping[str, str], timeout_s: float) -> TopicNews:
+        """What has become of the topics that had these ids, as far as is told in time."""
+        try:
+            # Also of a process that was told to end: that is when it matters most.
+            found = self.now(ids, timeout_s, Flag())
+        except (TimeoutError, KafkaException) as error:
+            _log.debug("the ids of topics are not known: %s", error)
+            found = {}
+        return TopicNews(
+            frozenset(topic for topic, told in found.items() if is_another_topic(ids[topic], told or "")),
+            frozenset(topic for topic, told in found.items() if told is None),
+        )
+
+    def soon(self) -> None:
+        """Ask at the next occasion: something seems to have happened to a topic."""
+        self._next_s = 0.0
+
+    def _compare(self, answers: Mapping[str, Future[Any]], topics: Collection[str]) -> TopicNews | None:
+        changed: set[str] = set()
+        missed: set[str] = set()
+        for name, answer in answers.items():
+            if name not in topics:
+                continue
+            error = answer.exception()
+            if error is not None:
+                if isinstance(error, KafkaException) and error_of(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    missed.add(name)
+                continue  # Else not told right now.
+            found = str(answer.result().topic_id)
+            if found == NO_ID:
+                continue
+            if is_another_topic(self._known.setdefault(name, found), found):
+                self._known[name] = found
+                changed.add(name)
+        gone, self._missed = missed & self._missed, missed
+        return TopicNews(frozenset(changed), frozenset(gone)) if changed or gone else None

@@ -1,0 +1,121 @@
+"""What a Kafka broker says beside the reading: the ends of logs, and whether replies to fetches come at all."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Final
+
+from confluent_kafka import Consumer as Client
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as Place
+
+from afl_stream.kafka.errors import is_silence
+from afl_stream.kafka.topic_ids import AskIds
+from afl_stream.transport import BrokerView, TopicPartition, Watermarks
+
+_log = logging.getLogger(__name__)
+
+#: How soon after an answer the broker is asked again.
+_INTERVAL_S: Final = 1.0
+
+#: Ask for the first and the next offset of partitions; does not wait.
+AskBounds = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, tuple["Future[Any]", "Future[Any]"]]]
+
+
+class KafkaView:
+    """
+    The view of one consumer. Belongs to its thread; nothing here waits.
+
+    The bounds are asked for on the admin client's connections, so that an answer says nothing of the consumer's own.
+    What those bring is told by the end of the log that librdkafka noted from the last reply to a fetch: each reply has
+    it, one without records too. Where it stays behind the end that the broker names, replies do not come; a position
+    would not tell, since what ends a transaction has an offset and is no record.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        ask_bounds: AskBounds,
+        ask_ids: AskIds,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._ask_bounds = ask_bounds
+        self._ask_ids = ask_ids
+        self._monotonic_s = monotonic_s
+        self._bounds: dict[TopicPartition, Watermarks] = {}
+        self._asked_bounds: Mapping[TopicPartition, tuple[Future[Any], Future[Any]]] = {}
+        self._asked_ids: Mapping[str, Future[Any]] = {}
+        self._next_s = 0.0
+        #: When the first question was asked that has had no answer; None: all have.
+        self._unanswered_since_s: float | None = None
+        self._is_told = False
+
+    def look(
+        self, held: Collection[TopicPartition], silent: Collection[TopicPartition], topics: Collection[str]
+    ) -> BrokerView:
+        """What is known now. `held`: the partitions held; `silent`: those of them that nothing is fetched of now;
+        `topics`: what is read, or waited for while no partition is held."""
+        now_s = self._monotonic_s()
+        futures = [*(f for pair in self._asked_bounds.values() for f in pair), *self._asked_ids.values()]
+        if futures and all(future.done() for future in futures):
+            self._take_answers(futures)
+            futures = []
+        if not futures and now_s >= self._next_s and (held or topics):
+            self._ask(sorted(held), sorted(topics), now_s)
+        self._bounds = {where: bounds for where, bounds in self._bounds.items() if where in held}
+        read = {where: bounds for where, bounds in self._bounds.items() if where not in silent}
+        unfetched = {where: self._unfetched(where, bounds) for where, bounds in read.items()}
+        most = max(unfetched, key=lambda where: unfetched[where], default=None)
+        return BrokerView(
+            bounds=dict(self._bounds),
+            is_told=self._is_told,
+            unfetched=sum(unfetched.values()),
+            told_of="" if most is None else f"{unfetched[most]} of them in {most.topic}[{most.partition}]",
+            unanswered_s=0.0 if self._unanswered_since_s is None else now_s - self._unanswered_since_s,
+        )
+
+    def _ask(self, held: Sequence[TopicPartition], topics: Sequence[str], now_s: float) -> None:
+        self._next_s = now_s + _INTERVAL_S
+        try:
+            if held:
+                self._asked_bounds = self._ask_bounds(held)
+            else:
+                self._asked_ids = self._ask_ids(topics)
+        except KafkaException as error:
+            _log.debug("the broker cannot be asked: %s", error)
+        if self._unanswered_since_s is None:
+            self._unanswered_since_s = now_s
+
+    def _take_answers(self, futures: Sequence[Future[Any]]) -> None:
+        asked, self._asked_bounds, self._asked_ids = self._asked_bounds, {}, {}
+        is_silent = any(is_silence(future.exception()) for future in futures)
+        for where, (first, end) in asked.items():
+            if first.exception() is None and end.exception() is None:
+                low, high = first.result().offset, end.result().offset
+                if is_told(low, high):
+                    self._bounds[where] = Watermarks(low=low, high=high)
+                else:
+                    is_silent = True
+        if not is_silent:
+            self._unanswered_since_s, self._is_told = None, True
+
+    def _unfetched(self, where: TopicPartition, bounds: Watermarks) -> int:
+        """How many records the log has that no reply has told of."""
+        place = Place(where.topic, where.partition)
+        try:
+            _, told = self._client.get_watermark_offsets(place, cached=True)
+        except KafkaException as error:
+            _log.debug("what %s[%d] has brought is not known: %s", *where, error)
+            return 0
+        # Without a reply so far it counts from the beginning of the log.
+        return max(0, bounds.high - max(told, bounds.low))
+
+
+def is_told(*offsets: int) -> bool:
+    """Whether these are offsets. The client lets a question for bounds that was not answered in time end without an
+    error, and with an offset that is none."""
+    return min(offsets) >= 0

@@ -1,0 +1,57 @@
+"""Waiting for Kafka's clients so that a signal is heard, and the word to stop obeyed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Final, TypeVar
+
+from afl.core.process.long_waits import WAITS
+from afl.core.process.stopping import PROCESS_STOP, Stop
+from afl_stream.transport import Stopping
+
+T = TypeVar("T")
+
+#: How often a wait looks at the word to stop.
+_SLICE_S: Final = 0.2
+#: The longest call of a client that nothing can interrupt. A longer wait is several of them.
+LONGEST_CALL_S: Final = 2.5
+
+
+def in_thread(call: Callable[[], T]) -> Future[T]:
+    """Make a call that blocks in the client, where no signal is heard, on a thread of its own."""
+    outcome: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name="kafka-call", daemon=True).start()
+    return outcome
+
+
+def result_of(future: Future[T], timeout_s: float, what: str, stop: Stop = PROCESS_STOP) -> T:
+    """Wait for an answer. Raises TimeoutError, Stopping once the process is to end, and what the future raises."""
+    deadline_s = time.monotonic() + timeout_s
+    with WAITS.on(f"the broker: {what}"):
+        while not future.done():
+            if stop.is_set():
+                raise Stopping(what)
+            remaining_s = deadline_s - time.monotonic()
+            if remaining_s <= 0:
+                break
+            _wait(future, min(_SLICE_S, remaining_s))
+        return future.result(0)
+
+
+def _wait(future: Future[T], timeout_s: float) -> None:
+    """Until it is done, or for `timeout_s`."""
+    try:
+        future.exception(timeout_s)
+    except TimeoutError:
+        # Of the wait, or what the future raises: `done` tells.
+        return

@@ -1,0 +1,1 @@
+"""Compiled programs on the definitions topic, and which one a name means now."""

@@ -1,0 +1,288 @@
+"""The definitions topic: compiled programs by fingerprint, and which one a workflow's name means now."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterable
+
+from afl.compiled.program import CompiledProgram, ProgramError, ProgramVersionError
+from afl.core.text.near_names import near_names
+from afl.core.text.printable import printable
+from afl.core.text.warning_limits import LimitedLog
+from afl_stream.errors import NewerFormat, Reason, StreamError, Unreadable
+from afl_stream.programs.store_claims import StoreClaims
+from afl_stream.reading.topic_log import TopicLog, waited_for
+from afl_stream.transport import Producer, Transport, produce_acknowledged
+from afl_stream.wire.codec import Codec
+from afl_stream.wire.headers import headers_for
+from afl_stream.wire.messages import STORE_KEY, Message, ProgramDefinition, ProgramPointer, StoreClaim, name_key
+
+_log = logging.getLogger(__name__)
+
+#: Programs kept in memory, read again from the topic when they are asked for after that.
+_PROGRAMS_KEPT = 256
+
+#: Records whose schema is looked for again. Each is a look at the schemas topic; more of them are junk.
+_MOST_WITHOUT_SCHEMA = 100
+
+SOURCE = "/afl-stream/deploy"
+
+
+class UnknownProgram(StreamError):
+    """No such program or workflow has been deployed: said only after the topic was read to its end."""
+
+    def __init__(self, wanted: str, near: Iterable[str] = ()) -> None:
+        listed = tuple(near)
+        hint = f"; did you mean {' or '.join(listed)}?" if listed else "; deploy it with: afl-stream deploy FILE.afl"
+        super().__init__(f"nothing deployed is called {wanted}{hint}")
+        self.wanted, self.near = wanted, listed
+
+
+class Definitions:
+    """What has been deployed, and which store the evaluators have. Belongs to one thread.
+
+    A record counts under its own key only, and a program under the SHA-256 of its text only: another content of a
+    fingerprint is refused and logged, as is every record that cannot be read. Of the same content with other source
+    places and doc comments the newest counts, which is what compaction keeps. Where the topic lacks what it had, what
+    is known here is published again.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        codec: Codec,
+        topic: str,
+        stored: Callable[[str], bytes | None] = lambda fingerprint: None,
+        stored_annotations: Callable[[str], bytes | None] = lambda fingerprint: None,
+        *,
+        is_keeper: bool = False,
+    ) -> None:
+        """`stored` gives the text of a program that is kept elsewhere, for one that the topic does not have, and
+        `stored_annotations` what stands beside it. A keeper publishes again what the topic has lost, and needs the
+        right to."""
+        self.topic = topic
+        self.claims = StoreClaims()
+        self._log = TopicLog(transport, topic)
+        self._codec = codec
+        self._stored, self._stored_annotations = stored, stored_annotations
+        self._packed: dict[str, ProgramDefinition] = {}
+        self._names: dict[str, str] = {}
+        self._programs: OrderedDict[str, CompiledProgram] = OrderedDict()
+        #: What a newer release has deployed, by the record's key: a fingerprint, or `name:` and a workflow's name.
+        self._newer: dict[str, NewerFormat] = {}
+        #: Records that were read and not decoded yet: a schema that is away takes none of them.
+        self._undecoded: deque[tuple[bytes | None, bytes]] = deque()
+        #: Records whose schema nobody has announced yet, by their keys.
+        self._without_schema: dict[bytes | None, bytes] = {}
+        self._is_keeper = is_keeper
+        self._warnings = LimitedLog(_log)
+        self._losses = 0
+        #: While it is found out what a topic that has lost records still has: the keys of that.
+        self._still_there: set[bytes | None] | None = None
+
+    def workflows(self) -> dict[str, str]:
+        """Every deployed workflow's qualified name and the fingerprint of its current program."""
+        self.refresh()
+        return dict(self._names)
+
+    def find(self, workflow: str, fingerprint: str | None = None) -> tuple[CompiledProgram, str]:
+        """The program that a workflow's name means now (or the one named), and the workflow's qualified name.
+
+        Raises UnknownProgram, after reading the topic to an end taken now, SchemaUnavailable when that cannot be
+        read, and NewerFormat for what a newer release has deployed.
+        """
+        # Names point to another program with each deployment, so they are read anew each time.
+        if fingerprint is None or fingerprint not in self._packed:
+            self.refresh()
+        if fingerprint is not None:
+            return self._program(fingerprint), workflow
+        name = self._qualified(workflow)
+        return self._program(self._names[name]), name
+
+    def do_the_same(self, fingerprint: str, other: str) -> bool:
+        """Say whether two programs do the same: earlier releases gave each layout of a source its own fingerprint.
+
+        No where one of them is not known any more. Raises SchemaUnavailable and NewerFormat as `find`."""
+        try:
+            first, second = (self.find("", one)[0].behaviour for one in (fingerprint, other))
+        except UnknownProgram:
+            return False
+        return first == second
+
+    def refresh(self) -> None:
+        """Read the topic to its end as it is now. Raises SchemaUnavailable."""
+        news = self._log.read_to_end()
+        if self._log.losses != self._losses:
+            self._losses = self._log.losses
+            # The claims were of a topic that is gone; the next one is the first.
+            self.claims, self._still_there = StoreClaims(), set()
+        if self._still_there is not None:
+            self._still_there.update(key for key, value in news if value is not None)
+        self._undecoded.extend((key, value) for key, value in news if value is not None)
+        if news:
+            # Before the news of their keys. Their schemas may have come with whatever else has.
+            self._undecoded.extendleft(self._without_schema.items())
+        while self._undecoded:
+            key, value = self._undecoded[0]
+            self._take(key, value)
+            self._undecoded.popleft()
+        if self._still_there is not None:
+            if self._is_keeper:
+                self._publish_again(self._still_there)
+            self._still_there = None
+
+    def publish(self, key: str, message: Message) -> None:
+        """Publish a record, and return when it is acknowledged. Raises SchemaUnavailable."""
+        headers = headers_for(message, source=SOURCE)
+        self._log.append(key.encode(), self._codec.encode(message, self.topic), headers)
+
+    def restore(self, programs: Iterable[tuple[str, CompiledProgram]]) -> None:
+        """Publish programs of these workflows whose names the topic does not have. Raises SchemaUnavailable."""
+        for name, program in programs:
+            if name in self._names or name_key(name) in self._newer:
+                continue
+            fingerprint = program.fingerprint
+            if fingerprint not in self._packed:
+                self.publish(fingerprint, _definition(program))
+            self.publish(name_key(name), ProgramPointer(workflow=name, fingerprint=fingerprint))
+            _log.warning("%s lacked workflow %s: it was published again from the store", self.topic, printable(name))
+
+    def close(self) -> None:
+        self._log.close()
+
+    # --- what the topic has -------------------------------------------------------------------------------------
+
+    def _take(self, key: bytes | None, value: bytes) -> None:
+        name = (key or b"").decode("utf-8", "replace")
+        waiting = self._without_schema.pop(key, None)
+        try:
+            message: Message = self._codec.decode(value)
+            self._define(name, message)
+        except Unreadable as error:
+            if error.reason is Reason.UNKNOWN_SCHEMA and len(self._without_schema) < _MOST_WITHOUT_SCHEMA:
+                self._without_schema[key] = value
+                if waiting == value:
+                    return  # That was said when it was read.
+            told = "%s: the record under %s defines nothing: %s"
+            self._warnings.warning(
+                "records of the definitions topic", told, self.topic, _shown(name), _shown(str(error))
+            )
+        except NewerFormat as error:
+            # It defines something, only not for this release.
+            self._newer[name] = error
+
+    def _define(self, key: str, message: Message) -> None:
+        """Take a record over that stands under this key. Raises Unreadable for one that is not what its key says."""
+        if isinstance(message, ProgramDefinition):
+            _check_key(key, message.fingerprint)
+            held = self._packed.get(key)
+            if held is None or (held.program, held.encoding) != (message.program, message.encoding):
+                # Whichever came first: a program is what its fingerprint says.
+                if not _is_of(message.program_json(), message.fingerprint):
+                    raise Unreadable(Reason.BAD_PROGRAM, "the program is refused, its SHA-256 is not its fingerprint")
+                self._packed[key] = message
+            elif message.annotations not in (None, held.annotations):
+                self._packed[key] = message
+                self._programs.pop(key, None)
+        elif isinstance(message, ProgramPointer):
+            _check_key(key, name_key(message.workflow))
+            self._names[message.workflow] = message.fingerprint
+        elif isinstance(message, StoreClaim):
+            _check_key(key, STORE_KEY)
+            self.claims.take(message)
+        else:
+            raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} is no definition")
+        self._newer.pop(key, None)
+
+    def _publish_again(self, there: Collection[bytes | None]) -> None:
+        """Publish what is known here and the topic does not have any more: programs before their names."""
+        count = 0
+        for fingerprint, definition in self._packed.items():
+            if fingerprint.encode() not in there:
+                self.publish(fingerprint, definition)
+                count += 1
+        for name, fingerprint in self._names.items():
+            if name_key(name).encode() not in there:
+                self.publish(name_key(name), ProgramPointer(workflow=name, fingerprint=fingerprint))
+                count += 1
+        _log.warning("%d records were published again, because %s lacked them", count, self.topic)
+
+    def _qualified(self, workflow: str) -> str:
+        if (newer := self._newer.get(name_key(workflow))) is not None:
+            raise newer
+        if workflow in self._names:
+            return workflow
+        short = [name for name in self._names if name.rsplit(".", 1)[-1] == workflow]
+        if len(short) == 1:
+            return short[0]
+        raise UnknownProgram(f"workflow {workflow}", short or near_names(workflow, list(self._names)))
+
+    def _program(self, fingerprint: str) -> CompiledProgram:
+        program = self._programs.get(fingerprint)
+        if program is None:
+            packed = self._packed.get(fingerprint)
+            if packed is not None:
+                text: bytes | str | None = packed.program_json()
+                beside = packed.annotations
+            else:
+                text, beside = self._stored(fingerprint), self._stored_annotations(fingerprint)
+            if text is None:
+                raise self._newer.get(fingerprint) or UnknownProgram(f"program {fingerprint}")
+            try:
+                program = CompiledProgram.stored(fingerprint, text, beside)
+            except ProgramVersionError as error:
+                if error.is_newer:
+                    raise NewerFormat(f"schemaVersion {error.found}", error.supported) from error
+                raise UnknownProgram(f"program {fingerprint} ({error})") from error
+            except (ProgramError, Unreadable) as error:
+                raise UnknownProgram(f"program {fingerprint} ({error})") from error
+            self._programs[fingerprint] = program
+            while len(self._programs) > _PROGRAMS_KEPT:
+                self._programs.popitem(last=False)
+        else:
+            self._programs.move_to_end(fingerprint)
+        return program
+
+
+def deploy(program: CompiledProgram, producer: Producer, codec: Codec, topic: str, *, timeout_s: float = 10.0) -> None:
+    """Publish a program and point its workflows' names to it; returns when all is acknowledged.
+
+    The program goes before the names that point to it. Raises SchemaUnavailable when that is not acknowledged in time.
+    """
+    _send(producer, codec, topic, program.fingerprint, _definition(program), timeout_s)
+    for workflow in program.workflows():
+        name = workflow.qualified_name
+        pointer = ProgramPointer(workflow=name, fingerprint=program.fingerprint)
+        _send(producer, codec, topic, name_key(name), pointer, timeout_s)
+
+
+def _definition(program: CompiledProgram) -> ProgramDefinition:
+    return ProgramDefinition.packed(program.fingerprint, program.text.decode(), program.annotations)
+
+
+def _send(producer: Producer, codec: Codec, topic: str, key: str, message: Message, timeout_s: float) -> None:
+    value, headers = codec.encode(message, topic), headers_for(message, source=SOURCE)
+    with waited_for(key):
+        produce_acknowledged(producer, topic, value, key=key.encode(), headers=headers, timeout_s=timeout_s)
+
+
+def _check_key(found: str, expected: str) -> None:
+    if found != expected:
+        raise Unreadable(Reason.BAD_KEY, f"the key of this record would be {expected}")
+
+
+def _is_of(text: str, fingerprint: str) -> bool:
+    """Whether a program has this fingerprint, which is of its canonical text: nearly always of the text as it is."""
+    if hashlib.sha256(text.encode()).hexdigest() == fingerprint:
+        return True
+    try:
+        CompiledProgram.stored(fingerprint, text)
+    except ProgramError:
+        return False
+    return True
+
+
+def _shown(text: str) -> str:
+    return printable(text, 300)

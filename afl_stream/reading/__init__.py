@@ -1,0 +1,1 @@
+"""Reading logs: progress, ranges, and offsets of work that is finished."""

@@ -1,0 +1,96 @@
+"""Reading what stands in a log now, outside any group: ranges of partitions, up to their ends or a time limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Final
+
+from afl.core.process.stopping import PROCESS_STOP
+from afl_stream.transport import (
+    Consumer,
+    OffsetOutOfRange,
+    Record,
+    Stopping,
+    TopicPartition,
+    Transport,
+    TransportError,
+    UnknownTopic,
+    Watermarks,
+)
+
+_BATCH_RECORDS: Final = 1_000
+_POLL_S: Final = 0.1
+#: Partitions that a message names; of more it gives the numbers.
+_NAMED: Final = 12
+
+
+class NotReadInTime(TransportError):
+    """Ranges of partitions were not read to their ends in the time for it."""
+
+    def __init__(self, partitions: Iterable[TopicPartition], timeout_s: float) -> None:
+        topics = sorted({where.topic for where in partitions})
+        super().__init__(f"{', '.join(topics)} could not be read to the end in {timeout_s:g} s")
+
+
+def without_offset(
+    consumer: Consumer, partitions: Iterable[TopicPartition], committed: Container[TopicPartition]
+) -> dict[TopicPartition, Watermarks]:
+    """The bounds of those partitions that have records and no committed offset. Raises what the transport raises."""
+    bare: dict[TopicPartition, Watermarks] = {}
+    for where in partitions:
+        if where not in committed:
+            try:
+                bounds = consumer.watermarks(where)
+            except UnknownTopic:
+                continue  # Not every broker has heard of it yet: it is new, or gone, which reading tells.
+            if bounds.low < bounds.high:
+                bare[where] = bounds
+    return bare
+
+
+def in_words(ranges: Mapping[TopicPartition, Watermarks]) -> str:
+    """The ranges in words: topic, partition, first and last offset, and how many records that are."""
+    count = sum(bounds.high - bounds.low for bounds in ranges.values())
+    named = [
+        f"{where.topic}[{where.partition}] {bounds.low} to {bounds.high - 1}"
+        for where, bounds in sorted(ranges.items())[:_NAMED]
+    ]
+    more = f" and {len(ranges) - _NAMED} more partitions" if len(ranges) > _NAMED else ""
+    return f"{', '.join(named)}{more}: {count:,} records"
+
+
+def read_ranges(
+    transport: Transport, ranges: Mapping[TopicPartition, Watermarks], timeout_s: float
+) -> Iterator[list[Record]]:
+    """The records of these ranges, from `low` to before `high`, as they come.
+
+    Records that go meanwhile are left out. Raises NotReadInTime when the time is up, Stopping once the process is to
+    end, and what the transport raises.
+    """
+    left = {where: bounds.high for where, bounds in ranges.items() if bounds.low < bounds.high}
+    if not left:
+        return
+    deadline_s = time.monotonic() + timeout_s
+    consumer = transport.consumer(None)
+    try:
+        consumer.assign({where: ranges[where].low for where in left})
+        while left:
+            if PROCESS_STOP.is_set():
+                raise Stopping(in_words(ranges))
+            if time.monotonic() >= deadline_s:
+                raise NotReadInTime(left, timeout_s)
+            try:
+                records = consumer.consume(_BATCH_RECORDS, _POLL_S)
+            except OffsetOutOfRange as error:
+                consumer.seek(error.partition, error.bounds.low)
+                continue
+            wanted = [record for record in records if record.offset < left.get(record.topic_partition, 0)]
+            # Not by the offsets of records: what ends a range may be a marker of a transaction, and no record.
+            for where in [where for where, end in left.items() if consumer.position(where) >= end]:
+                del left[where]
+                consumer.pause([where])
+            if wanted:
+                yield wanted
+    finally:
+        consumer.close()

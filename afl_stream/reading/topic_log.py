@@ -1,0 +1,201 @@
+"""A topic that is read whole: appended to with acknowledgement, read to its end as it is now."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
+from typing import Final
+
+from afl.core.process.stopping import PROCESS_STOP
+from afl_stream.errors import SchemaUnavailable
+from afl_stream.transport import (
+    REFUSALS,
+    Consumer,
+    Headers,
+    Producer,
+    TopicDescription,
+    TopicPartition,
+    Transport,
+    TransportError,
+    Watermarks,
+    is_another_topic,
+    produce_acknowledged,
+)
+
+_log = logging.getLogger(__name__)
+
+#: How long an announcement or a read of the whole topic may take before the caller is told to wait and try again.
+DEFAULT_TIMEOUT_S: Final = 10.0
+READ_RECORDS: Final = 500
+#: How often a read that waits looks at the word to stop.
+_SLICE_S: Final = 0.2
+#: Asking for a topic's id costs requests, and a topic is made again once in a blue moon.
+LOOK_INTERVAL_S: Final = 10.0
+
+
+@contextmanager
+def waited_for(what: str) -> Iterator[None]:
+    """Have what the transport raises inside tell that `what` is away for now: SchemaUnavailable. REFUSALS stay as they
+    are, because no waiting mends them."""
+    try:
+        yield
+    except REFUSALS:
+        raise
+    except TransportError as error:
+        raise SchemaUnavailable(what, str(error)) from error
+
+
+class TopicLog:
+    """All partitions of one topic, as a log; keeps the SchemaLog port. Producer and reader open when first needed.
+
+    Nothing is ever deleted from such a topic but what a later record of the key replaces. A topic that lacks what it
+    had (it was deleted and made again, or retention took records) is told in the log and read again from its beginning.
+
+    Threads may share it: a lock lets one in at a time.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        topic: str,
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        look_interval_s: float = LOOK_INTERVAL_S,
+    ) -> None:
+        """`look_interval_s`: how often the reader asks whether the topic of this name is still the same one, when its
+        log does not show it."""
+        self.topic = topic
+        #: How often the topic was found to lack what it had. Another number: what was read before may be gone.
+        self.losses = 0
+        self._transport = transport
+        self._timeout_s, self._look_interval_s = timeout_s, look_interval_s
+        self._lock = Lock()
+        self._producer: Producer | None = None
+        self._reader: Consumer | None = None
+        self._positions: dict[TopicPartition, int] = {}
+        #: The first offset of each partition, as it was when reading began.
+        self._lows: dict[TopicPartition, int] = {}
+        self._topic_id = ""
+        self._looked_s = 0.0
+        #: The time of the oldest record that was read, ms since the epoch; None: the topic is empty.
+        self._oldest_ms: int | None = None
+
+    def append(self, key: bytes, value: bytes, headers: Headers = ()) -> None:
+        """Append a record and return when it is acknowledged. Raises SchemaUnavailable, and REFUSALS as they are."""
+        with self._lock, waited_for(self.topic):
+            if self._producer is None:
+                self._producer = self._transport.producer()
+            produce_acknowledged(self._producer, self.topic, value, key=key, headers=headers, timeout_s=self._timeout_s)
+
+    def read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
+        """Return what was appended since the last call, up to the end as it is now; everything that the topic holds
+        when `losses` has changed. Raises as `append` does."""
+        with self._lock, waited_for(self.topic):
+            try:
+                return self._read_to_end()
+            except TransportError:
+                self._forget_reader()
+                raise
+
+    def lack(self, written_at_ms: int | None) -> str | None:
+        """Say in words why the topic may lack what it had when a record of that time was written (None: of now); None
+        when it has everything. As it was when it was last read."""
+        if cut := sorted((where, low) for where, low in self._lows.items() if low > 0):
+            listed = ", ".join(f"{name}[{number}] before offset {low}" for (name, number), low in cut)
+            return f"records of {listed} were deleted"
+        if self.losses:
+            return f"{self.topic} was deleted and made again, or records of it were deleted"
+        if self._oldest_ms is None:
+            return f"{self.topic} is empty"
+        if written_at_ms is not None and written_at_ms < self._oldest_ms:
+            return f"{self.topic} has no record that is as old, so it was deleted and made again"
+        return None
+
+    def close(self) -> None:
+        """Release what was opened."""
+        with self._lock:
+            self._forget_reader()
+            if self._producer is not None:
+                self._producer.close()
+                self._producer = None
+
+    def _read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
+        reader, positions = self._open_reader()
+        bounds = {where: reader.watermarks(where) for where in positions}
+        if self._has_lost(bounds):
+            self._begin_again()
+            reader, positions = self._open_reader()
+            bounds = {where: reader.watermarks(where) for where in positions}
+        deadline_s = time.monotonic() + self._timeout_s
+        records: list[tuple[bytes | None, bytes | None]] = []
+        while any(positions[where] < found.high for where, found in bounds.items()):
+            remaining_s = deadline_s - time.monotonic()
+            if remaining_s <= 0:
+                self._forget_reader()
+                raise SchemaUnavailable(self.topic, f"{self.topic} was not read in {self._timeout_s:g} s")
+            if PROCESS_STOP.is_set():
+                raise SchemaUnavailable(self.topic, "the process was told to end")
+            for record in reader.consume(READ_RECORDS, min(remaining_s, _SLICE_S)):
+                records.append((record.key, record.value))
+                self._oldest_ms = min(record.timestamp_ms, self._oldest_ms or record.timestamp_ms)
+            # Not by the offsets of records: what ends the log may be no record.
+            positions = {where: max(position, reader.position(where)) for where, position in positions.items()}
+        self._positions = positions
+        return records
+
+    def _open_reader(self) -> tuple[Consumer, dict[TopicPartition, int]]:
+        """The reader, and a copy of where it stands: kept only when all was read."""
+        if self._reader is None:
+            found = self._described()
+            partitions = [TopicPartition(self.topic, n) for n in range(found.partitions if found else 0)]
+            if not partitions:
+                raise TransportError(f"there is no topic {self.topic}; run: afl-stream topics apply")
+            if found is not None and self._is_another(found):
+                self._begin_again()
+            reader = self._transport.consumer(None)
+            bounds = {where: reader.watermarks(where) for where in partitions}
+            if self._positions and self._has_lost({where: bounds[where] for where in bounds if where in self._lows}):
+                self._begin_again()
+            positions = {where: self._positions.get(where, found.low) for where, found in bounds.items()}
+            reader.assign(positions)
+            self._lows = {where: self._lows.get(where, found.low) for where, found in bounds.items()}
+            self._reader, self._positions = reader, positions
+            self._topic_id = (found.topic_id if found else "") or self._topic_id
+        return self._reader, dict(self._positions)
+
+    def _has_lost(self, bounds: Mapping[TopicPartition, Watermarks]) -> bool:
+        """Whether the topic lacks what it had when it was read: by its log, or by its id."""
+        if any(found.high < self._positions[where] or found.low > self._lows[where] for where, found in bounds.items()):
+            return True
+        now_s = time.monotonic()
+        if now_s - self._looked_s < self._look_interval_s:
+            return False
+        found = self._described()
+        return found is not None and (self._is_another(found) or found.partitions != len(bounds))
+
+    def _described(self) -> TopicDescription | None:
+        self._looked_s = time.monotonic()
+        return self._transport.admin().topics([self.topic]).get(self.topic)
+
+    def _is_another(self, found: TopicDescription) -> bool:
+        return is_another_topic(self._topic_id, found.topic_id)
+
+    def _begin_again(self) -> None:
+        """Forget what was read: it is not what the topic holds."""
+        _log.error(
+            "%s lacks records that it had: it was deleted and made again, or its cleanup.policy is not compact; it is "
+            "read again from its beginning",
+            self.topic,
+        )
+        self._forget_reader()
+        self.losses += 1
+        self._positions, self._lows = {}, {}
+        self._topic_id, self._oldest_ms = "", None
+
+    def _forget_reader(self) -> None:
+        if self._reader is not None:
+            reader, self._reader = self._reader, None
+            reader.close()

@@ -1,0 +1,118 @@
+"""Whether a reader gets on: the one judge of it for evaluators, agents and audits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from afl_stream.outage import Outage
+from afl_stream.settings.config import KafkaSettings
+from afl_stream.transport import BrokerUnavailable, BrokerView, Consumer
+
+#: How often what the broker says is looked at while all is well, and while it is not. An answer is seen by the look
+#: after the one that asked: what is amiss is known within two.
+LOOK_INTERVAL_S: Final = 2.5
+LOOK_AGAIN_S: Final = 1.0
+#: An answer that takes longer is not counted on by somebody who asks whether all is read.
+_LATE_ANSWER_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Whether a service gets on. `reasons` say what is wrong."""
+
+    ready: bool
+    reasons: tuple[str, ...] = ()
+
+
+class Watchdog:
+    """
+    Tells a broker that does not answer, or whose replies are lost on the way, from a topic on which nothing happens.
+
+    A reader that is given nothing looks now and then at what the broker says beside its reading. It has an outage when
+
+    * the broker has not answered that question for `kafka.silent_after_s`, or
+    * the broker has records of which no reply to a fetch has told for so long.
+
+    Records, or an answer by which nothing is amiss, end the outage; nothing else does. It is told of once, and raised
+    when it has lasted `kafka.outage_timeout_s`. Belongs to the thread that reads; `problem` may be asked by any.
+    """
+
+    def __init__(self, settings: KafkaSettings, who: str, clock_s: Callable[[], float] = time.monotonic) -> None:
+        """`who` reads, in words."""
+        self._silent_after_s = settings.silent_after_s
+        self._who = who
+        self._clock_s = clock_s
+        self._outage = Outage(settings.outage_timeout_s, clock_s)
+        #: Since when records wait of which no fetch has told.
+        self._unfetched_since_s: float | None = None
+        self._is_doubted = False
+        self._next_look_s = clock_s() + self._interval_s
+        #: What is wrong, in words; None: nothing.
+        self.problem: str | None = None
+
+    def read(self, consumer: Consumer, count: int, *, is_reading: bool = True) -> None:
+        """Note how many records a read has brought. Raises GaveUp when an outage has lasted too long.
+
+        `is_reading` false: nothing was read, because the reader waits for something else; records may well wait then.
+        """
+        if count:
+            self._unfetched_since_s = None
+            if self._is_doubted:
+                self._well()
+            return
+        now_s = self._clock_s()
+        if now_s >= self._next_look_s:
+            view = consumer.view()
+            self._judge(view if is_reading else replace(view, unfetched=0), now_s)
+
+    def has_read_all(self, consumer: Consumer) -> bool:
+        """Whether the broker says that nothing waits: an empty read alone may be for want of replies."""
+        view = consumer.view()
+        return view.is_told and not view.unfetched and view.unanswered_s < _LATE_ANSWER_S and not self._is_doubted
+
+    def failed(self, error: BrokerUnavailable) -> float:
+        """Note that the broker could not be reached, and return how many seconds to wait before the next attempt.
+
+        Raises GaveUp when the outage has lasted too long.
+        """
+        self._doubt(str(error))
+        return self._outage.failed(error)
+
+    def _judge(self, view: BrokerView, now_s: float) -> None:
+        self._next_look_s = now_s + (LOOK_AGAIN_S if self._is_doubted else self._interval_s)
+        if not view.unfetched:
+            self._unfetched_since_s = None
+        elif self._unfetched_since_s is None:
+            self._unfetched_since_s = now_s
+        unfetched_s = 0.0 if self._unfetched_since_s is None else now_s - self._unfetched_since_s
+        if view.unanswered_s >= self._silent_after_s:
+            self._silent(f"{self._who}: the broker has not answered for {view.unanswered_s:.0f} s")
+        elif unfetched_s >= self._silent_after_s:
+            self._silent(
+                f"{self._who}: {view.unfetched} records wait that no reply to a fetch has told of for "
+                f"{unfetched_s:.0f} s, {view.told_of}; replies are lost on their way, or the broker hangs"
+            )
+        elif self._is_doubted and not view.unfetched and not view.unanswered_s and view.is_told:
+            self._well()
+
+    def _silent(self, problem: str) -> None:
+        self._doubt(problem)
+        self._outage.failed(BrokerUnavailable(problem))
+
+    def _doubt(self, problem: str) -> None:
+        self.problem = problem
+        if not self._is_doubted:
+            self._is_doubted = True
+            self._next_look_s = self._clock_s()
+
+    def _well(self) -> None:
+        self._is_doubted, self.problem = False, None
+        self._outage.over()
+
+    @property
+    def _interval_s(self) -> float:
+        # So that a silence is told of soon after it counts as one.
+        return min(LOOK_INTERVAL_S, self._silent_after_s / 3)

@@ -1,0 +1,66 @@
+"""Answer tokens: proof that an answer comes from one who was asked. Off unless a secret is configured."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Final
+
+from afl_stream.settings.sections import AnswerSettings
+
+#: An id of a key. It may have dots: a digest has none. `=` and `,` are the list's own signs.
+_KEY_ID: Final = re.compile(r"[A-Za-z0-9._~:/+-]{1,64}\Z")
+KEY_ID_FORM: Final = "1 to 64 characters out of A-Z a-z 0-9 . _ ~ : / + -"
+
+
+def is_key_id(text: str) -> bool:
+    """Whether a key may be called so."""
+    return _KEY_ID.match(text) is not None
+
+
+def older_keys(listed: str, current_id: str) -> dict[str, str] | None:
+    """Read `ID=SECRET, ID=SECRET`: the earlier keys by their ids; None for a list that is not of this form, has an id
+    twice, or has the current key's."""
+    keys: dict[str, str] = {}
+    for entry in filter(None, map(str.strip, listed.split(","))):
+        key_id, _, secret = entry.partition("=")
+        if not is_key_id(key_id) or not secret or key_id == current_id or key_id in keys:
+            return None
+        keys[key_id] = secret
+    return keys
+
+
+class AnswerTokens:
+    """HMAC-SHA256 over event id and attempt, with the id of the key in front so that keys can be rotated."""
+
+    def __init__(self, key_id: str, keys: Mapping[str, str]) -> None:
+        """`keys` holds the secrets by id: the current one, and older ones whose answers are still welcome."""
+        self._key_id = key_id
+        self._keys = {name: secret.encode() for name, secret in keys.items()}
+
+    def token_for(self, event_id: str, attempt: int) -> str:
+        """The token that the event carries and its answer must repeat."""
+        return f"{self._key_id}.{self._digest(self._key_id, event_id, attempt)}"
+
+    def accepts(self, token: str | None, event_id: str, attempt: int) -> bool:
+        """Whether an answer's token is the one that its event carried."""
+        # The last dot: a key's id may have some.
+        key_id, separator, digest = (token or "").rpartition(".")
+        if not separator or key_id not in self._keys:
+            return False
+        # Half a character is no digest, and must not end whoever reads it.
+        given = digest.encode("utf-8", "surrogatepass")
+        return hmac.compare_digest(given, self._digest(key_id, event_id, attempt).encode())
+
+    def _digest(self, key_id: str, event_id: str, attempt: int) -> str:
+        return hmac.new(self._keys[key_id], f"{event_id}\n{attempt}".encode(), sha256).hexdigest()
+
+
+def answer_tokens(settings: AnswerSettings) -> AnswerTokens | None:
+    """Return the deployment's answer tokens; None where they are off."""
+    if not settings.token_secret:
+        return None
+    keys = older_keys(settings.older_secrets or "", settings.token_key_id) or {}
+    return AnswerTokens(settings.token_key_id, {**keys, settings.token_key_id: settings.token_secret})

@@ -1,0 +1,60 @@
+"""Topics whose cleanup.policy would lose records that are needed: told by each service when it starts."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from afl_stream.topics.declared import ExistingTopic, Topology
+from afl_stream.transport import Admin
+
+_log = logging.getLogger(__name__)
+
+_POLICY: Final = "cleanup.policy"
+_COMPACT: Final = "compact"
+#: What becomes of records whose topic has the wrong policy.
+_DELETES: Final = (
+    "the records of {0} go once they are as old as its retention, while they are still needed: events and answers "
+    "cannot be read without their schemas, and workflows cannot be started without their programs"
+)
+_COMPACTS: Final = "of the records of {0} only the last of each key stays, also where the others were not read yet"
+
+
+def tell_unsafe_policies(topology: Topology, admin: Admin, topics: Iterable[str], bootstrap: str | None = None) -> None:
+    """Log an error for each of these topics that has an unsafe policy, with the command that mends it.
+
+    Nothing is told of a topic that is not there, and of settings that this user may not see. Raises what the transport
+    raises.
+    """
+    for finding in unsafe_policies(topology, admin.topics(topics), bootstrap):
+        _log.error("%s", finding)
+
+
+def unsafe_policies(
+    topology: Topology, existing: Mapping[str, ExistingTopic], bootstrap: str | None = None
+) -> list[str]:
+    """Say of each topic with an unsafe policy what it loses, and what mends it."""
+    kept_whole = (topology.definitions(), topology.schemas())
+    findings = []
+    for name, found in sorted(existing.items()):
+        policy = found.settings.get(_POLICY)
+        if policy is None:
+            continue
+        policies = {word.strip() for word in policy.split(",")}
+        if name in kept_whole and policies != {_COMPACT}:
+            why, right = _DELETES, _COMPACT
+        elif name not in kept_whole and _COMPACT in policies:
+            why, right = _COMPACTS, "delete"
+        else:
+            continue
+        remedy = _mending(name, right, bootstrap)
+        findings.append(f"topic {name} has {_POLICY}={policy}, not {right}: {why.format(name)}. Mend it with: {remedy}")
+    return findings
+
+
+def _mending(topic: str, policy: str, bootstrap: str | None) -> str:
+    words = ["kafka-configs.sh", "--bootstrap-server", bootstrap or "HOST:PORT", "--alter"]
+    words += ["--entity-type", "topics", "--entity-name", topic, "--add-config", f"{_POLICY}={policy}"]
+    return shlex.join(words)

@@ -1,0 +1,1 @@
+"""Records on topics: what they hold, and their bytes."""

@@ -1,0 +1,76 @@
+"""The bytes of AFL values that carry no declared type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from afl.core.values import Flaw, Refused, check_integer, check_key, check_string, describe_value, refuse_depth, segment
+from afl_stream.errors import ValueRefused
+from afl_stream.wire.avro.primitives import write_double, write_long, write_string
+
+#: Appends the bytes of a value that may be anything; raises Refused.
+Write: TypeAlias = Callable[[bytearray, Any, int], None]
+
+
+def value_refused(refused: Refused, path: str) -> ValueRefused:
+    """Return the error to raise for a value that is at this path."""
+    return ValueRefused(refused.path_from(path), refused.afl_type, refused.found)
+
+
+def write_json(out: bytearray, value: Any, depth: int = 0) -> None:
+    """Append any AFL value as the record afl.v1.Value."""
+    if value is None:
+        out.append(0)
+    elif isinstance(value, str):
+        out.append(8)
+        write_string(out, check_string(value))
+    elif value is True or value is False:
+        out += b"\x02\x01" if value else b"\x02\x00"
+    elif isinstance(value, int):
+        check_integer(value, 0, "Json")
+        out.append(4)
+        write_long(out, value)
+    elif isinstance(value, float):
+        if value - value != 0.0:
+            raise Refused("Json", describe_value(value), Flaw.NUMBER_OUT_OF_RANGE)
+        out.append(6)
+        write_double(out, value)
+    elif type(value) is dict or isinstance(value, Mapping):
+        out.append(12)
+        write_entries(out, value, depth)
+    elif isinstance(value, list | tuple):
+        out.append(10)
+        write_items(out, value, depth, "Json", write_json)
+    else:
+        raise Refused("Json", describe_value(value))
+
+
+def write_entries(out: bytearray, value: Any, depth: int = 0, name: str = "Json") -> None:
+    """Append a map of any AFL values."""
+    if type(value) is not dict and not isinstance(value, Mapping):
+        raise Refused(name, describe_value(value))
+    refuse_depth(depth, name)
+    if value:
+        write_long(out, len(value))
+        key: Any = None
+        try:
+            for key, item in value.items():
+                write_string(out, check_key(key, name))
+                write_json(out, item, depth + 1)
+        except Refused as refused:
+            raise refused.inside(segment(key)) from None
+    out.append(0)
+
+
+def write_items(out: bytearray, value: Any, depth: int, name: str, write: Write) -> None:
+    refuse_depth(depth, name)
+    if value:
+        write_long(out, len(value))
+        index = 0
+        try:
+            for index, item in enumerate(value):  # noqa: B007 - the index is read when an item is refused
+                write(out, item, depth + 1)
+        except Refused as refused:
+            raise refused.inside(f"[{index}]") from None
+    out.append(0)

@@ -1,0 +1,45 @@
+"""What evaluators say to whoever gave a command: milestones on the lifecycle topic that carry the command's id."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from afl_stream.errors import StreamError
+from afl_stream.wire.bounded_texts import kept_id
+from afl_stream.wire.messages import FailureReason, Lifecycle
+
+#: A start that made no run, and never will.
+REJECTED: Final = "workflow.rejected"
+#: Any other command that was not carried out; also a start whose id another run has.
+REFUSED: Final = "command.refused"
+#: A command that asks for what is there already: nothing was changed. `status` is how its workflow stands; of one that
+#: has ended the milestone has outputs or error, too.
+REPEATED: Final = "command.repeated"
+#: A command that was carried out, and for which there is no milestone of its own: a cancel.
+APPLIED: Final = "command.applied"
+#: An answer to a step that has not asked yet, or of a workflow that is not known: kept until it appears, or expires.
+KEPT: Final = "answer.parked"
+#: What a workflow waits for.
+DESCRIBED: Final = "workflow.described"
+
+
+class RefusedByEvaluator(StreamError):
+    """An evaluator has read a command, and does not carry it out. `reason` has its error's class and text."""
+
+    def __init__(self, workflow_id: str, reason: FailureReason) -> None:
+        super().__init__(f"refused by the evaluator: {reason.type}: {reason.message}")
+        self.workflow_id, self.reason = workflow_id, reason
+
+
+def is_answer_to(command_id: str, milestone: Lifecycle) -> bool:
+    """Whether a milestone answers the command of this id. The first one counts: a command that is delivered twice is
+    answered twice."""
+    return milestone.command_id is not None and milestone.command_id == kept_id(command_id)
+
+
+def checked_answer(milestone: Lifecycle) -> Lifecycle:
+    """Return an answer unchanged. Raises RefusedByEvaluator for a refusal."""
+    if milestone.kind in (REJECTED, REFUSED):
+        reason = milestone.error or FailureReason(type="Refused", message="no reason is given")
+        raise RefusedByEvaluator(milestone.workflow_id, reason)
+    return milestone

@@ -1,0 +1,92 @@
+"""Records as JSON, for people with kcat and writers without Avro: `{"step_id": "...", "result": {...}}` is enough."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from afl.core.json_objects import DuplicateKey, read_json
+from afl.core.values import Refused, check_json, refused_in
+from afl_stream.errors import Reason, Unreadable
+from afl_stream.wire.avro.afl_values import value_refused
+from afl_stream.wire.messages import FailureReason, Message
+from afl_stream.wire.shapes import build_message, shape_of
+from afl_stream.wire.versions import SUPPORTED, check_version
+
+#: Which entry makes a record without "type" what it is; the first that is there decides.
+_TELLING_ENTRIES: Final = (
+    ("result", "StepContinue"),
+    ("error", "StepFailed"),
+    ("partial", "StepUpdate"),
+    ("workflow", "StartWorkflow"),
+    ("name", "ExternalEvent"),
+)
+_JSON_TYPES: Final = (
+    "StepContinue",
+    "StepFailed",
+    "StepUpdate",
+    "StartWorkflow",
+    "CancelWorkflow",
+    "RetryStep",
+    "RerunStep",
+    "ResetWorkflow",
+    "DescribeWorkflow",
+    "ExternalEvent",
+)
+
+
+def looks_like_json(value: bytes) -> bool:
+    """Say whether a value's first byte, blanks aside, is a brace. No Avro framing begins with one."""
+    return value[:64].lstrip(b" \t\r\n").startswith(b"{")
+
+
+def decode_json(value: bytes) -> Message:
+    """Read an answer, command or external event. Raises Unreadable or NewerFormat, and nothing else."""
+    try:
+        entries = read_json(value.decode())
+    except UnicodeDecodeError as error:
+        raise Unreadable(Reason.BAD_UTF8, str(error)) from error
+    except RecursionError:
+        raise Unreadable(Reason.TOO_DEEP, "the JSON nests too deep") from None
+    except (json.JSONDecodeError, DuplicateKey) as error:
+        raise Unreadable(Reason.BAD_JSON, str(error)) from error
+    if not isinstance(entries, dict):
+        raise Unreadable(Reason.BAD_JSON, "a record is a JSON object")
+    for component in SUPPORTED:
+        if isinstance(version := entries.get(component), str):
+            check_version(component, version)
+    return build_message(shape_of(_type_of(entries)), entries)
+
+
+def encode_json(message: Message) -> bytes:
+    """Return an answer, command or external event as JSON with its type; what is null by default is left out.
+
+    Raises ValueRefused for what is no AFL value.
+    """
+    entries: dict[str, Any] = {"type": type(message).__name__}
+    depths = {field.name: field.depth for field in shape_of(type(message).__name__).fields}
+    for field in dataclasses.fields(message):
+        value = getattr(message, field.name)
+        if value is None and field.default is None:
+            continue
+        if isinstance(value, FailureReason):
+            value = {"type": value.type, "message": value.message}
+        try:
+            entries[field.name] = check_json(value, depths[field.name])
+        except Refused as refused:
+            raise value_refused(refused_in(refused, value), f"{type(message).__name__}.{field.name}") from None
+    return json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _type_of(entries: Mapping[str, object]) -> str:
+    named = entries.get("type")
+    if named is None:
+        for entry, record in _TELLING_ENTRIES:
+            if entry in entries:
+                return record
+        raise Unreadable(Reason.MISSING_FIELD, "an object without type, result, error, partial, workflow and name")
+    if not isinstance(named, str) or named not in _JSON_TYPES:
+        raise Unreadable(Reason.UNKNOWN_TYPE, f"type {str(named)[:40]!r} is none of {', '.join(_JSON_TYPES)}")
+    return named

@@ -1,0 +1,198 @@
+"""Record headers: CloudEvents attributes, trace context and attempt; and what a dead letter says of its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
+
+from afl.core.text.exception_text import exception_class, exception_line
+from afl.core.text.masking import masked_text
+from afl.core.text.printable import bounded, printable
+from afl_stream.errors import IdRefused, Reason, StreamError, Unreadable
+from afl_stream.limits import MAX_ERROR_HEADER_CHARS
+from afl_stream.transport import Headers
+from afl_stream.wire.codec import CONTENT_TYPE_HEADER
+from afl_stream.wire.messages import (
+    CancelWorkflow,
+    DescribeWorkflow,
+    Event,
+    ExternalEvent,
+    Lifecycle,
+    Message,
+    ProgramDefinition,
+    ProgramPointer,
+    RerunStep,
+    ResetWorkflow,
+    RetryStep,
+    StartWorkflow,
+    StoreClaim,
+)
+from afl_stream.wire.versions import HEADERS, SUPPORTED
+
+SPEC_VERSION: Final = b"1.0"
+AVRO_CONTENT: Final = b"application/avro"
+JSON_CONTENT: Final = b"application/json"
+ATTEMPT_HEADER: Final = "afl_attempt"
+#: On an answer that a person gives: an evaluator says what becomes of it, in a milestone with this command id.
+COMMAND_HEADER: Final = "afl_command_id"
+#: W3C trace context travels from an event to its answer unchanged.
+TRACE_PARENT: Final = "traceparent"
+TRACE_HEADERS: Final = (TRACE_PARENT, "tracestate")
+DLQ_PREFIX: Final = "afl_dlq_"
+
+
+def headers_for(
+    message: Message, *, source: str, at_ms: int | None = None, caused_by: Headers = (), content: bytes = AVRO_CONTENT
+) -> Headers:
+    """Return the headers of a record; `source` is who sends it, as a URI reference, `caused_by` has the trace context.
+
+    `at_ms` is milliseconds since the epoch, for records that carry no time of their own. The same arguments give the
+    same headers, so a record that is sent twice carries the same `ce_id`.
+    """
+    headers = [
+        ("ce_specversion", SPEC_VERSION),
+        ("ce_id", cloud_event_id(message).encode()),
+        ("ce_type", _type_of(message).encode()),
+        ("ce_source", source.encode()),
+    ]
+    own_ms = getattr(message, "created_at", None) or getattr(message, "at", None)
+    time_ms = own_ms if own_ms is not None else at_ms
+    if time_ms is not None:
+        headers.append(("ce_time", _rfc3339(time_ms).encode()))
+    subject = getattr(message, "step_id", None) or getattr(message, "workflow_id", None)
+    if subject is not None:
+        headers.append(("ce_subject", subject.encode()))
+    attempt = getattr(message, "attempt", None)
+    if attempt is not None:
+        headers.append((ATTEMPT_HEADER, str(attempt).encode()))
+    headers.append((CONTENT_TYPE_HEADER, content))
+    headers += [
+        (name, str(getattr(message, component, SUPPORTED[component])).encode()) for name, component in HEADERS.items()
+    ]
+    return (*headers, *trace_context(caused_by))
+
+
+class _RecurringHeaders:
+    """The headers of records of one type and sender, of this release, as `headers_for` gives them: what is the same in
+    all of them is made once."""
+
+    def __init__(self, ce_type: str, *, source: str) -> None:
+        self._specversion = ("ce_specversion", SPEC_VERSION)
+        self._type_and_source = (("ce_type", ce_type.encode()), ("ce_source", source.encode()))
+        self._content_and_versions = (
+            (CONTENT_TYPE_HEADER, AVRO_CONTENT),
+            *((name, SUPPORTED[component].encode()) for name, component in HEADERS.items()),
+        )
+
+    def _of(self, ce_id: bytes, subject: bytes, attempt: int, at_ms: int) -> Headers:
+        return (
+            self._specversion,
+            ("ce_id", ce_id),
+            *self._type_and_source,
+            ("ce_time", _rfc3339(at_ms).encode()),
+            ("ce_subject", subject),
+            (ATTEMPT_HEADER, b"%d" % attempt),
+            *self._content_and_versions,
+        )
+
+
+class EventHeaders(_RecurringHeaders):
+    """The headers of one facet's events."""
+
+    def __init__(self, event_type: str, *, source: str) -> None:
+        super().__init__(f"afl.event.{event_type}", source=source)
+
+    def of(self, *, event_id: str, step_key: bytes, attempt: int, created_at_ms: int) -> Headers:
+        """Return the headers of one event."""
+        return self._of(event_id.encode(), step_key, attempt, created_at_ms)
+
+
+class ContinueHeaders(_RecurringHeaders):
+    """The headers of one agent's StepContinue records."""
+
+    def __init__(self, *, source: str) -> None:
+        super().__init__("afl.StepContinue", source=source)
+
+    def of(self, *, event: Event, at_ms: int, caused_by: Headers) -> Headers:
+        """Return the headers of the answer to an event, whose own headers have the trace context."""
+        headers = self._of(f"{event.id}:StepContinue".encode(), event.step_id.encode(), event.attempt, at_ms)
+        return headers + trace_context(caused_by)
+
+
+def trace_context(headers: Iterable[tuple[str, bytes | None]]) -> Headers:
+    """Return the trace context among these headers, to be passed on."""
+    return tuple([pair for pair in headers if pair[0] in TRACE_HEADERS and pair[1] is not None])
+
+
+def header(headers: Iterable[tuple[str, bytes | None]], name: str) -> str | None:
+    """Return the last header of this name as text, as Kafka clients do; bytes that are no UTF-8 are replaced."""
+    found = None
+    for key, value in headers:
+        if key == name and value is not None:
+            found = value
+    return None if found is None else found.decode("utf-8", "replace")
+
+
+def cloud_event_id(message: Message) -> str:
+    """Return an id that tells this record from every other of its source, and is the same when it is sent again."""
+    if isinstance(message, Event):
+        return message.id
+    if isinstance(message, ExternalEvent):
+        return message.id or f"{message.workflow_id}:{message.name}:{message.created_at or 0}"
+    if isinstance(message, Lifecycle):
+        told = "" if message.command_id is None else f":{message.command_id}"
+        return f"{message.step_id or message.workflow_id}:{message.kind}:{message.at}{told}"
+    if isinstance(message, ProgramDefinition):
+        return message.fingerprint
+    if isinstance(message, ProgramPointer):
+        return f"{message.workflow}:{message.fingerprint}"
+    if isinstance(message, StoreClaim):
+        return f"{message.store}:{message.mark}"
+    if isinstance(message, RetryStep | RerunStep | ResetWorkflow | StartWorkflow | CancelWorkflow | DescribeWorkflow):
+        about = message.step_id if isinstance(message, RetryStep | RerunStep) else None
+        told = "" if message.command_id is None else f":{message.command_id}"
+        return f"{about or message.workflow_id}:{type(message).__name__}{told}"
+    answered = message.event_id or (
+        message.step_id if message.attempt is None else f"{message.step_id}#{message.attempt}"
+    )
+    return f"{answered}:{type(message).__name__}"
+
+
+def dead_letter_headers(
+    *, topic: str, partition: int, offset: int, error: Exception, headers: Headers = (), at_ms: int | None = None
+) -> Headers:
+    """Return the headers of a dead letter: the original ones, then where it was and why it could not be handled.
+
+    The value and key go unchanged beside them. Headers of an earlier dead-lettering are replaced.
+    """
+    if isinstance(error, Unreadable):
+        reason = error.reason.value
+    else:
+        reason = Reason.BAD_ID.value if isinstance(error, IdRefused) else exception_class(error)
+    text = str(error) if isinstance(error, StreamError) else exception_line(error)
+    origin = [
+        ("topic", topic),
+        ("partition", str(partition)),
+        ("offset", str(offset)),
+        ("reason", reason),
+        ("error", bounded(printable(masked_text(text), MAX_ERROR_HEADER_CHARS), MAX_ERROR_HEADER_CHARS)),
+    ]
+    if at_ms is not None:
+        origin.append(("time", _rfc3339(at_ms)))
+    kept = [(name, value) for name, value in headers if not name.startswith(DLQ_PREFIX)]
+    # Errors may quote a lone surrogate from the record; a header must be UTF-8 all the same.
+    return (*kept, *((DLQ_PREFIX + name, value.encode("utf-8", "backslashreplace")) for name, value in origin))
+
+
+def _type_of(message: Message) -> str:
+    if isinstance(message, Event):
+        return f"afl.event.{message.event_type}"
+    return f"afl.{message.kind}" if isinstance(message, Lifecycle) else f"afl.{type(message).__name__}"
+
+
+@lru_cache(maxsize=256)  # All records of one batch are of the same moment.
+def _rfc3339(at_ms: int) -> str:
+    moment = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"

@@ -1,0 +1,256 @@
+"""Reads the body of a record by its writer's schema, whoever wrote it, in one pass of compiled readers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from afl_stream.errors import NewerFormat, Reason, Unreadable
+from afl_stream.limits import RECORD_FORMAT
+from afl_stream.wire.avro.binary import ReaderCompiler, deeper
+from afl_stream.wire.avro.primitives import (
+    CountedBytes,
+    Reader,
+    go_deeper,
+    read_block_count,
+    read_double,
+    read_long,
+    read_string,
+)
+from afl_stream.wire.avro.record_code import compile_function
+from afl_stream.wire.avro.schema import WriterSchema, branches_of, kind_of
+from afl_stream.wire.messages import Event, FailureReason, Message
+from afl_stream.wire.payload_schema import (
+    ABSENT_FIELD,
+    EXTRA_FIELD,
+    PAYLOAD_NAMESPACE,
+    SCHEMA_NAMESPACE,
+    read_name,
+    tells_return,
+)
+from afl_stream.wire.shapes import RECORD_TYPES, FieldShape, MessageShape, build_message, check_ids, shape_of
+
+#: Reads a body that starts at this position; raises Unreadable or NewerFormat, and nothing else.
+BodyReader: TypeAlias = Callable[[bytes, int], Message]
+
+_RECORD_NAME: Final = re.compile(r"afl\.v([1-9][0-9]{0,8})\.([A-Za-z0-9_]+)\Z")
+_VALUE_BRANCHES: Final = [
+    "null",
+    "boolean",
+    "long",
+    "double",
+    "string",
+    {"type": "array", "items": "afl.v1.Value"},
+    {"type": "map", "values": "afl.v1.Value"},
+]
+
+
+def compile_body_reader(schema: WriterSchema) -> BodyReader:
+    """Make the reader of all records that one schema wrote.
+
+    Raises NewerFormat for a record namespace above `afl.v1`, Unreadable (UNKNOWN_TYPE) for one that is none of ours.
+    """
+    shape = _shape_for(schema)
+    compiler = ReaderCompiler(schema, _special)
+    read_message = _message_reader(shape, schema, compiler)
+
+    def read(data: bytes, pos: int) -> Message:
+        try:
+            message, end = read_message(data, pos, 1)
+        except IndexError:
+            raise Unreadable(Reason.TRUNCATED, f"the {len(data)} bytes end inside {shape.name}") from None
+        except UnicodeDecodeError as error:
+            raise Unreadable(Reason.BAD_UTF8, f"in {shape.name}: {error}") from error
+        except RecursionError:
+            raise Unreadable(Reason.TOO_DEEP, f"values of {shape.name} nest too deep") from None
+        if end != len(data):
+            raise Unreadable(Reason.TRAILING_BYTES, f"{len(data) - end} bytes after the end of {shape.name}")
+        if isinstance(message, dict):
+            return build_message(shape, message)
+        return check_ids(message)
+
+    return (lambda data, pos: read(CountedBytes.of(data), pos)) if compiler.counts_entries else read
+
+
+def _message_reader(shape: MessageShape, schema: WriterSchema, compiler: ReaderCompiler) -> Reader:
+    """Return a reader of the record itself where the schema vouches for its fields, else of a dict to be checked."""
+    root = schema.root
+    if shape.message_class is Event:
+        # What these fields tell is told by the schema; a record has no bytes of them.
+        root = {**root, "fields": [entry for entry in root["fields"] if not tells_return(entry)]}
+    written = {entry["name"]: index for index, entry in enumerate(root["fields"])}
+    types = [entry["type"] for entry in root["fields"]]
+    trusted = all(
+        _conforms(field, types[written[field.name]], schema.named) if field.name in written else not field.required
+        for field in shape.fields
+    )
+    if not trusted:
+        return compiler.compile(schema.root)
+    bound: dict[str, Any] = {"new": partial(object.__new__, shape.message_class), "failure": _failure}
+    lines = ["message = new()"]
+    for number, field in enumerate(shape.fields):
+        # The slot is set directly: the constructor of a frozen class costs as much as reading all of its fields.
+        bound[f"set{number}"] = getattr(shape.message_class, field.name).__set__
+        if field.name not in written:
+            bound[f"default{number}"] = field.default
+            lines.append(f"set{number}(message, default{number}())")
+        elif field.kind == "failure":
+            lines.append(f"set{number}(message, failure(v{written[field.name]}))")
+        else:
+            lines.append(f"set{number}(message, v{written[field.name]})")
+    return compile_function(compiler.fields(root), [*lines, "return message, pos"], bound)
+
+
+def _failure(entries: dict[str, Any] | None) -> FailureReason | None:
+    return None if entries is None else FailureReason(type=entries["type"], message=entries["message"])
+
+
+def _shape_for(schema: WriterSchema) -> MessageShape:
+    root = schema.root
+    name = root["name"] if kind_of(root) == "record" else str(kind_of(root))
+    match = _RECORD_NAME.match(name)
+    if match is not None and int(match.group(1)) > RECORD_FORMAT:
+        raise NewerFormat(name, f"afl.v{RECORD_FORMAT}")
+    if match is None or int(match.group(1)) < RECORD_FORMAT - 1 or match.group(2) not in RECORD_TYPES:
+        raise Unreadable(Reason.UNKNOWN_TYPE, f"the schema describes {name}, which is no record of AFL")
+    return shape_of(match.group(2))
+
+
+def _conforms(field: FieldShape, avro_type: Any, named: dict[str, Any]) -> bool:
+    """Whether what this type reads needs no further check. Anything else is checked record by record."""
+    branches = branches_of(avro_type)
+    if "null" in branches and not field.nullable:
+        return False
+    for branch in branches:
+        kind = kind_of(branch)
+        if kind == "null":
+            continue
+        definition = named.get(kind, branch)
+        kind = kind_of(definition)
+        if not {
+            "string": kind in ("string", "enum"),
+            "long": kind in ("int", "long"),
+            "bytes": kind == "bytes",
+            "entries": kind in ("map", "record") and not _is_value(definition) and _is_afl(branch, named, set()),
+            "any": _is_afl(branch, named, set()),
+            "failure": kind == "record" and _is_failure(definition),
+        }[field.kind]:
+            return False
+    return True
+
+
+def _is_failure(record: Any) -> bool:
+    types = {entry["name"]: entry["type"] for entry in record["fields"]}
+    return types.get("type") == "string" and types.get("message") == "string"
+
+
+def _is_value(schema: Any) -> bool:
+    """Whether this is the record of any AFL value: then its own reader takes it, in one function instead of five."""
+    if kind_of(schema) != "record" or schema["name"] != "afl.v1.Value" or len(schema["fields"]) != 1:
+        return False
+    return bool(schema["fields"][0]["name"] == "value" and schema["fields"][0]["type"] == _VALUE_BRANCHES)
+
+
+def _is_afl(schema: Any, named: dict[str, Any], seen: set[str]) -> bool:
+    """Whether everything that this type reads is an AFL value as it is: no bytes anywhere."""
+    kind = kind_of(schema)
+    if kind in named:
+        if kind in seen:
+            return True
+        seen.add(kind)
+        schema = named[kind]
+        kind = kind_of(schema)
+    if kind == "union":
+        return all(_is_afl(branch, named, seen) for branch in schema)
+    if kind == "array":
+        return _is_afl(schema["items"], named, seen)
+    if kind == "map":
+        return _is_afl(schema["values"], named, seen)
+    if kind in ("record", "error"):
+        seen.add(schema["name"])
+        return all(_is_afl(entry["type"], named, seen) for entry in schema["fields"])
+    return kind not in ("bytes", "fixed")
+
+
+def _special(compiler: ReaderCompiler, record: Any) -> Reader | None:
+    if _is_value(record):
+        return read_value
+    namespace = record["name"].rpartition(".")[0] + "."
+    if namespace.startswith((f"{PAYLOAD_NAMESPACE}.", f"{SCHEMA_NAMESPACE}.")):
+        return _generated_reader(compiler, record, namespace.startswith(f"{PAYLOAD_NAMESPACE}."))
+    return None
+
+
+def _generated_reader(compiler: ReaderCompiler, record: Any, with_extras: bool) -> Reader | None:
+    """Records made from signatures say in their last field what is absent, payloads before it what is undeclared."""
+    bookkeeping = record["fields"][-2 if with_extras else -1 :]
+    wanted = [EXTRA_FIELD, ABSENT_FIELD] if with_extras else [ABSENT_FIELD]
+    if [entry["name"].rstrip("_") for entry in bookkeeping] != wanted:
+        return None
+    if bookkeeping[-1]["type"] != {"type": "array", "items": "string"} or (
+        with_extras and kind_of(bookkeeping[0]["type"]) != "map"
+    ):
+        return None
+    names = [read_name(entry["name"]) for entry in record["fields"][: -len(bookkeeping)]]
+    bound: dict[str, Any] = {f"name{index}": name for index, name in enumerate(names)}
+    pairs = ", ".join(f"name{index}: v{index}" for index in range(len(names)))
+    fields = compiler.fields(record)
+    # A single zero byte says none: what nearly every record says in both places.
+    lines = [f"entries = {{{pairs}}}"]
+    for name, effect in (("absent", "for name in found: entries.pop(name, None)"), ("extras", "entries.update(found)")):
+        if name == "absent" or with_extras:
+            bound[f"read_{name}"] = fields.pop().reader
+            lines[1:1] = [
+                "if data[pos] == 0:",
+                "    pos += 1",
+                "else:",
+                f"    found, pos = read_{name}(data, pos, depth)",
+                f"    {effect}",
+            ]
+    return deeper(compile_function(fields, [*lines, "return entries, pos"], bound))
+
+
+def read_value(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
+    """Read the record afl.v1.Value as the plain value in it."""
+    branch = data[pos]
+    pos += 1
+    if branch == 8:
+        length = data[pos]
+        if length < 128 and not length & 1 and pos + (length >> 1) < len(data):
+            end = pos + 1 + (length >> 1)
+            return data[pos + 1 : end].decode(), end
+        return read_string(data, pos, depth)
+    if branch == 0:
+        return None, pos
+    if branch == 4:
+        return read_long(data, pos)
+    if branch == 6:
+        return read_double(data, pos, depth)
+    if branch == 2:
+        byte = data[pos]
+        if byte > 1:
+            raise Unreadable(Reason.BAD_AVRO, f"byte {byte} at {pos} is no Boolean")
+        return byte == 1, pos + 1
+    if branch == 10:
+        depth = go_deeper(depth)
+        items: list[Any] = []
+        count, pos = read_block_count(data, pos)
+        while count:
+            for _ in range(count):
+                item, pos = read_value(data, pos, depth)
+                items.append(item)
+            count, pos = read_block_count(data, pos)
+        return items, pos
+    if branch == 12:
+        depth = go_deeper(depth)
+        entries: dict[str, Any] = {}
+        count, pos = read_block_count(data, pos)
+        while count:
+            for _ in range(count):
+                key, pos = read_string(data, pos, depth)
+                entries[key], pos = read_value(data, pos, depth)
+            count, pos = read_block_count(data, pos)
+        return entries, pos
+    raise Unreadable(Reason.BAD_AVRO, f"a value of branch {branch} before byte {pos}")

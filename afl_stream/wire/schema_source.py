@@ -1,0 +1,209 @@
+"""Where writer schemas are announced and looked up: the schemas topic, where no registry is configured."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections.abc import Iterable
+from typing import Protocol
+
+from afl.core.text.printable import printable
+from afl.core.text.warning_limits import LimitedLog
+from afl_stream.errors import SchemaTaken, SchemaUnknown, Unreadable
+from afl_stream.wire.avro.schema import WriterSchema, parse_schema_text
+
+_log = logging.getLogger(__name__)
+
+
+class SchemaSource(Protocol):
+    """Maps schemas to ids and back, for one framing."""
+
+    def announce(self, schema: WriterSchema, topic: str) -> int:
+        """Make the schema known before its first use on this topic, and return its id.
+
+        Raises SchemaUnavailable, and SchemaTaken when the id is that of another schema.
+        """
+
+    def by_id(self, schema_id: int) -> WriterSchema:
+        """Return the schema of an id.
+
+        Raises SchemaUnknown when there is none, SchemaUnavailable when that cannot be told right now, and Unreadable
+        when what was announced under the id is no schema.
+        """
+
+    @property
+    def losses(self) -> int:
+        """How often it was found to lack what it had."""
+
+    def lack(self, written_at_ms: int | None) -> str | None:
+        """Say why a schema that was there when a record of that time was written may be gone; None when none is."""
+
+    def keep_announced(self) -> None:
+        """Announce again what was announced and is gone. Raises SchemaUnavailable."""
+
+
+class SchemaLog(Protocol):
+    """The schemas topic, as its reader and writer see it."""
+
+    @property
+    def losses(self) -> int:
+        """How often the topic was found to lack what it had. Each time it is read again from its beginning."""
+
+    def append(self, key: bytes, value: bytes) -> None:
+        """Append a record and return when it is acknowledged. Raises SchemaUnavailable."""
+
+    def read_to_end(self) -> Iterable[tuple[bytes | None, bytes | None]]:
+        """Return what was appended since the last call, up to the end as it is now.
+
+        All or nothing: after SchemaUnavailable the next call returns what this one would have.
+        """
+
+    def lack(self, written_at_ms: int | None) -> str | None:
+        """Say why the topic may lack what it had when a record of that time was written; None when it lacks nothing."""
+
+
+class SchemasTopicSource:
+    """Schemas by fingerprint, over the schemas topic.
+
+    A record's key is the SHA-256 of its text, or the record is passed over. A fingerprint has 64 bits, so another
+    schema of the same one can be made on purpose: the first stays, any other is refused. `known` are schemas that this
+    release knows by itself, and that come first.
+
+    A reader that does not know a fingerprint reads the topic to its end first: only then is the schema unknown.
+    One lock guards log and tables; a thread that looks a schema up waits for another that is reading.
+    """
+
+    def __init__(self, log: SchemaLog, known: Iterable[WriterSchema] = ()) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._schemas: dict[int, WriterSchema] = {schema.fingerprint: schema for schema in known}
+        #: Those that the topic has or had.
+        self._announced: dict[int, WriterSchema] = {}
+        #: The fingerprints of those that the topic has now.
+        self._on_topic: set[int] = set()
+        self._losses = log.losses
+        #: Anybody who may announce a schema may announce any number of them.
+        self._warnings = LimitedLog(_log)
+
+    def announce(self, schema: WriterSchema, topic: str) -> int:
+        """Append the schema unless the topic has it, wait for the acknowledgement, return its fingerprint.
+
+        The topic plays no part: a fingerprint means the same schema everywhere.
+        """
+        with self._lock:
+            if schema.fingerprint not in self._on_topic:
+                self._read_news()
+            held = self._schemas.setdefault(schema.fingerprint, schema)
+            if held.canonical != schema.canonical:
+                raise SchemaTaken(f"{schema.fingerprint:016x}", printable(held.text, 200))
+            if schema.fingerprint not in self._on_topic:
+                self._append(schema)
+            return schema.fingerprint
+
+    def by_id(self, schema_id: int) -> WriterSchema:
+        """Return the schema of a fingerprint; raise SchemaUnknown or SchemaUnavailable."""
+        known = self._schemas.get(schema_id)
+        if known is not None:
+            return known
+        with self._lock:
+            if schema_id not in self._schemas:
+                self._read_news()
+            if schema_id not in self._schemas:
+                raise SchemaUnknown(f"{schema_id:016x}")
+            return self._schemas[schema_id]
+
+    @property
+    def losses(self) -> int:
+        """How often the topic was found to lack what it had, as far as it was read."""
+        return self._losses
+
+    def lack(self, written_at_ms: int | None) -> str | None:
+        """Say why a schema may be gone that a record of that time was written with; None when the topic has all."""
+        return self._log.lack(written_at_ms)
+
+    def keep_announced(self) -> None:
+        """Announce again, where the topic lacks records, what it had and is held here. Raises SchemaUnavailable."""
+        with self._lock:
+            self._read_news()
+            gone = [schema for fingerprint, schema in self._announced.items() if fingerprint not in self._on_topic]
+            for schema in gone:
+                self._append(schema)
+        if gone:
+            _log.warning("%d schemas were announced again, because the schemas topic lacked them", len(gone))
+
+    def _read_news(self) -> None:
+        news = list(self._log.read_to_end())
+        if self._log.losses != self._losses:
+            self._losses = self._log.losses
+            self._on_topic.clear()
+        for key, value in news:
+            if value is not None:  # A tombstone: whoever needs the schema announces it again.
+                self._take(key, value)
+
+    def _append(self, schema: WriterSchema) -> None:
+        text = schema.text.encode()
+        self._log.append(schema_key(text), text)
+        self._on_topic.add(schema.fingerprint)
+        self._announced[schema.fingerprint] = schema
+
+    def _take(self, key: bytes | None, value: bytes) -> None:
+        """Take a record of the topic. Someone else's junk must not stop the reading of what follows it."""
+        if key != schema_key(value):
+            self._warnings.warning(
+                "records of the schemas topic under another key",
+                "a record of the schemas topic is passed over: its key %s is not the SHA-256 of its text",
+                printable(repr(key), 100),
+            )
+            return
+        try:
+            schema = parse_schema_text(value.decode())
+        except (Unreadable, UnicodeDecodeError) as error:
+            told = "a record of the schemas topic is passed over: %s"
+            self._warnings.warning("texts of the schemas topic that are no schemas", told, printable(str(error), 300))
+            return
+        held = self._schemas.setdefault(schema.fingerprint, schema)
+        if held.canonical != schema.canonical:
+            self._warnings.error(
+                "schemas with the fingerprint of another",
+                "schema %s is refused: its fingerprint %016x is that of another one, which stays; somebody made it on "
+                "purpose, or two schemas met by chance",
+                key.decode("ascii", "replace"),
+                schema.fingerprint,
+            )
+            return
+        self._on_topic.add(schema.fingerprint)
+        self._announced.setdefault(schema.fingerprint, held)
+
+
+def schema_key(text: bytes) -> bytes:
+    """Return the key of a schema's record: the SHA-256 of its text, in lower-case hex digits."""
+    return hashlib.sha256(text).hexdigest().encode()
+
+
+class InMemorySchemaLog:
+    """A schemas topic of one process, for tests and for tools that need no broker."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[bytes | None, bytes | None]] = []
+        self.losses = 0
+        self._next = 0
+
+    def append(self, key: bytes, value: bytes) -> None:
+        """Append a record; it is acknowledged at once."""
+        self.records.append((key, value))
+
+    def read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
+        """Return what came since the last call."""
+        news, self._next = self.records[self._next :], len(self.records)
+        return news
+
+    def lack(self, written_at_ms: int | None) -> str | None:
+        """Nothing is ever lost here."""
+        return None
+
+    def reader(self) -> InMemorySchemaLog:
+        """Return another reader and writer of the same records, from the beginning."""
+        other = InMemorySchemaLog()
+        other.records = self.records
+        return other

@@ -1,0 +1,159 @@
+"""Writes the body of a record: fixed fields by the shipped schema, payloads by their facet's signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from afl.core.values import Refused, check_integer, check_string, describe_value, refuse_depth, refused_in
+from afl_stream.wire.avro.afl_types import Fitting, TypeCompiler, TypeScope, write_fields
+from afl_stream.wire.avro.afl_values import Write, value_refused, write_entries, write_json
+from afl_stream.wire.avro.primitives import write_bytes, write_long, write_string
+from afl_stream.wire.messages import FailureReason, Message
+from afl_stream.wire.shapes import FieldShape, shape_of
+
+#: Appends the body of a record; raises ValueRefused naming the place in the record.
+BodyWriter: TypeAlias = Callable[[bytearray, Message], None]
+
+
+def compile_body_writer(name: str) -> BodyWriter:
+    """Make the writer of a record type by its short name. An Event's payload is written as of an unknown signature."""
+    return _body_writer(name, _write_untyped)
+
+
+def compile_event_writer(params: Sequence[Mapping[str, Any]], scope: TypeScope) -> BodyWriter:
+    """Make the writer of a facet's events. Raises TypeUnknown for a type that the scope does not explain."""
+    types = TypeCompiler(scope)
+    fields = {param["name"]: types.compile(param["type"], f"parameter {param['name']}") for param in params}
+    return _body_writer("Event", _payload_writer(fields))
+
+
+def _body_writer(name: str, write_payload: Write) -> BodyWriter:
+    """One function for the whole record, its strings inline: a call a field costs more than writing the field."""
+    fields = shape_of(name).fields
+    writers = [write_payload if field.name == "payload" else _field_writer(field) for field in fields]
+    # An event's own fields need no prefix in errors: "payload.items[2].price" is what its author can look for.
+    prefix = "" if name == "Event" else f"{name}."
+
+    def explain(error: Exception, message: Message, index: int) -> Exception:
+        field = fields[index].name
+        value = getattr(message, field)
+        return value_refused(refused_in(_explained(error, value), value), f"{prefix}{field}")
+
+    lines: list[str] = []
+    for index, field in enumerate(fields):
+        lines += [f"index = {index}", f"v = message.{field.name}", *_field_code(field, index)]
+    body = "".join(f"        {line}\n" for line in lines)
+    source = (
+        f"def write(out, message):\n    index = 0\n    try:\n{body}"
+        "    except (Refused, AttributeError, UnicodeEncodeError) as error:\n"
+        "        raise explain(error, message, index) from None\n"
+    )
+    names: dict[str, Any] = {"write_long": write_long, "Refused": Refused, "explain": explain, "coded": _Coded()}
+    names |= {f"write{index}": write for index, write in enumerate(writers)}
+    exec(compile(source, "<record writer>", "exec"), names)
+    write_record: BodyWriter = names["write"]
+    return write_record
+
+
+def _field_code(field: FieldShape, index: int) -> list[str]:
+    """The lines that append `v`. Only names of our own schemas go into the source."""
+    if field.kind != "string":
+        return [f"write{index}(out, v, {field.depth})"]
+    code = ["out += coded[v]"] if field.name in _REPEATED else _STRING.splitlines()
+    if not field.nullable:
+        return code
+    return ["if v is None:", "    out.append(0)", "else:", "    out.append(2)", *(f"    {line}" for line in code)]
+
+
+class _Coded(dict[str, bytes]):
+    """Strings as they are written, remembered: for fields that say the same in most records."""
+
+    def __missing__(self, value: str) -> bytes:
+        out = bytearray()
+        write_string(out, value)
+        if len(self) < _MAX_REMEMBERED and len(out) < _MAX_REMEMBERED:
+            self[value] = bytes(out)
+        return bytes(out)
+
+
+def _explained(error: Exception, value: object) -> Refused:
+    """Turn what a plain string writer stumbled over into words; strings are not checked before they are written."""
+    if isinstance(error, Refused):
+        return error
+    try:
+        check_string(value)
+    except Refused as refused:
+        return refused
+    raise error
+
+
+def _field_writer(field: FieldShape) -> Write:
+    write = _WRITERS[field.kind]
+    if not field.nullable or field.kind == "any":
+        return write
+
+    def write_optional(out: bytearray, value: Any, depth: int) -> None:
+        if value is None:
+            out.append(0)
+        else:
+            out.append(2)
+            write(out, value, depth)
+
+    return write_optional
+
+
+def _payload_writer(fields: Mapping[str, Fitting]) -> Write:
+    def write(out: bytearray, value: Any, depth: int) -> None:
+        if type(value) is not dict and not isinstance(value, Mapping):
+            raise Refused("map of parameters", describe_value(value))
+        refuse_depth(depth, "map of parameters")
+        write_fields(fields, out, value, depth, extras=True)
+
+    return write
+
+
+def _write_long(out: bytearray, value: Any, depth: int) -> None:
+    write_long(out, check_integer(value))
+
+
+def _write_bytes(out: bytearray, value: Any, depth: int) -> None:
+    if not isinstance(value, bytes):
+        raise Refused("byte string", describe_value(value))
+    write_bytes(out, value)
+
+
+def _write_failure(out: bytearray, value: Any, depth: int) -> None:
+    if not isinstance(value, FailureReason):
+        raise Refused("FailureReason", describe_value(value))
+    write_string(out, check_string(value.type))
+    write_string(out, check_string(value.message))
+
+
+_STRING: Final = """\
+v = v.encode()
+n = len(v)
+if n < 64:
+    out.append(n << 1)
+elif n < 8192:
+    out.append(n << 1 & 127 | 128)
+    out.append(n >> 6)
+else:
+    write_long(out, n)
+out += v"""
+
+#: Fields with few values; how many are remembered, and of how many bytes each.
+_REPEATED: Final = frozenset({
+    "event_type", "state", "workflow_version", "step_schema_version", "runtime_version", "agent", "group",
+})  # fmt: skip
+_MAX_REMEMBERED: Final = 1_000
+
+_write_untyped: Final = _payload_writer({})
+_WRITERS: Final[Mapping[str, Write]] = {
+    "string": write_string,
+    "long": _write_long,
+    "bytes": _write_bytes,
+    "entries": write_entries,
+    "failure": _write_failure,
+    "any": write_json,
+}
