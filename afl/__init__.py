@@ -3,8 +3,7 @@
 Names are loaded when they are first used, so that the engine does not pay for the compiler.
 """
 
-from importlib import import_module
-from typing import Any
+from afl.core.lazy_names import lazy_names
 
 __version__ = "0.1.0"
 
@@ -29,17 +28,7 @@ _HOMES = {
     "afl.source": ("CompilerInput FileOrigin MavenOrigin MongoDBOrigin SourceEntry SourceOrigin SourceRegistry"),
     "afl.validator": "AFLValidator ValidationError ValidationResult validate",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted(["__version__", *_HOME_OF])
+__all__ = sorted(["__version__", *" ".join(_HOMES.values()).split()])
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_HOME_OF]
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

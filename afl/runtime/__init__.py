@@ -1,12 +1,13 @@
-"""The engine that runs compiled AFL programs.
+"""The public face of the engine, its stores and its workers.
 
-Names are loaded when they are first used: whoever needs an error or a value pays for nothing else.
+Names are loaded when they are first used: a program that needs an error or a value pays for nothing else.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from afl.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from afl.claude.agent import ClaudeAgentRunner as ClaudeAgentRunner
@@ -172,7 +173,7 @@ _HOMES = {
         "ScriptCode WorkflowMetaData NamespaceDefinition FacetDefinition MixinDefinition BlockDefinition "
         "StatementArguments StatementReferences FlowIdentity FlowDefinition WorkflowDefinition "
         "RunnerDefinition TaskDefinition LogDefinition HandledCount ServerDefinition HandlerRegistration "
-        "PublishedSource LockMetaData LockDefinition"
+        "PublishedSource LockMetaData LockDefinition EntityStatementDefinition:StatementDefinition"
     ),
     "afl.engine.errors": (
         "RuntimeError InvalidStepStateError StepNotFoundError BlockNotFoundError DependencyNotSatisfiedError "
@@ -206,20 +207,9 @@ _HOMES = {
         "generate_id step_id block_id event_id workflow_id"
     ),
 }
-_HOME_OF = {name: (home, name) for home, names in _HOMES.items() for name in names.split()}
-_HOME_OF["EntityStatementDefinition"] = ("afl.engine.model.entities", "StatementDefinition")
 
-__all__ = sorted(_HOME_OF)
+__all__ = sorted(name.partition(":")[0] for names in _HOMES.values() for name in names.split())
 
 if not TYPE_CHECKING:
     # Out of sight of type checkers: they would take any name for one of this package.
-    def __getattr__(name: str) -> object:
-        if name not in _HOME_OF:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        home, name_there = _HOME_OF[name]
-        found = globals()[name] = getattr(import_module(home), name_there)
-        return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from afl.engine.execution.machine import STATE_MACHINES
 from afl.runtime.handlers import get_handler
-from afl.runtime.state_change import StateChangeResult as StateChangeResult
+from afl.runtime.handlers.base import StateChangeResult as StateChangeResult
 from afl.stores.public.step import StepDefinition
 
 if TYPE_CHECKING:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from afl.engine.execution.states import STATE_WORK
 from afl.evaluation.step_driving import work_on
-from afl.runtime.state_change import StateChangeResult
+from afl.stores.public.step import StepDefinition
 
 if TYPE_CHECKING:
     from afl.evaluation.context import ExecutionContext
-    from afl.stores.public.step import StepDefinition
+
+
+@dataclass
+class StateChangeResult:
+    """
+    The step as it is now, and whether to go on with it.
+
+    `success` False: it could not be processed, for the reason in `error`. `continue_processing`: it asks to be
+    processed again.
+    """
+
+    step: StepDefinition
+    success: bool = True
+    error: Exception | None = None
+    continue_processing: bool = True
 
 
 class StateHandler:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from afl.compiled.program import Node
-from afl.runtime.handlers.base import StateHandler
-from afl.runtime.state_change import StateChangeResult
+from afl.runtime.handlers.base import StateChangeResult, StateHandler
 from afl.scripts.executor import PYTHON, ScriptError, execute_script
 
 
