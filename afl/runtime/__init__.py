@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from afl.engine.expressions.expression import EvaluationContext as EvaluationContext
     from afl.engine.expressions.expression import ExpressionEvaluator as ExpressionEvaluator
     from afl.engine.expressions.expression import evaluate_args as evaluate_args
-    from afl.engine.model import entities as entities
+    from afl.engine.model import entities as _entities
     from afl.engine.model.entities import BlockDefinition as BlockDefinition
     from afl.engine.model.entities import Classifier as Classifier
     from afl.engine.model.entities import FacetDefinition as FacetDefinition
@@ -154,7 +154,7 @@ if TYPE_CHECKING:
     from afl.workers.task_context import TaskContext as TaskContext
     from afl.workers.tool_registry import ToolRegistry as ToolRegistry
 
-    EntityStatementDefinition = entities.StatementDefinition
+    EntityStatementDefinition = _entities.StatementDefinition
 
 #: Module to its names. `StatementDefinition` is that of block.py; the entity of the same name has an alias.
 _HOMES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("afl", "afl.core.handlers", "afl_stream")
+PACKAGES: Final = ("afl", "afl_stream")
 #: The one module that asks the system for the wall clock's time.
 THE_CLOCK: Final = "afl/core/clock.py"
 #: How the wall clock can be asked.
