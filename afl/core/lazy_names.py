@@ -3,9 +3,10 @@
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import Any
 
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for a package.
 
     `homes` maps a module to the names that it gives, separated by blanks; `name:there` is a name that the module has as
@@ -17,7 +18,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
             shown, _, there = name.partition(":")
             home_of[shown] = (home, there or shown)
 
-    def load(name: str) -> object:
+    def load(name: str) -> Any:
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home, there = home_of[name]

@@ -20,7 +20,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-import afl
 from afl.scripts.errors import ScriptWorkerUnavailable
 from afl.scripts.frames import FrameDeadline, FramesEnded, FrameTooLarge, encode_frame, exchange
 from afl.scripts.isolation import Isolation
@@ -29,7 +28,7 @@ from afl.scripts.orders import ANSWER_BYTES, decode_answer, encode_order
 
 #: Loads nothing but Python's own library and this package, and only until the zygote has shut itself in.
 _BOOT: Final = "import sys; sys.path.append(sys.argv[1]); from afl.scripts.zygote import main; main()"
-_ROOT: Final = str(Path(afl.__file__).parent.parent)
+_ROOT: Final = str(Path(__file__).resolve().parents[2])
 _START_S: Final = 60.0
 #: Longest wait for the answer to an order. They take milliseconds; a zygote that is this late hangs.
 _ANSWER_S: Final = 5.0

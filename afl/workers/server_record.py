@@ -6,12 +6,10 @@ import logging
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
-from afl.core.clock import has_waited
 from afl.core.text.exception_text import exception_class, exception_text, exception_traceback
 from afl.engine.clock import Clock
 from afl.engine.model.entities import HandledCount, ServerDefinition, ServerState
@@ -19,9 +17,6 @@ from afl.engine.model.store_identity import IdentifiedStore
 from afl.stores.public.persistence import TaskStore
 
 _log = logging.getLogger(__name__)
-
-#: A server that has missed this many heartbeats is taken to be gone.
-MISSED_BEATS: Final = 3
 
 
 class PresentStore(TaskStore, IdentifiedStore, Protocol):
@@ -191,59 +186,6 @@ class Presence:
                 with self._lock:
                     self._news = True
                 raise
-
-
-@contextmanager
-def present(
-    presence: Presence,
-    names: Callable[[], Sequence[str]] = tuple,
-    counts: Callable[[], Iterable[HandledCount]] | None = None,
-    trouble: Callable[[], str] = str,
-) -> Iterator[None]:
-    """Be in the list of servers for as long as this lasts, with heartbeats from a thread of its own.
-
-    For servers that have no loop of tasks; `names` are those of their handlers and `counts` what those did, whenever
-    they are asked; without `counts`, `count` was called for each. `trouble` is what keeps it from getting on. Raises
-    what the store raises when it is told first.
-    """
-    presence.register(names())
-    presence.running()
-    stopped = threading.Event()
-
-    def tell() -> None:
-        try:
-            presence.handles(names())
-            presence.troubled(trouble())
-            if counts is not None:
-                presence.counted(counts())
-        except Exception as error:  # noqa: BLE001 - a server that cannot say how it does is alive all the same
-            told = exception_traceback(error)
-            _log.error("server %s could not find out what to tell of itself\n%s", presence.server_id, told)
-
-    def keep_alive() -> None:
-        while not stopped.wait(presence.heartbeat_interval_s):
-            tell()
-            presence.beat()
-
-    keeper = threading.Thread(target=keep_alive, name="afl-heartbeat", daemon=True)
-    keeper.start()
-    failure: BaseException | None = None
-    try:
-        yield
-    except BaseException as error:
-        failure = None if isinstance(error, KeyboardInterrupt) else error
-        raise
-    finally:
-        stopped.set()
-        keeper.join()
-        tell()
-        presence.sign_off(failure)
-
-
-def is_stale(server: ServerDefinition, now_ms: int) -> bool:
-    """Say whether a server that has not signed off is to be taken for gone: its heartbeats have stopped."""
-    alive = server.state in (ServerState.STARTUP, ServerState.RUNNING)
-    return alive and has_waited(server.ping_time, now_ms, MISSED_BEATS * server.heartbeat_interval_ms + 1)
 
 
 def _addresses() -> list[str]:

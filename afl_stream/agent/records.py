@@ -16,14 +16,8 @@ from afl_stream.topics.declared import Topology
 from afl_stream.transport import Headers, Record
 from afl_stream.wire.bounded_texts import kept_failure
 from afl_stream.wire.codec import Codec
-from afl_stream.wire.headers import (
-    ATTEMPT_HEADER,
-    DLQ_PREFIX,
-    ContinueHeaders,
-    dead_letter_headers,
-    header,
-    headers_for,
-)
+from afl_stream.wire.dead_letters import DLQ_PREFIX, dead_letter_headers
+from afl_stream.wire.headers import ATTEMPT_HEADER, ContinueHeaders, header, headers_for
 from afl_stream.wire.messages import (
     Answer,
     Event,

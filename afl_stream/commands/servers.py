@@ -8,7 +8,7 @@ from typing import Final
 
 from afl.core.clock import epoch_ms
 from afl.engine.model.entities import ServerDefinition, ServerState
-from afl.workers.server_record import is_stale
+from afl.workers.heartbeat import is_stale
 from afl_stream.commands.invocation import Invocation, open_store
 from afl_stream.commands.terminal import Terminal, duration_text
 from afl_stream.exit_codes import ExitCode

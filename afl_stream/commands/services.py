@@ -16,7 +16,8 @@ from afl.engine.clock import SystemClock
 from afl.engine.model.entities import HandledCount
 from afl.engine.operations.unanswered import all_waiting_steps
 from afl.stores.public.persistence import EngineStore
-from afl.workers.server_record import Presence, present
+from afl.workers.heartbeat import present
+from afl.workers.server_record import Presence
 from afl_stream.agent.agent import Agent, AgentConfig
 from afl_stream.agent.registry_agent import RegistryAgent
 from afl_stream.agent.resources import LostRecords

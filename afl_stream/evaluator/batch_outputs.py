@@ -17,7 +17,7 @@ from afl_stream.limits import MAX_DESCRIBED_STEPS
 from afl_stream.transport import Record
 from afl_stream.wire.bounded_texts import kept_error, kept_failure, kept_id
 from afl_stream.wire.command_answers import APPLIED, DESCRIBED, KEPT, REFUSED, REJECTED, REPEATED
-from afl_stream.wire.headers import dead_letter_headers
+from afl_stream.wire.dead_letters import dead_letter_headers
 from afl_stream.wire.messages import Command, DescribeWorkflow, FailureReason, Lifecycle, StartWorkflow
 
 

@@ -1,4 +1,4 @@
-"""Record headers: CloudEvents attributes, trace context and attempt; and what a dead letter says of its origin."""
+"""Record headers: CloudEvents attributes, trace context and attempt."""
 
 from __future__ import annotations
 
@@ -7,11 +7,6 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-from afl.core.text.exception_text import exception_class, exception_line
-from afl.core.text.masking import masked_text
-from afl.core.text.printable import bounded, printable
-from afl_stream.errors import IdRefused, Reason, StreamError, Unreadable
-from afl_stream.limits import MAX_ERROR_HEADER_CHARS
 from afl_stream.transport import Headers
 from afl_stream.wire.codec import CONTENT_TYPE_HEADER
 from afl_stream.wire.messages import (
@@ -40,7 +35,6 @@ COMMAND_HEADER: Final = "afl_command_id"
 #: W3C trace context travels from an event to its answer unchanged.
 TRACE_PARENT: Final = "traceparent"
 TRACE_HEADERS: Final = (TRACE_PARENT, "tracestate")
-DLQ_PREFIX: Final = "afl_dlq_"
 
 
 def headers_for(
@@ -60,7 +54,7 @@ def headers_for(
     own_ms = getattr(message, "created_at", None) or getattr(message, "at", None)
     time_ms = own_ms if own_ms is not None else at_ms
     if time_ms is not None:
-        headers.append(("ce_time", _rfc3339(time_ms).encode()))
+        headers.append(("ce_time", rfc3339(time_ms).encode()))
     subject = getattr(message, "step_id", None) or getattr(message, "workflow_id", None)
     if subject is not None:
         headers.append(("ce_subject", subject.encode()))
@@ -91,7 +85,7 @@ class _RecurringHeaders:
             self._specversion,
             ("ce_id", ce_id),
             *self._type_and_source,
-            ("ce_time", _rfc3339(at_ms).encode()),
+            ("ce_time", rfc3339(at_ms).encode()),
             ("ce_subject", subject),
             (ATTEMPT_HEADER, b"%d" % attempt),
             *self._content_and_versions,
@@ -160,32 +154,6 @@ def cloud_event_id(message: Message) -> str:
     return f"{answered}:{type(message).__name__}"
 
 
-def dead_letter_headers(
-    *, topic: str, partition: int, offset: int, error: Exception, headers: Headers = (), at_ms: int | None = None
-) -> Headers:
-    """Return the headers of a dead letter: the original ones, then where it was and why it could not be handled.
-
-    The value and key go unchanged beside them. Headers of an earlier dead-lettering are replaced.
-    """
-    if isinstance(error, Unreadable):
-        reason = error.reason.value
-    else:
-        reason = Reason.BAD_ID.value if isinstance(error, IdRefused) else exception_class(error)
-    text = str(error) if isinstance(error, StreamError) else exception_line(error)
-    origin = [
-        ("topic", topic),
-        ("partition", str(partition)),
-        ("offset", str(offset)),
-        ("reason", reason),
-        ("error", bounded(printable(masked_text(text), MAX_ERROR_HEADER_CHARS), MAX_ERROR_HEADER_CHARS)),
-    ]
-    if at_ms is not None:
-        origin.append(("time", _rfc3339(at_ms)))
-    kept = [(name, value) for name, value in headers if not name.startswith(DLQ_PREFIX)]
-    # Errors may quote a lone surrogate from the record; a header must be UTF-8 all the same.
-    return (*kept, *((DLQ_PREFIX + name, value.encode("utf-8", "backslashreplace")) for name, value in origin))
-
-
 def _type_of(message: Message) -> str:
     if isinstance(message, Event):
         return f"afl.event.{message.event_type}"
@@ -193,6 +161,7 @@ def _type_of(message: Message) -> str:
 
 
 @lru_cache(maxsize=256)  # All records of one batch are of the same moment.
-def _rfc3339(at_ms: int) -> str:
+def rfc3339(at_ms: int) -> str:
+    """Return a time as RFC 3339 writes it, in UTC and with milliseconds."""
     moment = datetime.fromtimestamp(at_ms // 1000, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"

@@ -18,7 +18,7 @@ from afl_stream.agent import answers as agent_answers
 from afl_stream.agent.handlers import HandlerContext
 from afl_stream.errors import AnswerRefused
 from afl_stream.wire.control_json import decode_json
-from afl_stream.wire.headers import dead_letter_headers
+from afl_stream.wire.dead_letters import dead_letter_headers
 from afl_stream.wire.messages import StepContinue, StepFailed, StepUpdate
 from tests.architecture.page_tables import ROOT, TABLES, pages, tables_in, with_tables
 from tests.architecture.walkthroughs import Command, File, Shown, walkthrough

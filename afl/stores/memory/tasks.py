@@ -11,7 +11,8 @@ from afl.engine.errors import ConcurrencyError
 from afl.engine.model.entities import TaskDefinition, TaskState
 from afl.engine.model.store import TaskEnd
 from afl.engine.types import copy_value
-from afl.stores.public.tasks import claimed_task, ended_task
+from afl.stores.public.leases import claimed_task
+from afl.stores.public.tasks import ended_task
 
 
 class MemoryTasks:

@@ -15,7 +15,8 @@ from afl.engine.model.entities import LockDefinition, TaskDefinition, TaskState
 from afl.stores.damaged_rows import taken
 from afl.stores.mongo.connection import Connection
 from afl.stores.mongo.documents import SERVERS, TASKS, Document, entity_changes, task_changes
-from afl.stores.public.tasks import PublicTasks, claim_fields
+from afl.stores.public.leases import claim_fields
+from afl.stores.public.tasks import PublicTasks
 from afl.stores.stored_text import key_of, text_of
 
 E = TypeVar("E")

@@ -10,19 +10,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from afl.core.clock import CLOCK_TOLERANCE_MS
 from afl.engine.clock import Clock
 from afl.engine.errors import ConcurrencyError
 from afl.engine.model.entities import LockDefinition, LockMetaData, TaskDefinition, TaskState
 from afl.engine.model.store import TaskEnd
+from afl.stores.public.leases import TASK_LOCK, claimed_task, is_leased, is_owned, lease_lock, released_task
 from afl.stores.public.stored_values import check_entity
 
 E = TypeVar("E")
 
-#: What the key of a task's lock starts with; the task's id follows.
-TASK_LOCK: Final = "runner:task:"
 #: Later than any time that a lease ends at.
 _END_OF_TIME_MS: Final = 1 << 62
 _OPEN: Final = frozenset({TaskState.PENDING, TaskState.RUNNING})
@@ -34,22 +33,6 @@ def ended_task(task: TaskDefinition, ending: TaskEnd, now_ms: int) -> TaskDefini
         return None
     error: dict[str, object] | None = {"message": ending.message} if ending.state == TaskState.FAILED else None
     return replace(task, state=ending.state, updated=now_ms, error=error, lease_expires=0)
-
-
-def claim_fields(owner: str, now_ms: int, lease_expires: int) -> dict[str, Any]:
-    """What a claim sets of a task."""
-    return {
-        "state": TaskState.RUNNING,
-        "owner": owner,
-        "lease_expires": lease_expires,
-        "updated": now_ms,
-        "claimed": now_ms,
-    }
-
-
-def claimed_task(task: TaskDefinition, owner: str, now_ms: int, lease_expires: int) -> TaskDefinition:
-    """The task as a claim leaves it."""
-    return replace(task, **claim_fields(owner, now_ms, lease_expires))
 
 
 class PublicTasks(ABC):
@@ -128,7 +111,7 @@ class PublicTasks(ABC):
             expires_ms = self._clock.now_ms() + lease_ms if lease_ms else 0
             for task_id in task_ids:
                 task = self._get(TaskDefinition, task_id)
-                if task is None or task.state != TaskState.RUNNING or task.owner != owner:
+                if task is None or not is_owned(task, owner):
                     lost.append(task_id)
                 else:
                     self._put(replace(task, lease_expires=expires_ms))
@@ -143,7 +126,7 @@ class PublicTasks(ABC):
             now_ms = self._clock.now_ms()
             expired = self._expired_tasks(now_ms)
             for task in expired:
-                self._put(replace(task, state=TaskState.PENDING, owner="", lease_expires=0, updated=now_ms))
+                self._put(released_task(task, now_ms))
         return [task.uuid for task in expired]
 
     def leased_tasks(self) -> list[TaskDefinition]:
@@ -154,17 +137,17 @@ class PublicTasks(ABC):
         """Let others claim a task that runs for this owner; False when it does not: it may be another's by now."""
         with self._exclusive():
             task = self._get(TaskDefinition, task_id)
-            if task is None or task.state != TaskState.RUNNING or task.owner != owner:
+            if task is None or not is_owned(task, owner):
                 return False
             now_ms = self._clock.now_ms()
-            self._put(replace(task, state=TaskState.PENDING, owner="", lease_expires=0, updated=now_ms))
+            self._put(released_task(task, now_ms))
         return True
 
     def end_task(self, task_id: str, owner: str, state: str, error: dict[str, object] | None = None) -> bool:
         """Move a task that runs for this owner to its end state; False when it does not."""
         with self._exclusive():
             task = self._get(TaskDefinition, task_id)
-            if task is None or task.state != TaskState.RUNNING or task.owner != owner:
+            if task is None or not is_owned(task, owner):
                 return False
             self._put(replace(task, state=state, error=error, updated=self._clock.now_ms(), lease_expires=0))
         return True
@@ -195,7 +178,7 @@ class PublicTasks(ABC):
             if task is None:
                 return self._remove(LockDefinition, key)
             now_ms = self._clock.now_ms()
-            self._put(replace(task, state=TaskState.PENDING, owner="", lease_expires=0, updated=now_ms))
+            self._put(released_task(task, now_ms))
             return True
 
     def check_lock(self, key: str) -> LockDefinition | None:
@@ -222,14 +205,14 @@ class PublicTasks(ABC):
 
     def get_all_locks(self) -> list[LockDefinition]:
         """Return every lock, those that have expired included."""
-        leases = [_lease_of(task) for task in self._select(TaskDefinition, state=TaskState.RUNNING)]
+        leases = [lease_lock(task) for task in self._select(TaskDefinition, state=TaskState.RUNNING)]
         return self._select(LockDefinition) + [lease for lease in leases if lease.expires_at]
 
     def _live_lock(self, key: str) -> LockDefinition | None:
         task = self._leased(key)
         now_ms = self._clock.now_ms()
         if task is not None:
-            return _lease_of(task) if task.lease_expires > now_ms else None
+            return lease_lock(task) if task.lease_expires > now_ms else None
         lock = self._get(LockDefinition, key)
         # One that was taken in the future was taken before a clock was set back: nobody knows when it runs out.
         is_live = lock is not None and lock.acquired_at - CLOCK_TOLERANCE_MS <= now_ms < lock.expires_at
@@ -248,13 +231,4 @@ class PublicTasks(ABC):
         if not key.startswith(TASK_LOCK):
             return None
         task = self._get(TaskDefinition, key.removeprefix(TASK_LOCK))
-        return task if task is not None and task.state == TaskState.RUNNING and task.lease_expires else None
-
-
-def _lease_of(task: TaskDefinition) -> LockDefinition:
-    return LockDefinition(
-        key=f"{TASK_LOCK}{task.uuid}",
-        acquired_at=task.updated,
-        expires_at=task.lease_expires,
-        meta=LockMetaData(topic=task.name, handler=task.owner, step_id=task.step_id),
-    )
+        return task if task is not None and is_leased(task) else None

@@ -18,9 +18,10 @@ from afl.engine.versions import VERSIONS
 from afl.stores.damaged_rows import damaged, taken
 from afl.stores.documents import DAMAGE, decode_step, decode_workflow, encode_value
 from afl.stores.entity_documents import decode_entity, encode_entity
+from afl.stores.public.leases import claimed_task
 from afl.stores.public.store import ENTITY_TABLES, RUNNING_TASK_INDEX, KeptStep, PublicRows, PublicStore
 from afl.stores.public.store_checks import check_changes, check_values
-from afl.stores.public.tasks import claimed_task, ended_task
+from afl.stores.public.tasks import ended_task
 from afl.stores.public.views import StepNotes
 from afl.stores.sqlite.connections import Connections, key_of, text_of
 from afl.stores.sqlite.parked import SqliteParked

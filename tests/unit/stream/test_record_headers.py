@@ -3,10 +3,10 @@
 import pytest
 
 from afl_stream.errors import Reason, SchemaUnavailable, Unreadable
+from afl_stream.wire.dead_letters import dead_letter_headers
 from afl_stream.wire.headers import (
     ContinueHeaders,
     cloud_event_id,
-    dead_letter_headers,
     header,
     headers_for,
     trace_context,

@@ -10,7 +10,8 @@ from afl.engine.clock import ManualClock
 from afl.engine.errors import StoreUnavailable
 from afl.engine.model.entities import HandledCount, ServerDefinition, ServerState
 from afl.stores.memory.store import MemoryStore
-from afl.workers.server_record import Presence, is_stale, present
+from afl.workers.heartbeat import is_stale, present
+from afl.workers.server_record import Presence
 from tests.eventually import eventually
 
 
