@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection
 
 from afl.engine.errors import PositionLost, WorkflowConflict
 from afl_stream.errors import NewerFormat, NotEvaluable, NotStorable, SchemaGone, SchemaUnavailable
@@ -16,8 +16,9 @@ from afl_stream.evaluator.context import Deployment
 from afl_stream.evaluator.control_stats import ControlStats as ControlStats
 from afl_stream.evaluator.offsets import Positions
 from afl_stream.evaluator.operator_commands import BatchOfItsOwn
-from afl_stream.evaluator.outbox import OutboxPublisher, Probe, control_lane, no_probe
+from afl_stream.evaluator.outbox import OutboxPublisher, Probe, no_probe
 from afl_stream.evaluator.paused_partitions import PausedPartitions
+from afl_stream.evaluator.rebalance import Rebalance
 from afl_stream.evaluator.script_turns import EndedScript, ScriptTurns
 from afl_stream.evaluator.sweeps import Sweeps
 from afl_stream.evaluator.turns import Turn, take_turns
@@ -38,8 +39,6 @@ from afl_stream.transport import (
 
 _log = logging.getLogger(__name__)
 
-#: How long a new owner waits for the acknowledgement of what its lanes hold before it tries again.
-_LANES_TIMEOUT_S = 10.0
 #: A broker that owes an answer for so long is asked nothing that would be waited for.
 _LATE_ANSWER_S = 2.0
 #: Attempts at a whole batch before it is split. A conflict is rare: another writer had one of its workflows.
@@ -108,6 +107,18 @@ class ControlLoop:
         self._conflicts = self._positions_lost = 0
         #: How long workflows of this batch have gone on without a record.
         self._turns_s = 0.0
+        self._rebalance = Rebalance(
+            deployment,
+            self._positions,
+            self._publisher,
+            self._paused,
+            self._backlog,
+            self._sweeps,
+            self._scripts,
+            probe,
+            consumer=lambda: self._consumer,
+            drop_records=self._drop_records,
+        )
         self._consumer = self._join()
 
     # --- membership ---------------------------------------------------------------------------------------------
@@ -116,51 +127,12 @@ class ControlLoop:
         # Range: whoever owns a partition of control owns the same one of commands, so that a workflow is hot in one
         # place. Correctness does not depend on it.
         consumer = self._transport.consumer(self._d.config.evaluator_group, assignor=Assignor.RANGE)
-        consumer.subscribe(self._topics, listener=self)
+        consumer.subscribe(self._topics, listener=self._rebalance)
         return consumer
 
-    def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """
-        Take partitions over.
-
-        In this order:
-          1. see that the deployment still has this store,
-          2. publish what the outbox holds for the partitions' lanes (`control.lanes_published`),
-          3. read the partitions' positions from the store, and note there what is new (`control.positions_read`),
-          4. queue the workflows that have more to do now.
-
-        A crash between any two leaves all of it to the next owner. Publishing twice makes copies with the same ids.
-        Raises WrongStore, TopicMadeAnew and PositionOutsideLog when a position cannot be gone on from,
-        SchemaUnavailable and BrokerUnavailable: nothing is read before it has succeeded.
-        """
-        self._d.store_claim.look()
-        control = [p.partition for p in partitions if p.topic == self._topics[0]]
-        self._publisher.publish_lanes([control_lane(number) for number in control], _LANES_TIMEOUT_S)
-        self._probe("control.lanes_published")
-        starts = self._positions.take(partitions, self._consumer)
-        self._paused.forget(partitions)
-        self._probe("control.positions_read")
-        self._backlog.add(self._positions.ends(partitions))
-        self._own(control, add=True)
-        self._sweeps.queue_runnable(control)
-        return starts
-
-    def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Between two batches nothing is half done: what was committed stays, the rest is the next owner's."""
-        self.on_lost(partitions)
-
-    def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        gone = set(partitions)
-        self._d.store_claim.look_soon()
-        self._positions.drop(partitions)
-        self._paused.forget(partitions)
+    def _drop_records(self, gone: Collection[TopicPartition]) -> None:
+        """Drop the records of these partitions that were read and not applied: their next owner reads them."""
         self._unapplied = [record for record in self._unapplied if record.topic_partition not in gone]
-        self._own([p.partition for p in partitions if p.topic == self._topics[0]], add=False)
-        self._scripts.drop_waiting(lambda workflow_id: self._d.lanes.lane_of(workflow_id) == self._d.lanes.own)
-
-    def _own(self, numbers: Sequence[int], *, add: bool) -> None:
-        owned = self._d.lanes.owned
-        self._d.lanes.owned = owned | set(numbers) if add else owned - set(numbers)
 
     def _rejoin(self, why: Exception) -> None:
         """Another owner has our partitions: drop everything, say why, and join again."""
@@ -169,7 +141,7 @@ class ControlLoop:
         self._unapplied.clear()
         self._runnable.clear()
         self._d.workflows.forget_all()
-        self.on_lost(self._positions.owned())
+        self._rebalance.on_lost(self._positions.owned())
         self._leave_group()
         self._consumer = self._join()
 

@@ -137,16 +137,28 @@ def test_the_readme_has_every_command() -> None:
     assert len(named) > 10
 
 
-def test_every_module_that_the_architecture_names_exists() -> None:
+def test_every_path_that_the_architecture_names_is_there() -> None:
     text = (_ROOT / "ARCHITECTURE.md").read_text()
-    table = text[text.index("| where | modules |") : text.index("## A record's way")]
-    there = {
-        path.stem for package in ("afl", "afl_stream") for path in (_ROOT / package).rglob("*") if path.name[0] != "_"
-    }
-    named = set(re.findall(r"`([a-z_]+)`", table))
+    named = set(re.findall(r"`((?:afl|afl_stream|benchmarks|schemas|tests|tools|topics)/[a-z_/]*(?:\.py)?)`", text))
 
-    assert named - there == set()
+    assert {name for name in named if not (_ROOT / name).exists()} == set()
     assert len(named) > 30
+
+
+def test_every_package_has_its_place_in_the_architecture() -> None:
+    text = (_ROOT / "ARCHITECTURE.md").read_text()
+    packages = {path.parent.name for folder in ("afl", "afl_stream") for path in (_ROOT / folder).glob("*/__init__.py")}
+
+    assert {name for name in packages if f"{name}/`" not in text} == set()
+
+
+def test_every_question_of_where_something_is_has_an_answer() -> None:
+    text = (_ROOT / "ARCHITECTURE.md").read_text()
+    section = text[text.index("## Where is ...?") : text.index("## A record's way")]
+    answers = [row for row in section.splitlines() if row.startswith("|")][2:]
+
+    assert len(answers) == 12
+    assert [row for row in answers if not re.search(r"`[a-z_/]+\.py`", row)] == []
 
 
 def test_the_makefile_targets_that_people_are_told_of_are_phony() -> None:
