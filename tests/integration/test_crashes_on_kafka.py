@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import afl.runtime
+import afl
 import afl_stream
 from afl_stream.embedded.transport import FAULT_POINTS
 from tests.integration.kafka_deployment import Deployments, KafkaDeployment
@@ -25,7 +25,7 @@ def probed() -> set[str]:
     """Every point of the sources at which a process can be made to die."""
     return {
         name
-        for package in (afl_stream, afl.runtime)
+        for package in (afl_stream, afl)
         for source in Path(package.__path__[0]).rglob("*.py")
         for name in re.findall(r'probe\(\s*"([a-z_.]+)"', source.read_text())
     }

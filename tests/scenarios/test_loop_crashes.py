@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-import afl.runtime
+import afl
 import afl_stream
 from afl_stream.embedded.transport import FAULT_POINTS, Crash, Faults
 from tests.scenarios.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
@@ -202,7 +202,7 @@ def test_one_crash_after_another_loses_nothing_either(seed: int, tmp_path: Path)
 
 def test_every_crash_point_of_the_sources_is_crashed_at_here_or_in_another_test() -> None:
     probed: set[str] = set()
-    for package in (afl_stream, afl.runtime):
+    for package in (afl_stream, afl):
         for source in Path(package.__path__[0]).rglob("*.py"):
             probed |= set(re.findall(r'probe\(\s*"([a-z_.]+)"', source.read_text()))
     here = {*EVALUATOR_POINTS, *AGENT_POINTS, *TRANSPORT_POINTS, *BROKER_POINTS}
