@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from typing import Any
 
-from afl.core.clock import epoch_ms
 from afl.core.handlers.allowed_modules import HERE, AllowedHandlers
 from afl.core.handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, full_uri, register_module
 from afl.core.handlers.retry import RetryPolicy
@@ -27,9 +26,6 @@ from afl.workers.task_work import HandlerMissing, TaskHandler
 from afl.workers.tool_registry import Handler, short_name
 
 _log = logging.getLogger(__name__)
-
-#: The name under which callers of this module have always asked for the time, in ms since the epoch.
-_current_time_ms = epoch_ms
 
 #: How long a registered handler may take when nothing else was said.
 DEFAULT_TIMEOUT_MS = 30_000

@@ -10,7 +10,6 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
-from afl.core.clock import epoch_ms
 from afl.core.handlers.modules import ModuleLoader
 from afl.core.ids import workflow_of
 from afl.engine.clock import Clock, SystemClock
@@ -31,9 +30,6 @@ from afl.workers.task_context import TaskContext
 from afl.workers.tool_registry import ToolRegistry
 
 _log = logging.getLogger(__name__)
-
-#: The name under which callers of this module have always asked for the time, in ms since the epoch.
-_current_time_ms = epoch_ms
 
 #: A loop that has not come round for so long, and for three times its poll interval, has stopped getting on.
 SILENCE_LIMIT_S: Final = 30.0
