@@ -1,0 +1,45 @@
+"""A SQLite store that an earlier release wrote: read, gone on with, and written again to the byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from afl.stores.sqlite.store import SqliteStore
+from tests.compatibility.contract import WrittenBefore
+from tests.compatibility.dumps import restore_sql, sql_of
+from tests.compatibility.generations import comparable, reopened, restored_log, text_of
+from tests.compatibility.world import World, settings, sqlite_store
+from tests.compatibility.write import Told
+
+
+class TestSqliteWrittenBefore(WrittenBefore):
+    @pytest.fixture
+    def world(self, tmp_path: Path) -> Iterator[World]:
+        restored_log(tmp_path)
+        restore_sql(text_of("store.sql"), settings(tmp_path).store_path)
+        world = reopened(tmp_path, sqlite_store)
+        yield world
+        world.close(kill=True)
+
+
+def test_opening_a_store_changes_none_of_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite3"
+    restore_sql(text_of("store.sql"), path)
+
+    SqliteStore(path, create=False).close()
+
+    assert sql_of(path).splitlines() == text_of("store.sql").splitlines()
+
+
+def test_the_same_story_writes_the_same_rows(told_again: Told) -> None:
+    assert comparable(told_again.store) == comparable(text_of("store.sql"))
+
+
+def test_a_dump_is_restored_to_the_byte(tmp_path: Path) -> None:
+    for name in ("store.sql", "log.sql"):
+        path = tmp_path / name
+        restore_sql(text_of(name), path)
+        assert sql_of(path) == text_of(name)
