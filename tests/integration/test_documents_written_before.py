@@ -1,0 +1,60 @@
+"""Documents of MongoDB that an earlier release wrote: read, gone on with, and written again to the byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from afl.config import MongoDBConfig
+from afl.runtime import MongoStore
+from tests.compatibility.contract import WrittenBefore
+from tests.compatibility.dumps import lines_of, restore_lines
+from tests.compatibility.generations import GENERATION_1, comparable, reopened, restored_log, text_of
+from tests.compatibility.world import World, mongo_store
+from tests.compatibility.write import story_in_mongodb
+
+
+@pytest.fixture
+def client(mongodb: MongoDBConfig) -> Iterator[MongoClient[dict[str, Any]]]:
+    with MongoClient[dict[str, Any]](mongodb.connection_string()) as client:
+        yield client
+
+
+class TestDocumentsWrittenBefore(WrittenBefore):
+    @pytest.fixture
+    def world(self, tmp_path: Path, mongodb_of_either_kind: MongoDBConfig) -> Iterator[World]:
+        found = mongodb_of_either_kind
+        with MongoClient[dict[str, Any]](found.connection_string()) as client:
+            restore_lines(text_of("documents.jsonl"), client[found.database])
+            restored_log(tmp_path)
+            world = reopened(tmp_path, mongo_store(client[found.database]))
+            yield world
+            world.close(kill=True)
+
+    @pytest.fixture
+    def answers(self) -> str:
+        return text_of("answers.jsonl")
+
+
+def test_opening_a_store_changes_none_of_its_documents(
+    mongodb: MongoDBConfig, client: MongoClient[dict[str, Any]]
+) -> None:
+    database = client[mongodb.database]
+    restore_lines(text_of("documents.jsonl"), database)
+
+    MongoStore("", mongodb.database, client=client, create=False).close()
+
+    assert lines_of(database).splitlines() == text_of("documents.jsonl").splitlines()
+
+
+def test_the_same_story_writes_the_same_documents(
+    mongodb: MongoDBConfig, client: MongoClient[dict[str, Any]], tmp_path: Path
+) -> None:
+    told = story_in_mongodb(GENERATION_1 / "programs", tmp_path, client[mongodb.database])
+
+    assert comparable(told.store) == comparable(text_of("documents.jsonl"))
+    assert comparable(told.log) == comparable(text_of("log.sql"))
