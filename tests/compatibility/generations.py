@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import difflib
 import json
 import re
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +17,9 @@ FIXTURES: Final = Path(__file__).parents[1] / "fixtures"
 GENERATION_1: Final = FIXTURES / "generation_1"
 #: How what zlib packs begins: in hex digits, and in base 64.
 _PACKED: Final = re.compile(r"78(?:01|5e|9c|da)|\"e(?:A|F|J|N)[A-Za-z0-9+/]{20}")
+#: How much of a difference is shown.
+_SHOWN_LINES: Final = 20
+_SHOWN_CHARS: Final = 400
 
 
 def text_of(name: str) -> str:
@@ -38,8 +43,16 @@ def packs_as_before() -> bool:
     return program_of(text_of("programs/desk.afl")).annotations == base64.b64decode(line["annotations"])
 
 
-def comparable(text: str) -> list[str]:
-    """The lines of a file of fixtures that have to be the same: where zlib packs otherwise, those without packed
-    bytes."""
+def differences(written: str, kept: str) -> list[str]:
+    """How a file that is written now differs from the one that is kept: the first lines of each, cut short.
+
+    Where zlib packs otherwise than it did, lines with packed bytes are passed over.
+    """
+    now, before = _comparable(written), _comparable(kept)
+    found = difflib.unified_diff(before, now, "kept", "written", lineterm="", n=0)
+    return [f"{line[:_SHOWN_CHARS]}{'...' * (len(line) > _SHOWN_CHARS)}" for line in islice(found, _SHOWN_LINES)]
+
+
+def _comparable(text: str) -> list[str]:
     lines = text.splitlines()
     return lines if packs_as_before() else [line for line in lines if not _PACKED.search(line)]

@@ -18,7 +18,7 @@ from afl_stream.wire.messages import Lifecycle, ProgramDefinition, ProgramPointe
 from afl_stream.wire.schema_source import InMemorySchemaLog
 from afl_stream.transport import TopicPartition
 from tests.compatibility.dumps import headers_of_line, sql_of
-from tests.compatibility.generations import comparable, reopened, restored_log, text_of
+from tests.compatibility.generations import differences, reopened, restored_log, text_of
 from tests.compatibility.messages import MESSAGES, TRACE, VALUES
 from tests.compatibility.story import CLAIM
 from tests.compatibility.world import HOST, LOCATION, MARK, STORE_ID, World, settings, sqlite_store
@@ -55,7 +55,7 @@ def test_a_stored_record_says_what_its_writer_said(codec: Codec, line: dict[str,
 
 
 def test_every_record_is_written_as_it_was() -> None:
-    assert messages_text().splitlines() == text_of("messages.jsonl").splitlines()
+    assert differences(messages_text(), text_of("messages.jsonl")) == []
 
 
 def test_values_of_every_kind_are_as_they_were() -> None:
@@ -88,7 +88,7 @@ def test_headers_tell_type_source_time_subject_and_trace() -> None:
 
 
 def test_the_same_story_writes_the_same_log(told_again: Told) -> None:
-    assert comparable(told_again.log) == comparable(text_of("log.sql"))
+    assert differences(told_again.log, text_of("log.sql")) == []
     assert told_again.answers == text_of("answers.jsonl")
 
 
