@@ -13,14 +13,16 @@ from typing import Any
 import pytest
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
+from afl_stream.agent.agent import Agent, AgentConfig, HandlerContext
 from afl_stream.wire.codec import Codec, single_object_codec
-from afl_stream.wire.messages import Lifecycle, ProgramDefinition, ProgramPointer, StoreClaim
+from afl_stream.embedded.transport import EmbeddedTransport
+from afl_stream.wire.messages import Lifecycle, ProgramDefinition, ProgramPointer, StepContinue, StoreClaim
 from afl_stream.wire.schema_source import InMemorySchemaLog
-from afl_stream.transport import TopicPartition
+from afl_stream.transport import Record, TopicPartition
 from tests.compatibility.dumps import headers_of_line, sql_of
 from tests.compatibility.generations import differences, reopened, restored_log, text_of
 from tests.compatibility.messages import MESSAGES, TRACE, VALUES
-from tests.compatibility.story import CLAIM
+from tests.compatibility.story import CLAIM, result_for
 from tests.compatibility.world import HOST, LOCATION, MARK, STORE_ID, World, settings, sqlite_store
 from tests.compatibility.write import Told, messages_text
 
@@ -234,3 +236,48 @@ def test_opening_a_log_changes_nothing_but_what_compaction_takes(tmp_path: Path)
     with closing(sqlite3.connect(path)) as log:
         (definitions,) = log.execute("SELECT id FROM topics WHERE name = 'afl.definitions'").fetchone()
     assert all(line.startswith(f'INSERT INTO "records" VALUES({definitions}, 0, ') for line in gone)
+
+
+def test_an_agent_answers_a_stored_event_as_agents_always_have(world: World) -> None:
+    config = AgentConfig(stream=world.config, name="now", group="now", commit_interval_s=0.0, poll_timeout_s=0.0)
+    agent = Agent(config, EmbeddedTransport(world.broker))
+
+    def ask(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
+        return result_for("desk.Ask", payload)
+
+    agent.register("desk.Ask", ask)
+    agent.start()
+    answers: list[Record] = []
+    for _ in range(1_000):
+        agent.run_once(0.01)
+        answers = [r for r in world.records("afl.control") if r.key == b"report-later"]
+        if len(answers) == 2:
+            break
+    agent.close()
+
+    (event,) = [
+        e for e in world.events("desk.Ask") if (e.workflow_id, e.payload["question"]) == ("report-later", "first")
+    ]
+    (answer,) = [r for r in answers if dict(r.headers)["ce_subject"] == event.step_id.encode()]
+    said = StepContinue(
+        step_id=event.step_id,
+        result={"answer": "re: first", "length": 5},
+        workflow_id="report-later",
+        event_id=f"{event.step_id}#1",
+        attempt=1,
+        agent="now",
+        group="now",
+    )
+    assert answer.value == world.codec.encode(said)
+    assert [header for header in answer.headers if header[0] != "ce_time"] == [
+        ("ce_specversion", b"1.0"),
+        ("ce_id", f"{event.step_id}#1:StepContinue".encode()),
+        ("ce_type", b"afl.StepContinue"),
+        ("ce_source", b"/agents/now"),
+        ("ce_subject", event.step_id.encode()),
+        ("afl_attempt", b"1"),
+        ("content-type", b"application/avro"),
+        ("afl_workflow_version", b"1.0"),
+        ("afl_step_schema_version", b"1.0"),
+        ("afl_runtime_version", b"0.1.0"),
+    ]
