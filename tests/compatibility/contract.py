@@ -367,10 +367,12 @@ class WrittenBefore:
         assert [world.workflow(run) for run in known] == before
         assert world.store.load_workflow("report-purged") is None
 
-    def test_a_purged_run_is_known_to_whoever_asks_for_it(self, world: World) -> None:
+    def test_a_start_of_a_purged_run_is_refused_as_one(self, world: World) -> None:
         world.open_evaluator()
 
-        world.send(_start("report-purged", command_id="again"))
+        (tombstone,) = world.store.tombstones(state=PURGED)
+
+        world.send(_start("report-purged", program=tombstone.program, command_id="again"))
 
         (told,) = [
             message
@@ -378,6 +380,7 @@ class WrittenBefore:
             if isinstance(message := world.codec.decode(record.value), Lifecycle) and message.command_id == "again"
         ]
         assert told.error is not None
+        assert told.error.type == "AlreadyPurged"
 
 
 def _start(workflow_id: str, **fields: Any) -> StartWorkflow:
