@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 WORKERS ?= 2
 
-.PHONY: demo demo-kafka test test-long test-all fuzz stress check lint types imports format kafka-up kafka-down clean
+.PHONY: demo demo-kafka test test-long test-all fuzz stress check lint types imports format grammar kafka-up kafka-down clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m examples.licence_audit
@@ -43,6 +43,10 @@ types: $(STAMP)
 
 imports: $(STAMP)
 	@echo "lint-imports"; $(BIN)/lint-imports --no-cache
+
+# After each change of afl/grammar.lark: the parse table that is shipped. A test says when it is not the grammar's.
+grammar: $(STAMP)
+	@$(BIN)/python -m tools.grammar_table
 
 format: $(STAMP)
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .

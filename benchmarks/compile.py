@@ -3,7 +3,7 @@
 The text is that of benchmarks.afl_corpus, N lines of it. Measured in CPU time, the collector paused on both sides as
 the compiler does: from text to JSON text (parse, validate, emit, write), against Lark parsing the same text to its tree
 by the same grammar, with Lark's own lexer. What neither pays for is making its parser. Then, each alternately with its
-floor: `afl check` of a 200-line file in a process of its own, byte code and parse table present, against a process that
+floor: `afl check` of a 200-line file in a process of its own, byte code present, against a process that
 imports the command line library; and one evaluation of an expression against a Python function that computes the same.
 Last, how often a program's expressions are compiled in two runs, the second of which has nothing left to compile.
 
@@ -144,9 +144,9 @@ def cold_check(pairs: int) -> PairedSeconds:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "corpus.afl")
         file.write_text(corpus(_CHECKED_LINES), encoding="utf-8")
-        # Byte code and the parse table are found there, whatever this shell forbids; the first round writes them.
+        # Byte code is found there, whatever this shell forbids; the first round writes it.
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-        environment |= {"PYTHONPYCACHEPREFIX": folder, "XDG_CACHE_HOME": folder}
+        environment |= {"PYTHONPYCACHEPREFIX": folder}
         return paired(
             lambda: _process_cpu_s(["-m", "afl", "check", str(file)], environment),
             lambda: _process_cpu_s(["-c", "import click"], environment),

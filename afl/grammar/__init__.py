@@ -1,6 +1,6 @@
 """The grammar of AFL and what is derived from it: parse table and lexer."""
 
 from afl.grammar.lexer import Lexer, Token
-from afl.grammar.table import GRAMMAR_FILE, ParseTable, build_table, load_table
+from afl.grammar.table import GRAMMAR_FILE, ParseTable, load_table
 
-__all__ = ["GRAMMAR_FILE", "Lexer", "ParseTable", "Token", "build_table", "load_table"]
+__all__ = ["GRAMMAR_FILE", "Lexer", "ParseTable", "Token", "load_table"]

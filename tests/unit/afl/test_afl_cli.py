@@ -189,15 +189,17 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"afl {__version__}\n"
 
 
-def test_no_cache_directory_is_needed(billing: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "file")}
+def test_a_check_leaves_no_file_behind(billing: Path, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    home = str(tmp_path / "home")
+    environment = {**os.environ, "HOME": home, "XDG_CACHE_HOME": home, "LOCALAPPDATA": home}
 
     done = subprocess.run(
         [sys.executable, "-m", "afl", "check", billing], env=environment, capture_output=True, timeout=60
     )
 
     assert (done.returncode, done.stderr) == (0, b"OK: 1 source(s) checked\n")
+    assert list((tmp_path / "home").iterdir()) == []
 
 
 def test_formatting_rewrites_a_file_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

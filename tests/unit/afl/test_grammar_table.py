@@ -1,90 +1,71 @@
-"""The parse table: free of conflicts, complete, and kept between runs without being trusted."""
+"""The parse table: free of conflicts, complete, and the one that the package ships."""
 
-import json
+import os
+import subprocess
 import sys
-from pathlib import Path
 
-import lark
 import pytest
 from lark.exceptions import GrammarError
 
-from afl.grammar.table import GRAMMAR_FILE, build_table, load_table, user_cache_dir
+from afl.grammar.table import GRAMMAR_FILE, TABLE_FILE, load_table
 from afl.syntax.tree_builder import TreeBuilder
+from tests.architecture.page_tables import ROOT
+from tools.grammar_table import table_document, table_text
 
 
 def test_the_grammar_has_no_conflicts_and_a_conflict_would_be_refused() -> None:
     grammar = GRAMMAR_FILE.read_text(encoding="utf-8")
-    build_table(grammar)
+    table_document(grammar)
 
     with pytest.raises(GrammarError, match="conflict"):
-        build_table(grammar.replace("?sum: product\n", "?sum: product\n    | sum sum -> binary\n"))
+        table_document(grammar.replace("?sum: product\n", "?sum: product\n    | sum sum -> binary\n"))
 
 
 def test_every_production_has_its_callback() -> None:
-    callbacks = {callback for _, _, callback in build_table().rules if callback is not None}
+    callbacks = {callback for _, _, callback in load_table().rules if callback is not None}
 
     assert {name for name in callbacks if not callable(getattr(TreeBuilder, name, None))} == set()
 
 
-def test_a_table_is_written_once_and_read_back_equal(tmp_path: Path) -> None:
-    built = load_table(tmp_path)
-    written = [path.read_bytes() for path in tmp_path.iterdir()]
+def test_the_table_that_is_shipped_is_the_grammars() -> None:
+    made = table_text(table_document(GRAMMAR_FILE.read_text(encoding="utf-8")))
 
-    assert len(written) == 1
-    assert load_table(tmp_path) == built == build_table()
-    assert [path.read_bytes() for path in tmp_path.iterdir()] == written
+    assert TABLE_FILE.read_text(encoding="utf-8") == made, "afl/grammar.lark has changed: run `make grammar`"
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"key": "other"}', b"\xff\xfe", b"[" * 100_000])
-def test_a_spoilt_cache_is_built_anew(tmp_path: Path, content: bytes) -> None:
-    built = load_table(tmp_path)
-    (cached,) = tmp_path.iterdir()
-    cached.write_bytes(content)
+def test_a_change_of_the_grammar_changes_the_table() -> None:
+    grammar = GRAMMAR_FILE.read_text(encoding="utf-8")
+    shipped = TABLE_FILE.read_text(encoding="utf-8")
 
-    assert load_table(tmp_path) == built
-    assert json.loads(cached.read_bytes())["start"] == built.start
-
-
-@pytest.mark.parametrize("other", ["grammar", "python", "lark"])
-def test_another_grammar_python_or_lark_reads_no_table_of_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
-) -> None:
-    before = load_table(tmp_path / "cache")
-    if other == "grammar":
-        after = load_table(tmp_path / "cache", GRAMMAR_FILE.read_text(encoding="utf-8") + "\n// changed\n")
-    elif other == "python":
-        monkeypatch.setattr(sys, "version", "4.0")
-        after = load_table(tmp_path / "cache")
-    else:
-        source = tmp_path / "__init__.py"
-        source.write_text('__version__: str = "99.0"\n', encoding="utf-8")
-        monkeypatch.setattr(lark.__spec__, "origin", str(source))
-        after = load_table(tmp_path / "cache")
-
-    assert after == before
-    assert len(list((tmp_path / "cache").iterdir())) == 2
+    assert table_text(table_document(grammar + "\n// A comment.\n")) == shipped
+    assert table_text(table_document(grammar.replace('"++"', '"+++"'))) != shipped
+    assert table_text(table_document(grammar.replace("      | USES dotted\n", "", 1))) != shipped
 
 
-def test_a_cache_belongs_to_its_user_alone(tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    cache.chmod(0o755)
-    load_table(cache)
-    (cached,) = cache.iterdir()
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_the_table_is_the_same_bytes_whatever_the_hash_seed(seed: str) -> None:
+    code = (
+        "import sys; from afl.grammar.table import GRAMMAR_FILE; from tools.grammar_table import *; "
+        "sys.stdout.write(table_text(table_document(GRAMMAR_FILE.read_text(encoding='utf-8'))))"
+    )
+    made = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
 
-    assert (cache.stat().st_mode & 0o777, cached.stat().st_mode & 0o777) == (0o700, 0o600)
+    assert made.stdout == TABLE_FILE.read_bytes()
 
 
-def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path) -> None:
-    in_the_way = tmp_path / "file"
-    in_the_way.write_text("not a directory")
+def test_a_text_is_compiled_where_there_is_no_lark() -> None:
+    code = (
+        "import sys; sys.modules['lark'] = None; import afl; "
+        "print(afl.compile_text('facet F(x: Int) => (y: Int)').program_json['declarations'][0]['name'])"
+    )
 
-    assert load_table(in_the_way / "cache") == build_table()
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
 
-
-def test_without_a_home_there_is_no_cache_and_none_in_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert user_cache_dir() is None
-
-    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert user_cache_dir() == Path("/caches/afl")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "F\n", "")
