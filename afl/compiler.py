@@ -29,23 +29,18 @@ class Compiled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """What is known of some texts: the tree of those that could be parsed, and all findings."""
+class CheckedInput:
+    """What is known of sources: the tree of those that could be parsed, and all findings. `sources` and `registry` have
+    the libraries that were found on the way, too."""
 
     program: Program
     diagnostics: tuple[Diagnostic, ...]
+    sources: CompilerInput
+    registry: SourceRegistry
 
     @property
     def has_errors(self) -> bool:
         return any(diagnostic.is_error for diagnostic in self.diagnostics)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedInput(Checked):
-    """The same of sources, the libraries that were found on the way included."""
-
-    sources: CompilerInput
-    registry: SourceRegistry
 
 
 def compile_text(
@@ -72,17 +67,6 @@ def compile_files(
     """
     texts = [(read_source(path), FileOrigin(str(path)).to_source_id()) for path in paths]
     return _compile(texts, include_locations, strictness, include_sources=include_sources)
-
-
-def check_texts(
-    texts: Sequence[tuple[str, str | None]], *, validate: bool = True, strictness: Strictness = Strictness.LENIENT
-) -> Checked:
-    """Parse, and validate, texts (each with its source id) as one program.
-
-    A text that cannot be parsed leaves names unknown, so validation is only for texts that all could be.
-    """
-    with collector_paused():
-        return _check(texts, validate, strictness)
 
 
 def check_input(
@@ -112,21 +96,26 @@ def check_input(
                 findings = [error.finding()]
         texts = [(entry.text, entry.source_id) for entry in sources.all_sources]
         libraries = {entry.source_id for entry in sources.library_sources}
-        if validate and not findings:
-            findings = _validate(program, texts, strictness, libraries)
-        elif findings:
-            findings = _in_order([*findings, *_of_characters(texts)], texts)
+        if validate or findings:
+            findings = _all_findings(program, findings, texts, strictness, libraries)
     told = [item for item in findings if item.is_error or item.source_id not in libraries]
     return CheckedInput(program=program, diagnostics=tuple(told), sources=sources, registry=registry)
 
 
-def _check(texts: Sequence[tuple[str, str | None]], validate: bool, strictness: Strictness) -> Checked:
-    program, findings = _parse(texts)
-    if validate and not findings:
-        findings = _validate(program, texts, strictness)
-    elif findings:
-        findings = _in_order([*findings, *_of_characters(texts)], texts)
-    return Checked(program=program, diagnostics=tuple(findings))
+def _all_findings(
+    program: Program,
+    unparsed: list[Diagnostic],
+    texts: Sequence[tuple[str, str | None]],
+    strictness: Strictness,
+    libraries: Collection[str] = (),
+) -> list[Diagnostic]:
+    """Return what is wrong with texts. One that cannot be parsed leaves names unknown: then nothing is validated."""
+    if unparsed:
+        return _in_order([*unparsed, *_of_characters(texts)], texts)
+    from afl.validation import judged, validate_program
+
+    found = _in_order([*validate_program(program), *_of_characters(texts)], texts)
+    return judged(found, program, strictness, libraries)
 
 
 def _parse(texts: Sequence[tuple[str, str | None]]) -> tuple[Program, list[Diagnostic]]:
@@ -140,18 +129,6 @@ def _parse(texts: Sequence[tuple[str, str | None]]) -> tuple[Program, list[Diagn
         except ParseError as error:
             findings.append(error.finding())
     return programs[0] if len(programs) == 1 else Program.merge(programs), findings
-
-
-def _validate(
-    program: Program,
-    texts: Sequence[tuple[str, str | None]],
-    strictness: Strictness,
-    libraries: Collection[str] = (),
-) -> list[Diagnostic]:
-    from afl.validation import judged, validate_program
-
-    found = _in_order([*validate_program(program), *_of_characters(texts)], texts)
-    return judged(found, program, strictness, libraries)
 
 
 def _of_characters(texts: Sequence[tuple[str, str | None]]) -> list[Diagnostic]:
@@ -188,10 +165,11 @@ def _compile(
     include_sources: bool = False,
 ) -> Compiled:
     with collector_paused():
-        checked = _check(texts, True, strictness)
-        if checked.has_errors:
-            raise CompileError(checked.diagnostics)
+        program, findings = _parse(texts)
+        findings = _all_findings(program, findings, texts, strictness)
+        if any(finding.is_error for finding in findings):
+            raise CompileError(findings)
         from afl.emitter import emit_dict
 
-        document = emit_dict(checked.program, include_locations, include_sources=include_sources)
-    return Compiled(program_json=document, diagnostics=checked.diagnostics)
+        document = emit_dict(program, include_locations, include_sources=include_sources)
+    return Compiled(program_json=document, diagnostics=tuple(findings))

@@ -10,7 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from afl.compiler import check_texts
+from afl.compiler import check_input
+from afl.source import CompilerInput, FileOrigin, SourceEntry
 
 _ROOT: Final = Path(__file__).parents[1]
 _DOCUMENTS: Final = ("README.md", "docs/**/*.md")
@@ -29,9 +30,12 @@ def programs(root: Path = _ROOT) -> list[str]:
     for pattern in _DOCUMENTS:
         for path in sorted(root.glob(pattern)):
             found += _PROGRAM.findall(path.read_text(encoding="utf-8"))
-    twice = [(renamed(text, f"_{number}"), str(number)) for number, text in enumerate([*found, *found])]
-    wrong = {finding.source_id for finding in check_texts(twice).diagnostics if finding.is_error}
-    return [text for number, text in enumerate(found) if str(number) not in wrong]
+    twice = [
+        SourceEntry(renamed(text, f"_{number}"), FileOrigin(str(number)))
+        for number, text in enumerate([*found, *found])
+    ]
+    wrong = {finding.source_id for finding in check_input(CompilerInput(twice)).diagnostics if finding.is_error}
+    return [text for text, entry in zip(found, twice, strict=False) if entry.source_id not in wrong]
 
 
 def corpus(lines: int, written: Sequence[str] | None = None) -> str:

@@ -12,7 +12,8 @@ import pytest
 
 import afl.cli
 import afl_stream.cli
-from afl.compiler import check_texts, compile_text
+from afl.compiler import compile_text
+from tests.unit.afl.checking import check_texts
 
 _ROOT = Path(__file__).parents[2]
 _DOCUMENTS = sorted(

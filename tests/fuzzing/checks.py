@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from afl.compiled.program import CompiledProgram, ProgramError
-from afl.compiler import check_texts, compile_text
+from afl.compiler import compile_text
 from afl.emitter import emit_dict, emit_json
 from afl.engine.errors import UnknownFacet
 from afl.engine.planning.planner import plan_workflow
@@ -21,6 +21,7 @@ from afl.graph.svg import svg
 from afl.output.documentation import markdown
 from afl.output.tree_json import tree_json
 from afl.parser import decode_source, parse
+from tests.unit.afl.checking import check_texts
 
 #: Nothing here may take longer; it is far more than anything needs.
 LONGEST_S = 20

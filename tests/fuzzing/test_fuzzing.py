@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from afl.compiled.program import CompiledProgram, ProgramError
-from afl.compiler import check_texts, compile_text
+from afl.compiler import compile_text
 from afl.errors import ParseError
 from afl.formatting import FormatRefused, format_text
 from afl.parser import parse
@@ -19,6 +19,7 @@ from tests.fuzzing.kinds import KINDS, attempt
 from tests.fuzzing.mutations import mutated_bytes
 from tests.fuzzing.programs import valid_program
 from tests.fuzzing.words import KEYWORDS
+from tests.unit.afl.checking import check_texts
 
 #: Seeds of each kind that the suite has time for.
 _COUNTS = {"valid": 12, "text": 40, "tree": 60, "run": 20}

@@ -1,7 +1,30 @@
 """What the checks say about a text, for tests."""
 
-from afl.compiler import check_texts
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from afl.compiler import CheckedInput, check_input
+from afl.core.strictness import Strictness
 from afl.diagnostics import Diagnostic
+from afl.source import CompilerInput, SourceEntry
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The origin of a text that is nowhere: its source id is what the test says, if anything."""
+
+    source_id: str | None
+
+    def to_source_id(self) -> str | None:
+        return self.source_id
+
+
+def check_texts(
+    texts: Sequence[tuple[str, str | None]], *, strictness: Strictness = Strictness.LENIENT
+) -> CheckedInput:
+    """Check texts, each with its source id, as one program."""
+    entries = [SourceEntry(text, _Given(source_id)) for text, source_id in texts]  # type: ignore[arg-type]  # not one of the kinds that commands know
+    return check_input(CompilerInput(entries), strictness=strictness)
 
 
 def findings(*texts: str) -> list[Diagnostic]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from afl.compiler import check_texts
+from tests.unit.afl.checking import check_texts
 
 DECLARATIONS = """
     schema Item { price: Double, tags: [String], inner: Inner }

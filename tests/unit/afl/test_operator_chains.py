@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from afl import ast
-from afl.compiler import check_texts, compile_text
+from afl.compiler import compile_text
 from afl.errors import ParseError
 from afl.formatting.text import format_text
 from afl.output.tree_json import tree_json
 from afl.parser import parse
 from tests.fuzzing.checks import check_valid
+from tests.unit.afl.checking import check_texts
 
 #: Operators of one level, what they join, and the type that comes of it.
 CHAINS = {

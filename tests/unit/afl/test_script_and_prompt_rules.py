@@ -136,8 +136,8 @@ def test_an_empty_reference_in_a_tree_made_by_hand_is_refused() -> None:
 
 def test_what_reads_python_is_only_loaded_when_there_is_a_script() -> None:
     code = (
-        "import sys; from afl.compiler import check_texts\n"
-        "check_texts([('namespace n { facet F() andThen { } }', None)])\n"
+        "import sys; from afl.compiler import compile_text\n"
+        "compile_text('namespace n { facet F() andThen { } }')\n"
         "print('afl.scripts.check' in sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,11 +7,10 @@ import pytest
 
 from afl import compile_text, parse, validate
 from afl.cli import main
-from afl.compiler import check_texts
 from afl.core.strictness import Strictness
 from afl.diagnostics import Severity
 
-from .checking import codes, marked
+from .checking import check_texts, codes, marked
 
 #: A library is completed by each of these, whose workflow makes it a program that leaves something open.
 LIBRARY = "namespace lib { schema Money { amount: Double } event facet Charge(to: String, sum: Double = 1.0) %s }"

@@ -6,7 +6,6 @@ from traceback import format_exception
 
 import pytest
 
-from afl.compiler import check_texts
 from afl.diagnostics import Diagnostic
 from afl.emitter import emit_json
 from afl.errors import ParseError
@@ -22,6 +21,7 @@ from afl.syntax.foreign_words import (
 )
 from afl.syntax.help import SYNTAX_HELP
 from afl.syntax.tree_builder import MAX_BLOCK_DEPTH, MAX_EXPRESSION_DEPTH
+from tests.unit.afl.checking import check_texts
 
 from .programs import EVERYTHING, WHOLE_LANGUAGE
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from afl.cli import main
-from afl.compiler import check_texts, compile_files
+from afl.compiler import compile_files
 from afl.errors import ParseError, SourceTooLarge, SourceUnreadable
 from afl.parser import decode_source, parse, read_source
 from afl.source import MAX_SOURCE_BYTES
 from afl.validation.characters import check_characters
+from tests.unit.afl.checking import check_texts
 
 #: Unicode's property Bidi_Control, as PropList.txt has it.
 BIDI_CONTROLS = ["\u061c", "\u200e", "\u200f", *map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))]

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from afl.compiler import check_texts
 from afl.diagnostics import Severity
 from afl.validation import RULES
+from tests.unit.afl.checking import check_texts
 
 #: The rules that a text can break; the others are for trees made by hand, and tested with such.
 OF_TEXTS = [key for key, rule in RULES.items() if rule.example]
