@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 
 
 def to_text(value: object, indent: int | None) -> str:
     """Return a JSON value as text.
 
-    The library's encoder falls back to slow code as soon as it indents; this is the same layout in a quarter of the
-    time.
+    Before Python 3.13 the library's encoder falls back to slow code as soon as it indents: 80 ms for a program of 4,000
+    lines that takes 220 ms to compile. This is the same layout in a quarter of the time. From 3.13 on the library takes
+    half of ours; once 3.12 is not supported, all but the two calls of `json.dumps` can go.
     """
     if indent is None:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if sys.version_info >= (3, 13):
+        return json.dumps(value, ensure_ascii=False, indent=indent)
     pieces: list[str] = []
     _write(value, _Depth("\n", " " * indent), pieces.append)
     return "".join(pieces)
