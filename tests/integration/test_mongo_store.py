@@ -28,7 +28,7 @@ from afl.engine.errors import (
 )
 from afl.engine.model.entities import HandlerRegistration, ServerDefinition, TaskState
 from afl.engine.model.store import Batch, PositionMove
-from afl.stores.mongo.documents import COLLECTION_OF
+from afl.stores.mongo.documents import COLLECTION_OF, Arrivals
 from afl.stores.mongo.store import MongoStore
 from afl.stores.mongo.writes import Writes
 from tests.contract.public_face_contract import PublicFaceContract
@@ -336,7 +336,8 @@ def test_a_commit_document_shows_steps_before_their_workflow_and_tasks_last() ->
     # Whoever claims a task answers its step at once, and must find it.
     batch = Batch(changes=[change(workflow_row("w"), step_document("w:a"))], tasks=[task("w:a#1", step_id="w:a")])
 
-    operations = Writes.of_batch(replace(batch, outbox=[outbox_record("a")])).operations(1, compared_last=True)
+    writes = Writes.of_batch(replace(batch, outbox=[outbox_record("a")]), Arrivals())
+    operations = writes.operations(1, compared_last=True)
 
     assert [operation.collection for operation in operations] == ["steps", "outbox", "workflows", "tasks"]
 

@@ -46,16 +46,19 @@ _LIVE: Final = frozenset({"state", "owner", "lease_expires"})
 #: Entities of which single fields are changed where they lie.
 _CHANGED_IN_PLACE: Final = (TaskDefinition, ServerDefinition)
 
-_arrival_lock = threading.Lock()
-_last_arrival = 0
 
+class Arrivals:
+    """Numbers for what a store inserts, each greater than those before. Nanoseconds since the epoch, mostly."""
 
-def arrival() -> int:
-    """Return a number for what is inserted now: greater than those before. Nanoseconds since the epoch, mostly."""
-    global _last_arrival
-    with _arrival_lock:
-        _last_arrival = max(_last_arrival + 1, epoch_ns())
-        return _last_arrival
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = 0
+
+    def next(self) -> int:
+        """Return the number of what is inserted now."""
+        with self._lock:
+            self._last = max(self._last + 1, epoch_ns())
+            return self._last
 
 
 def workflow_values(row: WorkflowRow) -> Values:

@@ -32,8 +32,8 @@ from afl.stores.mongo.documents import (
     STEPS,
     STORE,
     WORKFLOWS,
+    Arrivals,
     Document,
-    arrival,
     entity_id,
     entity_of,
     entity_values,
@@ -114,6 +114,7 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
             timeout_s=timeout_s,
         )
         self._lock = StoreLock(self._mongo, COMMIT_TIMEOUT_S)
+        self._arrivals = Arrivals()
         self._commits: Commits
         if self._mongo.has_transactions:
             self._commits = TransactionCommits(self._mongo, probe, COMMIT_TIMEOUT_S)
@@ -146,7 +147,7 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
         if not batch.values_checked:
             check_values(batch)
         check_changes(batch.changes)
-        writes = Writes.of_batch(batch)
+        writes = Writes.of_batch(batch, self._arrivals)
         with self._mongo.speaking():
             first_sequence = self._numbers(len(batch.outbox))
             if writes.is_something:
@@ -327,12 +328,12 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
 
     def _apply(self, rows: PublicRows) -> None:
         with self._mongo.speaking():
-            writes = Writes.of_rows(rows)
+            writes = Writes.of_rows(rows, self._arrivals)
             if writes.is_something:
                 self._commits.write(writes, 0)
 
     def _put(self, entity: object) -> None:
-        change = {"$set": entity_values(entity), "$setOnInsert": {"arrival": arrival()}}
+        change = {"$set": entity_values(entity), "$setOnInsert": {"arrival": self._arrivals.next()}}
         with self._reading(COLLECTION_OF[type(entity)]) as entities:
             for is_last in (False, True):
                 try:

@@ -32,6 +32,7 @@ from afl.stores.mongo.documents import (
     STORE,
     TASKS,
     WORKFLOWS,
+    Arrivals,
     Document,
     id_of,
 )
@@ -50,6 +51,7 @@ class MongoUpkeep(PublicUpkeep):
 
     _mongo: Connection
     _commits: Commits
+    _arrivals: Arrivals
 
     @abstractmethod
     def _reading(self, collection: str) -> AbstractContextManager[Collection[dict[str, Any]]]:
@@ -173,7 +175,7 @@ class MongoUpkeep(PublicUpkeep):
         """Put a tombstone in a workflow's place; see `Upkeep`."""
         try:
             with self._mongo.speaking():
-                self._commits.write(Writes.of_burial(tombstone, revision), 0)
+                self._commits.write(Writes.of_burial(tombstone, revision, self._arrivals), 0)
         except WorkflowConflict:
             return False
         return True

@@ -19,8 +19,8 @@ from afl.stores.mongo.documents import (
     STEPS,
     TASKS,
     WORKFLOWS,
+    Arrivals,
     Values,
-    arrival,
     entity_id,
     entity_values,
     outbox_values,
@@ -83,7 +83,8 @@ _OPEN: Final = (TaskState.PENDING, TaskState.RUNNING)
 class Writes:
     """One commit: what it relies on, and what it writes."""
 
-    def __init__(self) -> None:
+    def __init__(self, arrivals: Arrivals) -> None:
+        self._arrivals = arrivals
         #: Workflow id to the revision that was read, 0 for none: of changes and of confirms.
         self.expected: list[tuple[str, int]] = []
         self.moves: list[PositionMove] = []
@@ -101,9 +102,9 @@ class Writes:
         self._now_ms = 0
 
     @classmethod
-    def of_batch(cls, batch: Batch) -> Writes:
+    def of_batch(cls, batch: Batch, arrivals: Arrivals) -> Writes:
         """Encode a batch."""
-        writes = cls()
+        writes = cls(arrivals)
         writes._now_ms = batch.now_ms
         for change in batch.changes:
             writes._change(change.workflow, change.expected_revision)
@@ -129,9 +130,9 @@ class Writes:
         return writes
 
     @classmethod
-    def of_rows(cls, rows: PublicRows) -> Writes:
+    def of_rows(cls, rows: PublicRows, arrivals: Arrivals) -> Writes:
         """Encode what a public write comes to."""
-        writes = cls()
+        writes = cls(arrivals)
         for row in rows.workflows.values():
             writes._change(row, row.revision - 1)
         for kept in rows.steps.values():
@@ -141,9 +142,9 @@ class Writes:
         return writes
 
     @classmethod
-    def of_burial(cls, tombstone: Tombstone, revision: int) -> Writes:
+    def of_burial(cls, tombstone: Tombstone, revision: int, arrivals: Arrivals) -> Writes:
         """Encode what puts a tombstone in the place of a workflow that is at this revision."""
-        writes = cls()
+        writes = cls(arrivals)
         workflow_id, same = key_of(tombstone.workflow_id), {"revision": revision}
         writes.expected.append((tombstone.workflow_id, revision))
         writes.compared.append(Put(WORKFLOWS, workflow_id, {**same}, expects=("revision", revision), creates=False))
@@ -232,9 +233,8 @@ class Writes:
         for entity in sorted(entities, key=_is_running):
             if isinstance(entity, TaskDefinition) and _is_running(entity) and entity.step_id:
                 self.running.append(entity)
-            self.others.append(
-                Put(COLLECTION_OF[type(entity)], entity_id(entity), entity_values(entity), {"arrival": arrival()})
-            )
+            arrived: Values = {"arrival": self._arrivals.next()}
+            self.others.append(Put(COLLECTION_OF[type(entity)], entity_id(entity), entity_values(entity), arrived))
 
     def _end(self, ending: TaskEnd, now_ms: int) -> None:
         error = {"message": ending.message} if ending.state == TaskState.FAILED else None
