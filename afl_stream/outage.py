@@ -33,10 +33,6 @@ class Outage:
         self._since_s: float | None = None
         self._wait_s = FIRST_WAIT_S
 
-    @property
-    def is_on(self) -> bool:
-        return self._since_s is not None
-
     def failed(self, error: Exception) -> float:
         """Note that an attempt has failed, and return how many seconds to wait before the next.
 

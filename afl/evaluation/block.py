@@ -98,10 +98,6 @@ class StepAnalysis:
         """Say whether the block is unfinished and can go on only when something else happens."""
         return not self.done and not self.has_pending_work()
 
-    def has_failed(self) -> bool:
-        """Say whether a step has failed and no other is still running."""
-        return bool(self.errored) and len(self.errored) + len(self.completed) == len(self.steps)
-
     @property
     def completion_progress(self) -> tuple[int, int]:
         """How many statements are complete, and how many there are."""

@@ -216,14 +216,6 @@ class ScriptPool:
         return ScriptFailed(SCRIPT_ERROR, f"the script's process ended without a result ({outcome})")
 
 
-def measure_isolation(limits: ScriptLimits | None = None) -> Isolation:
-    """Start a worker, and return what a script is shut off from on this platform. Raises ScriptWorkerUnavailable."""
-    require_posix()
-    worker = Worker(limits or ScriptLimits())
-    worker.kill()
-    return worker.isolation
-
-
 def _left_s(deadline_s: float | None) -> float | None:
     return None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
 

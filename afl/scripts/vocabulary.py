@@ -23,9 +23,6 @@ _INTROSPECTIVE: Final = (
 #: Every builtin of a script. `True`, `False` and `None` are syntax.
 BUILTIN_NAMES: Final = frozenset(f"{_TYPES} {_FUNCTIONS} {_EXCEPTIONS}".split())
 
-#: The names that every script starts with.
-GIVEN_NAMES: Final = frozenset(["params", "result", "json"])
-
 #: What a script may import, by these names only: `import collections.abc` is not among them.
 MODULES: Final = frozenset(_MODULES.split())
 

@@ -28,7 +28,6 @@ from afl_stream.wire.versions import HEADERS, SUPPORTED
 
 SPEC_VERSION: Final = b"1.0"
 AVRO_CONTENT: Final = b"application/avro"
-JSON_CONTENT: Final = b"application/json"
 ATTEMPT_HEADER: Final = "afl_attempt"
 #: On an answer that a person gives: an evaluator says what becomes of it, in a milestone with this command id.
 COMMAND_HEADER: Final = "afl_command_id"

@@ -11,7 +11,7 @@ import pytest
 import afl
 from afl.scripts.errors import ScriptsNotIsolated
 from afl.scripts.isolation import ASPECTS, Isolation
-from afl.scripts.pool import ScriptPool, measure_isolation
+from afl.scripts.pool import ScriptPool
 
 _ROOT = str(Path(afl.__file__).parent.parent)
 
@@ -91,12 +91,9 @@ def test_a_process_with_all_of_python_is_refused_everything(tmp_path: Path) -> N
     assert os.listdir(tmp_path) == []
 
 
-def test_this_platform_shuts_scripts_in_by_measurement() -> None:
-    assert measure_isolation().missing == frozenset()
-
-
 def test_a_pool_tells_what_its_scripts_are_shut_off_from(pool: ScriptPool) -> None:
     assert pool.isolation.refused == ASPECTS
+    assert pool.isolation.missing == frozenset()
 
 
 def test_what_is_missing_refuses_scripts_by_name() -> None:
