@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -39,7 +39,9 @@ TASK_NOT_DONE: Final = "TaskNotDone"
 #: How long what a handler was told of its task holds, when it asks again whether that was cancelled.
 _LOOK_AGAIN_S: Final = 1.0
 #: Waits between tries to store an answer while the store is away. After the last, the lease runs out and others go on.
-_STORE_WAITS_S: Final = (0.1, 0.3, 1.0, 3.0, 5.0, 5.0, 5.0)
+STORE_WAITS_S: Final = (0.1, 0.3, 1.0, 3.0, 5.0, 5.0, 5.0)
+#: The longest of these waits once the server stops.
+_LAST_WAITS_S: Final = 0.5
 
 
 class HandlerMissing(EngineError):
@@ -134,6 +136,7 @@ class TaskWork:
         count: Callable[[str, bool], None],
         stopping: threading.Event,
         probe: Callable[[str], None],
+        store_waits_s: Sequence[float] = STORE_WAITS_S,
     ) -> None:
         self._store = store
         self._evaluator = evaluator
@@ -143,6 +146,7 @@ class TaskWork:
         self._count = count
         self._stopping = stopping
         self._probe = probe
+        self._store_waits_s = store_waits_s
         self._warnings = LimitedLog(_log)
 
     def do(self, job: Job, calls: Calls) -> bool:
@@ -293,8 +297,11 @@ class TaskWork:
         self._patiently(job, lambda: self._store.give_task_back(job.task.uuid, self._owner))
 
     def _patiently(self, job: Job, write: Callable[[], object]) -> bool:
-        """Write; again while the store is away. False when that took too long: the lease is let run out."""
-        for wait_s in (*_STORE_WAITS_S, None):
+        """Write; again while the store is away. False when that took too long: the lease is let run out.
+
+        The word to stop cuts a wait short: the work is done, and its answer may be stored at once.
+        """
+        for wait_s in (*self._store_waits_s, None):
             if job.abandoned:
                 return False
             try:
@@ -304,7 +311,10 @@ class TaskWork:
                 _log.warning("task %s: %s", job.task.uuid, error)
                 if wait_s is None:
                     break
-                threading.Event().wait(wait_s)
+                if self._stopping.is_set():
+                    time.sleep(min(wait_s, _LAST_WAITS_S))
+                else:
+                    self._stopping.wait(wait_s)
         job.left = True
         _log.error("task %s is left to whoever claims it next: its answer could not be stored", job.task.uuid)
         return False
