@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 #: Wait before the second attempt and the longest wait; each is twice the one before.
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
+#: How often a wait asks whether its caller is to stop.
+_SLICE_S = 0.05
 
 
 class GaveUp(BrokerUnavailable):
@@ -73,8 +75,20 @@ def waited_out(
             result = step()
         except (BrokerUnavailable, SchemaUnavailable) as error:
             wait_s = outage.failed(error)
-            if is_stopping() or PROCESS_STOP.wait(wait_s):
+            if _is_told_within(wait_s, is_stopping):
                 raise
         else:
             outage.over()
             return result
+
+
+def _is_told_within(wait_s: float, is_stopping: Callable[[], bool]) -> bool:
+    """Wait, and say whether the process or the caller is to stop."""
+    deadline_s = time.monotonic() + wait_s
+    while not is_stopping():
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            return False
+        if PROCESS_STOP.wait(min(left_s, _SLICE_S)):
+            return True
+    return True

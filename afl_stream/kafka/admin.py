@@ -28,7 +28,7 @@ from afl_stream.kafka.admin_client import RenewedClient
 from afl_stream.kafka.errors import ClientLog, Connection, error_of, is_silence, settings_error, transport_error
 from afl_stream.kafka.topic_ids import NO_ID
 from afl_stream.kafka.view import is_told
-from afl_stream.kafka.waits import in_thread, result_of
+from afl_stream.kafka.waits import came_true, in_thread, result_of
 from afl_stream.transport import (
     BrokerTooOld,
     BrokerUnavailable,
@@ -312,9 +312,7 @@ class KafkaAdmin:
 
     def _wait(self, condition: Callable[[], bool]) -> None:
         """Until all that the cluster tells agrees with what it was asked to do."""
-        pause, deadline_s = threading.Event(), time.monotonic() + REQUEST_TIMEOUT_S
-        while not condition() and time.monotonic() < deadline_s:
-            pause.wait(0.02)
+        came_true(condition, REQUEST_TIMEOUT_S)
 
     def _error(self, error: KafkaError, topic: str | None = None) -> Exception:
         return transport_error(error, self._connection.address, topic)

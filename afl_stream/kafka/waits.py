@@ -16,6 +16,8 @@ T = TypeVar("T")
 
 #: How often a wait looks at the word to stop.
 _SLICE_S: Final = 0.2
+#: How often a condition is asked for again.
+_ASK_AGAIN_S: Final = 0.02
 #: The longest call of a client that nothing can interrupt. A longer wait is several of them.
 LONGEST_CALL_S: Final = 2.5
 
@@ -46,6 +48,15 @@ def result_of(future: Future[T], timeout_s: float, what: str, stop: Stop = PROCE
                 break
             _wait(future, min(_SLICE_S, remaining_s))
         return future.result(0)
+
+
+def came_true(condition: Callable[[], bool], timeout_s: float, stop: Stop = PROCESS_STOP) -> bool:
+    """Ask again and again, and return whether it came true: in time, and before the process is to end."""
+    deadline_s = time.monotonic() + timeout_s
+    while not (is_true := condition()):
+        if time.monotonic() >= deadline_s or stop.wait(_ASK_AGAIN_S):
+            break
+    return is_true
 
 
 def _wait(future: Future[T], timeout_s: float) -> None:
