@@ -13,9 +13,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
 from afl.compiled.program import CompiledProgram, ProgramError, ProgramVersionError
+from afl.core.process.stopping import PROCESS_STOP, Stop
 from afl.core.values import plain_values
 from afl.engine import limits
-from afl.engine.errors import ScriptsNotAllowed, StoreCorrupt, VersionMismatchError
+from afl.engine.errors import ScriptsNotAllowed, StoreCorrupt, StoreUnavailable, VersionMismatchError
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.ports import Dispatch, Trace
 from afl.engine.execution.restore import restore
@@ -33,6 +34,11 @@ from afl.engine.values.bounds import check_given
 
 #: Bytes of values that weigh as much as a step without any, in memory.
 _BYTES_A_STEP = 700
+
+#: How long a commit may be visible in parts: longer than a store waits for a writer that died in one.
+_WHOLE_WITHIN_S = 90.0
+#: How long a process that was told to end waits for that.
+_LAST_WAIT_S = 1.0
 
 #: Plans kept in memory. A deployment runs a few programs, each in a few versions at a time.
 _PLANS_KEPT = 256
@@ -168,17 +174,7 @@ class Workflows:
         return None if stored is None else open_again(*stored, action, self._restore)
 
     def _stored(self, workflow_id: str) -> tuple[WorkflowRow, Sequence[StepDocument]] | None:
-        again = 0
-        while True:
-            row = self._store.load_workflow(workflow_id)
-            if row is None:
-                return None
-            documents = self._store.load_steps(workflow_id)
-            if all(document.revision <= row.revision for document in documents):
-                return row, documents
-            # Another writer committed between the two reads, or is at it, where a commit becomes visible in parts.
-            time.sleep(min(again, 50) / 1_000)
-            again += 1
+        return read_whole(self._store, workflow_id)
 
     def _restore(self, row: WorkflowRow, documents: Sequence[StepDocument]) -> Execution:
         return restore(
@@ -264,3 +260,27 @@ class Workflows:
         if program is None:
             raise StoreCorrupt(path=f"workflow {name}", reason=f"its program {fingerprint} is not in the store")
         return program
+
+
+def read_whole(
+    store: Store, workflow_id: str, *, timeout_s: float = _WHOLE_WITHIN_S, stop: Stop = PROCESS_STOP
+) -> tuple[WorkflowRow, Sequence[StepDocument]] | None:
+    """Read a workflow and its steps, as one commit has left them; None when there is none.
+
+    Raises StoreUnavailable when there is no such moment in time, or soon once the process is to end.
+    """
+    began_s, pause_s = time.monotonic(), 0.0
+    while True:
+        row = store.load_workflow(workflow_id)
+        if row is None:
+            return None
+        documents = store.load_steps(workflow_id)
+        if all(document.revision <= row.revision for document in documents):
+            return row, documents
+        # Another writer committed between the two reads, or is at it, where a commit becomes visible in parts.
+        waited_s = time.monotonic() - began_s
+        if waited_s >= (min(timeout_s, _LAST_WAIT_S) if stop.is_set() else timeout_s):
+            reason = f"some of its steps have been newer than the workflow for {waited_s:.0f} s"
+            raise StoreUnavailable(path=f"of workflow {workflow_id}", reason=reason)
+        time.sleep(pause_s)
+        pause_s = min(pause_s + 0.001, 0.05)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from afl.core.process.stopping import PROCESS_STOP, Stop
 from afl.engine.errors import StoreUnavailable
 from afl.stores.mongo.connection import Connection
 from afl.stores.mongo.documents import STORE
@@ -17,19 +18,25 @@ from afl.stores.mongo.documents import STORE
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
 #: How long a lock is its holder's: far longer than any public write takes.
 _LOCK_MS: Final = 30_000
+#: How long a process that was told to end still waits: an election of a replica set takes no longer.
+_LAST_WAIT_S: Final = 15.0
 
 
 class Deadline:
-    """Pauses between attempts, longer each time, until there is no time left."""
+    """Pauses between attempts, longer each time, until there is no time left: less of it once the process is to end."""
 
-    def __init__(self, name: str, timeout_s: float) -> None:
+    def __init__(
+        self, name: str, timeout_s: float, stop: Stop = PROCESS_STOP, last_wait_s: float = _LAST_WAIT_S
+    ) -> None:
         self._name = name
+        self._stop = stop
         self._end_s = time.monotonic() + timeout_s
+        self._last_end_s = time.monotonic() + min(timeout_s, last_wait_s)
         self._pause_s = _SHORTEST_PAUSE_S
 
     def pause(self, reason: str, error: Exception | None = None) -> None:
         """Wait before the next attempt. StoreUnavailable when there is no time left."""
-        if time.monotonic() >= self._end_s:
+        if time.monotonic() >= (self._last_end_s if self._stop.is_set() else self._end_s):
             raise StoreUnavailable(path=self._name, reason=reason) from error
         time.sleep(self._pause_s * random.uniform(0.5, 1))
         self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
