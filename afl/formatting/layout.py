@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from afl.formatting.script_bodies import moved_body
 from afl.formatting.tokens import Comment, Token
+from afl.grammar.script_bodies import script_code
 from afl.syntax.comments import PieceKind
 
 #: Columns that a line may take, and blanks of one level.
@@ -199,7 +199,7 @@ class _Renderer:
         if token.blank_inside and code.own_line:
             self._end_line(blank=True)
         if token.kind is PieceKind.RAW_BODY:
-            self._write(moved_body(token.text, " " * self._indent, " " * (self._indent + INDENT)))
+            self._write(_moved_body(token.text, " " * self._indent, " " * (self._indent + INDENT)))
         else:
             self._write(token.text)
         for comment in token.trailing:
@@ -299,3 +299,16 @@ def _aligned(comment: str, indent: int) -> str:
     if others and all(line.lstrip().startswith("*") for line in others):
         others = [" " * indent + " " + line.lstrip() for line in others]
     return "\n".join([first, *others])
+
+
+def _moved_body(body: str, outer: str, inner: str) -> str:
+    """Return the body with its lines behind the margin `inner` and its brace behind `outer`.
+
+    A body stays as it is where that would change the code, as a line of its own does to blanks beside a brace.
+    """
+    code = script_code(body)
+    if "\n" not in body or not code:
+        return f"{{ {code} }}" if code else "{ }"
+    lines = "\n".join(inner + line if line else "" for line in code.split("\n"))
+    moved = f"{{\n{lines}\n{outer}}}"
+    return moved if script_code(moved) == code else body
