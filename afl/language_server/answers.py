@@ -11,13 +11,12 @@ from pygls.uris import from_fs_path
 from afl.ast import SourceLocation
 from afl.diagnostics import Diagnostic, display_name
 from afl.errors import ParseError
-from afl.formatting import FormatRefused
+from afl.formatting import FormatRefused, format_text
 from afl.language_server.analysis import Analysis
 from afl.language_server.completion import Completer, detailed
 from afl.language_server.cursor import Wanted, cursor_at
 from afl.language_server.documents import Document, Parsed, moved
 from afl.language_server.hovers import hover_text
-from afl.language_server.layout_edits import layout_edits
 from afl.language_server.occurrences import occurrence_at, occurrences
 from afl.language_server.outline import outline
 from afl.language_server.project import Project
@@ -173,7 +172,7 @@ class Answers:
         if document.parsed is None:
             return []
         try:
-            return layout_edits(document.text)
+            return _layout_edits(document.text)
         except (FormatRefused, ParseError):
             return []
 
@@ -188,3 +187,26 @@ def _finding(item: Diagnostic, text: Text) -> lsp.Diagnostic:
         source=SOURCE_NAME,
         data={"hint": item.hint} if item.hint else None,
     )
+
+
+def _layout_edits(text: Text) -> list[lsp.TextEdit]:
+    """Return the edits that bring a valid text into the one layout of the language. Raises FormatRefused.
+
+    The kind of line ends is the editor's business and stays what it is.
+    """
+    before = text.content
+    after = format_text(before)
+    if "\r\n" in before:
+        after = after.replace("\n", "\r\n")
+    if after == before:
+        return []
+    start = _shared_length(before, after)
+    behind = _shared_length(before[start:][::-1], after[start:][::-1])
+    changed = lsp.Range(text.position_of(start), text.position_of(len(before) - behind))
+    return [lsp.TextEdit(range=changed, new_text=after[start : len(after) - behind])]
+
+
+def _shared_length(one: str, other: str) -> int:
+    """Return how many characters two texts begin with in common."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((number for number, (mine, yours) in pairs if mine != yours), min(len(one), len(other)))
