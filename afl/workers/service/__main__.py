@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final, NoReturn
@@ -17,9 +17,9 @@ from typing import Final, NoReturn
 from afl.core.handlers.modules import HandlerModuleError, HandlersArgument
 from afl.core.handlers.stuck_handlers import HandlersStuck
 from afl.core.process.private_files import make_private_file, protect
-from afl.core.process.signals import Told, signals_handled
+from afl.core.process.signals import Remaining, Told, draining, signals_handled
 from afl.core.process.standard_streams import standard_streams
-from afl.core.process.stopping import PROCESS_STOP
+from afl.core.process.stopping import PROCESS_STOP, StopFlag
 from afl.core.text.exception_text import exception_line, exception_text, exception_traceback
 from afl.core.text.log_lines import LogLineFormatter
 from afl.core.text.masking import secrets_of_environment
@@ -34,7 +34,6 @@ from afl.stores.public.persistence import EngineStore
 from afl.workers.service.deployment import NoStoreNamed, PublishedFlows, mongodb_config, open_store
 from afl.workers.service.service import RunnerService
 from afl.workers.service.settings import RunnerConfig
-from afl.workers.service.signals import run_until_signalled
 from afl.workers.service.status_server import LAST_PORT
 
 _log = logging.getLogger("afl.runtime.runner")
@@ -90,7 +89,7 @@ def _run(options: argparse.Namespace) -> int:
         _load_handlers(service, options.handlers)
         work = service.run_until_idle if options.until_idle else service.start
         try:
-            run_until_signalled(work, service.stop, lambda: _remaining(service, config))
+            _run_until_signalled(work, service.stop, lambda: _remaining(service, config))
         except StoreUnavailable as error:
             if not PROCESS_STOP.is_set() or service.tasks_at_work():
                 raise
@@ -257,6 +256,36 @@ def _end_soon(code: int) -> None:
         os._exit(code)
 
     threading.Thread(target=end, name="afl-end", daemon=True).start()
+
+
+def _run_until_signalled(start: Callable[[], object], stop: Callable[[], object], remaining: Remaining = str) -> None:
+    """
+    Run `start` in a thread, and call `stop` on the first SIGTERM or SIGINT; return when `start` has.
+
+    The main thread, where signals go, does nothing but wait, so that a signal finds it holding no lock. Outside of it,
+    where Python allows no signal handlers, `start` is called and that is all.
+
+    Raises what `start` raises. `remaining` says at the first signal what there is to wait for.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        start()
+        return
+    is_over = StopFlag()
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            start()
+        except BaseException as error:  # noqa: BLE001 - raised in the main thread
+            failures.append(error)
+        finally:
+            is_over.set()
+
+    with draining(stop, remaining):
+        threading.Thread(target=run, name="afl-runner", daemon=True).start()
+        is_over.wait()
+    if failures:
+        raise failures[0]
 
 
 def run() -> NoReturn:
