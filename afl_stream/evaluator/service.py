@@ -14,24 +14,26 @@ from afl.engine.clock import Clock, SystemClock
 from afl.engine.execution.run_bounds import RunLimits
 from afl.engine.execution.scripts import ScriptRunner
 from afl.engine.workflow_cache import Workflows
+from afl.scripts.isolation import ASPECTS
+from afl.scripts.limits import MEBIBYTE, ScriptLimits
 from afl.scripts.pool import ScriptPool
 from afl.stores.public.persistence import EngineStore
 from afl.telemetry.telemetry import Telemetry
 from afl.telemetry.tracing import TelemetryTrace
-from afl_stream.errors import SchemaUnavailable
+from afl_stream.errors import ConfigError, SchemaUnavailable
 from afl_stream.evaluator.context import Deployment
 from afl_stream.evaluator.control_loop import ControlLoop, ControlStats
 from afl_stream.evaluator.deployment_store import DeploymentStore
 from afl_stream.evaluator.dispatch_modes import DispatchByMode
 from afl_stream.evaluator.outbox import Lanes, OutboxDispatch, Probe, no_probe
 from afl_stream.evaluator.parking_limits import ParkingRoom
-from afl_stream.evaluator.script_pool import open_script_pool
 from afl_stream.evaluator.telemetry_sinks import open_telemetry
 from afl_stream.programs.definitions import Definitions
 from afl_stream.programs.deployment_codec import open_codec
 from afl_stream.reading.watchdog import Health, Watchdog
 from afl_stream.settings.answer_tokens import answer_tokens
 from afl_stream.settings.config import EvaluatorSettings, StreamConfig
+from afl_stream.settings.sections import ScriptSettings
 from afl_stream.topics.declared import Topology
 from afl_stream.topics.policies import unsafe_policies
 from afl_stream.transport import BrokerUnavailable, Transport
@@ -43,6 +45,27 @@ _log = logging.getLogger(__name__)
 _IDLE_POLL_S = 0.2
 #: Wait between attempts while a schema cannot be looked up: doubled each time, up to the second value.
 _BACKOFF_S = (0.1, 5.0)
+
+
+def open_script_pool(settings: ScriptSettings) -> ScriptPool:
+    """Start the workers.
+
+    Raises ConfigError for a name in `scripts.accept_missing` that is none, ScriptsNotIsolated where this platform does
+    not shut scripts off from something that is not accepted there, and ScriptWorkerUnavailable.
+    """
+    accepted = {name.strip() for name in (settings.accept_missing or "").split(",") if name.strip()}
+    if not accepted <= ASPECTS:
+        expected = f"some of {', '.join(sorted(ASPECTS))}, separated by commas"
+        raise ConfigError("scripts", "accept_missing", settings.accept_missing, expected)
+    limits = ScriptLimits(
+        wall_s=settings.wall_s,
+        cpu_s=settings.cpu_s,
+        memory_bytes=settings.memory_mib * MEBIBYTE,
+        output_bytes=settings.output_bytes,
+        printed_bytes=settings.printed_bytes,
+        idle_bytes=settings.idle_mib * MEBIBYTE,
+    )
+    return ScriptPool(limits, settings.workers, accept_missing=accepted)
 
 
 def tune_collector() -> None:

@@ -15,7 +15,7 @@ from afl.scripts.errors import ScriptWorkerUnavailable
 from afl.scripts.pool import ScriptPool, ScriptResult
 from afl_stream.agent.agent import HandlerContext
 from afl_stream.errors import ConfigError
-from afl_stream.evaluator.script_pool import open_script_pool
+from afl_stream.evaluator.service import open_script_pool
 from afl_stream.settings.config import EvaluatorSettings, ScriptSettings
 from afl_stream.wire.messages import CancelWorkflow
 from tests.eventually import eventually
