@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from afl.core.json_objects import DuplicateKey, read_json
-from afl.core.values import Refused, check_json, refused_in
 from afl_stream.errors import Reason, Unreadable
-from afl_stream.wire.avro.afl_values import value_refused
-from afl_stream.wire.messages import FailureReason, Message
+from afl_stream.wire.messages import Message
 from afl_stream.wire.shapes import build_message, shape_of
 from afl_stream.wire.versions import SUPPORTED, check_version
 
@@ -58,26 +55,6 @@ def decode_json(value: bytes) -> Message:
         if isinstance(version := entries.get(component), str):
             check_version(component, version)
     return build_message(shape_of(_type_of(entries)), entries)
-
-
-def encode_json(message: Message) -> bytes:
-    """Return an answer, command or external event as JSON with its type; what is null by default is left out.
-
-    Raises ValueRefused for what is no AFL value.
-    """
-    entries: dict[str, Any] = {"type": type(message).__name__}
-    depths = {field.name: field.depth for field in shape_of(type(message).__name__).fields}
-    for field in dataclasses.fields(message):
-        value = getattr(message, field.name)
-        if value is None and field.default is None:
-            continue
-        if isinstance(value, FailureReason):
-            value = {"type": value.type, "message": value.message}
-        try:
-            entries[field.name] = check_json(value, depths[field.name])
-        except Refused as refused:
-            raise value_refused(refused_in(refused, value), f"{type(message).__name__}.{field.name}") from None
-    return json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _type_of(entries: Mapping[str, object]) -> str:

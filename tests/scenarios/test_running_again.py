@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from afl.engine.execution.generations import current_steps
 from afl.engine.model.store import CANCELLED, COMPLETED, ERROR, PAUSED, StepDocument
 from afl.engine.states import EventState, StepState
 from afl_stream.embedded.transport import Crash
-from afl_stream.wire.control_json import encode_json
 from afl_stream.wire.messages import (
     FailureReason,
     Message,
@@ -234,8 +234,11 @@ def test_commands_may_be_json_with_the_type_alone_to_tell_what_they_are(desk: Op
     desk.deployment.put(topic, b'{"type": "RetryStep", "workflow_id": "wf-1"}', key=b"wf-1")
     desk.deployment.settle()
     assert desk.step(FIRST).attempt == 2
-    for message in (RerunStep(workflow_id="wf-1", step_id=step), ResetWorkflow(workflow_id="wf-1", reason="anew")):
-        desk.deployment.put(topic, encode_json(message), key=b"wf-1")
+    for entries in (
+        {"type": "RerunStep", "workflow_id": "wf-1", "step_id": step},
+        {"type": "ResetWorkflow", "workflow_id": "wf-1", "reason": "anew"},
+    ):
+        desk.deployment.put(topic, json.dumps(entries).encode(), key=b"wf-1")
         desk.deployment.settle()
 
     assert (desk.deployment.workflow("wf-1").execution, desk.step(FIRST).attempt) == (3, 4)
