@@ -12,12 +12,13 @@ from typing import Any, Final
 import pytest
 
 from afl.engine.model.entities import RunnerState, ServerState, TaskState
-from afl.stores.maintenance.check import Inspection
-from afl.stores.public.persistence import CANCELLED, COMPLETED, ERROR, PAUSED, RUNNING
-from afl.engine.states import EventState
+from afl.engine.model.store import CANCELLED, COMPLETED, ERROR, PAUSED, RUNNING
 from afl.engine.model.tombstones import PURGED
+from afl.engine.states import EventState
+from afl.stores.maintenance.check import Inspection
 from afl_stream.agent.agent import Agent, AgentConfig, HandlerContext
 from afl_stream.embedded.transport import EmbeddedTransport
+from afl_stream.transport import TopicPartition
 from afl_stream.wire.messages import (
     Command,
     Lifecycle,
@@ -26,7 +27,6 @@ from afl_stream.wire.messages import (
     StartWorkflow,
     StepContinue,
 )
-from afl_stream.transport import TopicPartition
 from tests.compatibility.dumps import headers_of_line
 from tests.compatibility.story import PEOPLE, REGISTERED_AT_MS, result_for
 from tests.compatibility.world import CLUSTER_ID, MARK, STORE_ID, World

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from afl_stream.wire.codec import Codec
-from afl_stream.wire.control_json import encode_json
-from afl_stream.wire.headers import JSON_CONTENT, headers_for
+from afl_stream.wire.headers import headers_for
 from afl_stream.wire.messages import (
     Answer,
     CancelWorkflow,
@@ -30,6 +29,7 @@ from afl_stream.wire.messages import (
     StoreClaim,
 )
 from tests.compatibility.dumps import header_line
+from tests.compatibility.json_records import JSON_CONTENT, encode_json
 
 AT_MS: Final = 1_764_000_000_123
 SOURCE: Final = "/fixtures"

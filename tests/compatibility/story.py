@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from afl.compiled.program import CompiledProgram
-from afl.runtime import Evaluator, MemoryStore, RunnerDefinition, TaskDefinition, WorkflowDefinition
 from afl.engine.model.entities import (
     HandlerRegistration,
     LockMetaData,
@@ -43,13 +42,14 @@ from afl.engine.model.entities import (
     UserDefinition,
     WorkflowMetaData,
 )
-from afl.stores.public.persistence import ENDED_STATUSES, EventDefinition
-from afl.stores.maintenance.purge import Purge
+from afl.engine.model.store import ENDED_STATUSES
 from afl.engine.states import EventState, StepState
-from afl.stores.public.step import StepDefinition
 from afl.engine.types import FacetAttributes, ObjectType, StepId, WorkflowId
-from afl_stream.wire.control_json import encode_json
-from afl_stream.wire.headers import JSON_CONTENT, headers_for
+from afl.runtime import Evaluator, MemoryStore, RunnerDefinition, TaskDefinition, WorkflowDefinition
+from afl.stores.maintenance.purge import Purge
+from afl.stores.public.persistence import EventDefinition
+from afl.stores.public.step import StepDefinition
+from afl_stream.wire.headers import headers_for
 from afl_stream.wire.messages import (
     CancelWorkflow,
     DescribeWorkflow,
@@ -63,6 +63,7 @@ from afl_stream.wire.messages import (
     StepUpdate,
 )
 from tests.compatibility.dumps import header_line
+from tests.compatibility.json_records import JSON_CONTENT, encode_json
 from tests.compatibility.world import Killed, World, program_of
 
 PEOPLE: Final = ["Ann", "Bob", "Carl", "Dora", "Eve", "Finn"]

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 
 from afl.compiled.program import CompiledProgram
-from afl.runtime import Evaluator, ExecutionStatus, MemoryStore
 from afl.engine.types import Value
+from afl.runtime import Evaluator, ExecutionStatus, MemoryStore
 from tests.compatibility.generations import GENERATION_1, text_of
 from tests.compatibility.story import CLAIM, PEOPLE, result_for
 from tests.compatibility.world import TrustingRunner, program_of

@@ -14,11 +14,11 @@ import pytest
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from afl_stream.agent.agent import Agent, AgentConfig, HandlerContext
-from afl_stream.wire.codec import Codec, single_object_codec
 from afl_stream.embedded.transport import EmbeddedTransport
+from afl_stream.transport import Record, TopicPartition
+from afl_stream.wire.codec import Codec, single_object_codec
 from afl_stream.wire.messages import Lifecycle, ProgramDefinition, ProgramPointer, StepContinue, StoreClaim
 from afl_stream.wire.schema_source import InMemorySchemaLog
-from afl_stream.transport import Record, TopicPartition
 from tests.compatibility.dumps import headers_of_line, sql_of
 from tests.compatibility.generations import differences, reopened, restored_log, text_of
 from tests.compatibility.messages import MESSAGES, TRACE, VALUES

@@ -18,13 +18,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.runtime import MongoStore
 from afl.engine.clock import ManualClock
-from afl.stores.public.persistence import EngineStore, StepDocument, WorkflowRow
-from afl.stores.sqlite.store import SqliteStore
+from afl.engine.model.store import StepDocument, WorkflowRow
+from afl.runtime import MongoStore
 from afl.scripts.pool import ScriptResult
+from afl.stores.public.persistence import EngineStore
+from afl.stores.sqlite.store import SqliteStore
 from afl_stream.client.client import Client
-from afl_stream.wire.codec import Codec
+from afl_stream.embedded.transport import EmbeddedBroker, EmbeddedTransport
+from afl_stream.evaluator.service import EvaluatorService
+from afl_stream.programs.deployment_codec import open_codec
 from afl_stream.settings.config import (
     DispatchSettings,
     EmbeddedSettings,
@@ -33,12 +36,11 @@ from afl_stream.settings.config import (
     StreamConfig,
     TopicSettings,
 )
-from afl_stream.embedded.transport import EmbeddedBroker, EmbeddedTransport
-from afl_stream.wire.headers import headers_for
-from afl_stream.wire.messages import Answer, Event, Message, StoreClaim, workflow_of
-from afl_stream.evaluator.service import EvaluatorService, open_codec
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import Headers, Record, TopicPartition
+from afl_stream.wire.codec import Codec
+from afl_stream.wire.headers import headers_for
+from afl_stream.wire.messages import Answer, Event, Message, StoreClaim, workflow_of
 
 if TYPE_CHECKING:
     from pymongo.database import Database

@@ -4,10 +4,10 @@ import pytest
 
 from afl.core.process.stopping import StopFlag
 from afl.engine.errors import StoreUnavailable
+from afl.engine.model.store import Batch, StepDocument
 from afl.engine.workflow_cache import read_whole
 from afl.stores.memory.store import MemoryStore
 from afl.stores.mongo.lock import Deadline
-from afl.stores.public.persistence import Batch, StepDocument
 from tests.contract.store_rows import change, step_document, workflow_row
 
 
