@@ -4,8 +4,9 @@ Names are loaded when they are first used, so that the engine does not pay for t
 """
 
 from afl.core.lazy_names import lazy_names
+from afl.core.release import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _AST_NAMES = (
     "ASTNode AndThenBlock ArrayLiteral ArrayType BinaryExpr Block CallExpr CatchClause ConcatExpr Doc DocEntry "

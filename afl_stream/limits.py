@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from afl.core.release import VERSION
+
 # Of values, and so of both sides: what Int and Long hold, and how deep lists and maps nest.
 from afl.core.values import LONG_MAX as LONG_MAX
 from afl.core.values import LONG_MIN as LONG_MIN
 from afl.core.values import MAX_VALUE_DEPTH as MAX_VALUE_DEPTH
 
 #: What this release calls itself in records.
-RUNTIME_VERSION: Final = "0.1.0"
+RUNTIME_VERSION: Final = VERSION
 
 #: Version of a workflow whose program does not name one.
 WORKFLOW_VERSION: Final = "1.0"

@@ -10,6 +10,7 @@ from secrets import randbits
 from typing import Final, NewType, TypeAlias, cast
 
 from afl.core.ids import time_ordered_id
+from afl.core.release import VERSION
 
 StepId = NewType("StepId", str)
 BlockId = NewType("BlockId", str)
@@ -26,7 +27,7 @@ ANY_TYPE: Final = "Any"
 #: Versions that this runtime writes. Stored and published with every artifact: raise, never reuse.
 WORKFLOW_VERSION: Final = "1.0"
 STEP_SCHEMA_VERSION: Final = "1.0"
-RUNTIME_VERSION: Final = "0.1.0"
+RUNTIME_VERSION: Final = VERSION
 
 
 def generate_id() -> str:

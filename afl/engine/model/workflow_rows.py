@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from afl.engine.model.step_rows import ErrorRecord, SettledStep, StepDocument
-from afl.engine.types import Value
+from afl.engine.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION, Value
 
 #: Workflow statuses as stored. PAUSED: at a fixed point, unanswered events are out. RUNNING: more to do (runnable).
 RUNNING, PAUSED, COMPLETED, ERROR, CANCELLED = "RUNNING", "PAUSED", "COMPLETED", "ERROR", "CANCELLED"
@@ -42,9 +42,9 @@ class WorkflowRow(NamedTuple):
     created_at_ms: int = 0
     updated_at_ms: int = 0
     ended_at_ms: int = 0
-    workflow_version: str = "1.0"
-    step_schema_version: str = "1.0"
-    runtime_version: str = "0.1.0"
+    workflow_version: str = WORKFLOW_VERSION
+    step_schema_version: str = STEP_SCHEMA_VERSION
+    runtime_version: str = RUNTIME_VERSION
 
 
 class WorkflowChange:
