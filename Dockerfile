@@ -3,13 +3,14 @@ FROM python:3.12-slim
 
 WORKDIR /srv/afl-stream
 
-# Only what the package is built of; versions are those of constraints.txt.
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+# Only what the package is built of; versions are those of constraints/run.txt.
+COPY pyproject.toml README.md LICENSE ./
+COPY constraints/run.txt ./constraints/
 COPY afl ./afl
 COPY afl_stream ./afl_stream
 COPY schemas ./schemas
 COPY topics ./topics
-RUN pip install --no-cache-dir --constraint constraints.txt '.[mongodb]' \
+RUN pip install --no-cache-dir --constraint constraints/run.txt '.[mongodb]' \
     && useradd --system --uid 10001 --home-dir /var/lib/afl-stream --create-home afl
 
 COPY examples ./examples

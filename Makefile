@@ -59,7 +59,7 @@ kafka-down: $(STAMP)
 	@$(BIN)/python -m tools.kafka down $(ARGS)
 
 # Installed again only when one of these changed.
-$(STAMP): pyproject.toml constraints.txt tools/make-venv
+$(STAMP): pyproject.toml constraints/run.txt constraints/dev.txt tools/make-venv
 	@tools/make-venv .venv $(STAMP)
 
 clean:

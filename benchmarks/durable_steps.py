@@ -6,7 +6,7 @@ through `Evaluator.execute` on a `SqliteStore`; theirs is a `@DBOS.workflow` tha
 SQLite system database whose connections are told the same. CPU time of the process, all threads, the two measured
 alternately; opening the files and planning the program is left out on both sides.
 
-DBOS is measured, not used: `pip install -c constraints.txt -e '.[benchmarks]'` brings the pinned version.
+DBOS is measured, not used: `pip install -c constraints/benchmarks.txt -e '.[benchmarks]'` brings the pinned version.
 
 The last line is one JSON object: `cpu_ratio`, ours over theirs a step, and the two in microseconds.
 """
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str], out: TextIO) -> None:
             with rival(Path(folder)) as theirs:
                 measured = paired(lambda: our_seconds(options.steps), lambda: theirs(options.steps), options.pairs)
         except ImportError as error:
-            parser.error(f"{error}; pip install -c constraints.txt -e '.[benchmarks]' brings DBOS Transact")
+            parser.error(f"{error}; pip install -c constraints/benchmarks.txt -e '.[benchmarks]' brings DBOS Transact")
     ours_us, theirs_us = (1e6 * s / options.steps for s in (measured.subject_s, measured.floor_s))
     print(f"ours {ours_us:.1f} us a step, DBOS {theirs_us:.1f}, ratio {measured.ratio:.3f}", file=out)
     figures = {

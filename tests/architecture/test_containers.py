@@ -117,9 +117,9 @@ def test_the_build_context_has_all_that_the_image_is_made_of() -> None:
     project = (_ROOT / "pyproject.toml").read_text()
     packages = re.findall(r'"(\w+)"', re.findall(r"^packages = (.*)$", project, re.MULTILINE)[0])
     beside = re.findall(r'^"(\w+)" = "afl_stream/', project, re.MULTILINE)
-    assert {*packages, *beside, "README.md", "pyproject.toml", "constraints.txt"} <= set(copied)
+    assert {*packages, *beside, "README.md", "pyproject.toml", "constraints/run.txt"} <= set(copied)
 
 
 def test_the_image_does_not_run_as_root_and_its_versions_are_pinned() -> None:
     assert re.search(r"^USER (?!root)\w+$", _DOCKERFILE, re.MULTILINE)
-    assert "--constraint constraints.txt" in _DOCKERFILE
+    assert "--constraint constraints/run.txt" in _DOCKERFILE
