@@ -12,6 +12,7 @@ import click
 from afl.core.process.click_errors import broken_pipes_raised, show_usage_error
 from afl.core.process.signals import signals_handled
 from afl.core.process.standard_streams import flush_output, standard_streams
+from afl.core.release import VERSION
 from afl_stream.commands.arguments import (
     PROCESS,
     allow_scripts_option,
@@ -68,7 +69,7 @@ class _InOrder(click.Group):
 @click.group(
     cls=_InOrder, help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
 )
-@click.version_option(package_name="afl-stream", message="afl-stream %(version)s")
+@click.version_option(VERSION, message="afl-stream %(version)s")
 def afl_stream() -> None:
     pass
 

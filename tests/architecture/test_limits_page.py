@@ -11,7 +11,7 @@ from afl_stream.settings.config import EvaluatorSettings, StreamConfig
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
 #: Constants of the stream's limits that are formats and versions.
-_NO_LIMITS = {"RUNTIME_VERSION", "WORKFLOW_VERSION", "STEP_SCHEMA_VERSION", "RECORD_FORMAT"}
+_NO_LIMITS = {"VERSION", "RUNTIME_VERSION", "WORKFLOW_VERSION", "STEP_SCHEMA_VERSION", "RECORD_FORMAT"}
 
 
 def constants(module: ModuleType) -> dict[str, int]:
