@@ -1,5 +1,6 @@
 """What is installed beside this interpreter: names, licences and files, read with importlib.metadata."""
 
+import csv
 import hashlib
 import re
 from collections.abc import Iterable
@@ -59,8 +60,7 @@ def inspect(name: str) -> Report:
     found = distribution(name)
     digest, files, missing, size = hashlib.sha256(), 0, 0, 0
     # Byte code is the interpreter's own, and differs from one run to the next.
-    recorded = sorted(str(path) for path in found.files or () if path.suffix != ".pyc")
-    for path in recorded:
+    for path in sorted(path for path in _recorded_files(found) if not path.endswith(".pyc")):
         try:
             with open(str(found.locate_file(path)), "rb") as file:
                 content = file.read()
@@ -105,6 +105,15 @@ def totals_by_licence(reports: Iterable[Report]) -> list[LicenceTotal]:
         total["files"] += report["files"]
         total["bytes"] += report["bytes"]
     return sorted(totals.values(), key=lambda total: (-total["distributions"], total["licence"]))
+
+
+def _recorded_files(found: Distribution) -> list[str]:
+    """The paths that a distribution's record names, also of files that are gone."""
+    record = found.read_text("RECORD")
+    if record is None:
+        return [str(path) for path in found.files or ()]
+    # Not `files`: from Python 3.12 on it leaves out what is missing.
+    return [row[0] for row in csv.reader(record.splitlines()) if row]
 
 
 def _normalised(name: str) -> str:
