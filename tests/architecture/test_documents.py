@@ -28,6 +28,11 @@ _INLINE = re.compile(r"(?<!`)`((?:afl|afl-stream|make) [^`]+)`")
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _LINK_TO_HEADING = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
 _BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+#: A code span that is a path of the repository: it begins with one of its folders, and has no placeholder in it.
+_PATH = re.compile(
+    r"(?<!`)`((?:afl|afl.core.handlers|afl_stream|benchmarks|constraints|docs|editors|examples|schemas|tests|tools|topics|\.ci"
+    r"|\.github)/[a-z0-9_./-]*)`"
+)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 #: What usage lines put into brackets: an option, or a name in capitals. A list in JSON is something else.
 _OPTIONAL = re.compile(r"(?<=\s)\[((?:--[a-z]|[A-Z]{2})[^\]]*)\]")
@@ -85,6 +90,11 @@ def test_every_link_to_a_heading_finds_it(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", _DOCUMENTS, ids=_ids)
+def test_every_path_that_a_document_names_exists(document: Path) -> None:
+    assert [path for path in _PATH.findall(document.read_text()) if not (_ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("document", _DOCUMENTS, ids=_ids)
 def test_every_program_of_a_document_compiles_without_a_finding(document: Path) -> None:
     programs = _PROGRAM.findall(document.read_text())
 
@@ -107,6 +117,10 @@ def test_no_program_of_a_document_is_left_unchecked(document: Path) -> None:
     text = document.read_text()
 
     assert len(_ANY_PROGRAM.findall(text)) == len(_PROGRAM.findall(text)) + len(_MISTAKE.findall(text))
+
+
+def test_contributing_names_the_places_of_new_things() -> None:
+    assert len(set(_PATH.findall((_ROOT / "CONTRIBUTING.md").read_text()))) > 30
 
 
 def test_the_readme_starts_with_the_demo_and_the_tests() -> None:
