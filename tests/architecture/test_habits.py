@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from afl.core.release import VERSION
+from afl.formatting.layout import WIDTH
+from afl_stream.settings.config import StreamConfig
+
 _ROOT = Path(__file__).parents[2]
 _GITHUB = _ROOT / ".github"
 _MAKEFILE = (_ROOT / "Makefile").read_text()
@@ -148,8 +152,19 @@ def test_every_file_is_as_its_editor_would_write_it() -> None:
 
 def test_the_editor_has_the_line_length_of_the_formatters() -> None:
     ruff = re.findall(r"^line-length = (\d+)$", (_ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0]
-    from afl.formatting.layout import WIDTH
 
     assert _editor_settings("x.py")["max_line_length"] == ruff
     assert _editor_settings("x.afl")["max_line_length"] == str(WIDTH)
     assert _editor_settings("Makefile")["indent_style"] == "tab"
+
+
+def test_security_says_how_to_report_and_which_versions_are_mended() -> None:
+    text = (_ROOT / "SECURITY.md").read_text()
+
+    assert f"| the latest release, {VERSION.rpartition('.')[0]} | yes |" in text
+    for heading in ("Reporting", "Supported versions", "The threats, and what stands against them"):
+        assert f"\n## {heading}\n" in text
+    # What a setting or an option is called is checked where it is defined: here, that the page names today's.
+    assert "answers.token_secret" in StreamConfig().describe()
+    for name in ("`answers.token_secret`", "`agent.allowed_handlers`", "`--allow-scripts`"):
+        assert name in text
