@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -305,9 +306,8 @@ def test_an_index_keeps_a_step_to_one_running_task(path: Path) -> None:
     store = SqliteStore(path)
     store.save_task(task("t", step_id="w:a", state=TaskState.RUNNING))
     store.close()
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         sql = file.execute("SELECT sql FROM sqlite_master WHERE name = 'event_stepId_running_unique_index'").fetchone()
-    file.close()
 
     assert "UNIQUE" in sql[0]
 
@@ -371,7 +371,7 @@ def store_of_format_1(path: Path) -> None:
     store = SqliteStore(path)
     start(store, "w", step_document("w:a"))
     store.close()
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         file.execute("DROP TABLE tombstones")
         file.execute("ALTER TABLE program DROP COLUMN versions")
         without_identity(file)
@@ -379,7 +379,6 @@ def store_of_format_1(path: Path) -> None:
         file.execute(POSITIONS_OF_FORMAT_1)
         file.execute("INSERT INTO position VALUES (?, ?, ?, ?)", (*CONTROL_0[:3], 5))
         file.execute("PRAGMA user_version = 1")
-    file.close()
 
 
 def test_a_store_of_the_format_before_goes_on(path: Path) -> None:
@@ -403,9 +402,8 @@ def test_a_store_of_the_format_before_and_of_another_prefix_is_left_alone(path: 
     with pytest.raises(ForeignStore):
         SqliteStore(path, "tenant.")
 
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         assert file.execute("PRAGMA user_version").fetchone() == (1,)
-    file.close()
 
 
 @pytest.mark.parametrize(
@@ -447,9 +445,8 @@ def test_a_damaged_document_is_corrupt_and_named(path: Path, table: str, named: 
     store = SqliteStore(path)
     start(store, "w", step_document("w:a"))
     store.save_task(task("t"))
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         file.execute(f"UPDATE {table} SET document = ?", (content,))
-    file.close()
 
     with pytest.raises(StoreCorrupt, match=named):
         (store.load_steps("w"), store.load_workflow("w"), store.get_task("t"))
@@ -460,9 +457,8 @@ def test_a_document_of_a_newer_runtime_is_refused_by_version(path: Path) -> None
     store = SqliteStore(path)
     start(store, "w", step_document("w:a"))
     newer = encode_step(step_document("w:a")).replace(b"1.0 1.0 0.1.0", b"1.0 2.0 0.1.0")
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         file.execute("UPDATE step SET document = ?", (newer,))
-    file.close()
 
     with pytest.raises(VersionMismatchError) as caught:
         store.load_steps("w")

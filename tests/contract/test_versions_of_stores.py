@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ class TestVersionsInSqlite(VersionsContract):
     @pytest.fixture
     def rewrite(self, path: Path) -> Rewrite:
         def write(kind: str, versions: str) -> None:
-            with sqlite3.connect(path) as file:
+            with closing(sqlite3.connect(path)) as file, file:
                 if kind == "program":
                     file.execute("UPDATE program SET versions = ?", (versions,))
                     return
@@ -46,17 +47,15 @@ class TestVersionsInSqlite(VersionsContract):
                 for found, document in file.execute(f"SELECT {key}, document FROM {kind}").fetchall():
                     changed = _VERSIONS_OF_DOCUMENT.sub(f'["{versions}"'.encode(), document)
                     file.execute(f"UPDATE {kind} SET document = ? WHERE {key} = ?", (changed, found))
-            file.close()
 
         return write
 
     @pytest.fixture
     def versions_in(self, path: Path) -> Callable[[str], list[str]]:
         def read(kind: str) -> list[str]:
-            with sqlite3.connect(path) as file:
+            with closing(sqlite3.connect(path)) as file, file:
                 column = "versions" if kind == "program" else "document"
                 found = [row[0] for row in file.execute(f"SELECT {column} FROM {kind}")]
-            file.close()
             if kind == "program":
                 return found
             return [match[1].decode() for document in found if (match := _VERSIONS_OF_DOCUMENT.match(document))]
@@ -64,24 +63,21 @@ class TestVersionsInSqlite(VersionsContract):
         return read
 
     def test_a_store_that_a_newer_release_made_is_not_opened(self, store: WholeStore, path: Path) -> None:
-        with sqlite3.connect(path) as file:
+        with closing(sqlite3.connect(path)) as file, file:
             file.execute("UPDATE store SET versions = '1.0 9.0 0.1.0'")
-        file.close()
 
         with pytest.raises(VersionMismatchError, match=rf"store {path}: step_schema_version has version 9\.0.*upgrade"):
             SqliteStore(path)
 
     def test_a_store_that_the_release_before_made_is_opened(self, store: WholeStore, path: Path) -> None:
-        with sqlite3.connect(path) as file:
+        with closing(sqlite3.connect(path)) as file, file:
             file.execute("UPDATE store SET versions = ?", (BEFORE,))
-        file.close()
 
         SqliteStore(path).close()
 
     def test_a_store_whose_versions_are_none_is_damaged(self, store: WholeStore, path: Path) -> None:
-        with sqlite3.connect(path) as file:
+        with closing(sqlite3.connect(path)) as file, file:
             file.execute("UPDATE store SET versions = 'x'")
-        file.close()
 
         with pytest.raises(StoreCorrupt, match="versions"):
             SqliteStore(path)
@@ -92,12 +88,11 @@ def test_a_store_of_the_format_before_tombstones_gets_them(tmp_path: Path) -> No
     store = SqliteStore(path)
     store.commit_batch(Batch(changes=[change(workflow_row("w"))], programs={"fingerprint": b"program"}))
     store.close()
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         file.execute("DROP TABLE tombstones")
         file.execute("ALTER TABLE program DROP COLUMN versions")
         without_identity(file)
         file.execute("PRAGMA user_version = 2")
-    file.close()
 
     store = SqliteStore(path, create=False)
     row = store.load_workflow("w")
@@ -135,10 +130,9 @@ def test_a_workflow_of_the_release_before_is_read_by_the_store_in_memory_too() -
 def test_a_store_of_the_format_before_ids_gets_one_and_keeps_it(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     SqliteStore(path).close()
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         without_identity(file)
         file.execute("PRAGMA user_version = 3")
-    file.close()
 
     store = SqliteStore(path, create=False)
     given = store.identity().id

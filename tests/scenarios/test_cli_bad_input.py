@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -285,9 +286,8 @@ def _garbage(path: Path) -> None:
 
 def _foreign(path: Path) -> None:
     path.unlink(missing_ok=True)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE bookmarks (url TEXT)")
-    connection.close()
 
 
 @pytest.mark.parametrize("spoil", [_garbage, _foreign])

@@ -9,6 +9,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -38,9 +39,8 @@ YIELD_LINE: Final = 13
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
     for file in BEFORE.glob("*.sql"):
-        with sqlite3.connect(tmp_path / f"{file.stem}.sqlite3") as restored:
+        with closing(sqlite3.connect(tmp_path / f"{file.stem}.sqlite3")) as restored, restored:
             restored.executescript(file.read_text(encoding="utf-8"))
-        restored.close()
         (tmp_path / f"{file.stem}.sqlite3").chmod(0o600)
     found = Deployment(tmp_path)
     found.evaluator()

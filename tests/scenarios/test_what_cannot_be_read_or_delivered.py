@@ -4,6 +4,7 @@ import json
 import logging
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -251,12 +252,11 @@ def with_document(deployment: Deployment, old: bytes | None, new: bytes) -> None
     """Change the document of the only stored workflow, or a part of it, and go on with a new evaluator."""
     path = deployment.config.store_path
     deployment.crash()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         ((document,),) = connection.execute("SELECT document FROM workflow").fetchall()
         changed = new if old is None else document.replace(old, new)
         assert changed != document
         connection.execute("UPDATE workflow SET document=?", (changed,))
-    connection.close()
     deployment._open()
     deployment.evaluator()
 

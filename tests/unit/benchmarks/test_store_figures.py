@@ -1,6 +1,7 @@
 """The stores' benchmarks: both sides write the same rows, and the figures are those of the pairs."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from afl.stores.sqlite.rows import ChangeRows
@@ -28,9 +29,8 @@ def test_the_raw_side_is_given_the_bytes_that_the_store_writes(tmp_path: Path) -
     store.commit_batch(batch)
     store.close()
 
-    with sqlite3.connect(tmp_path / "store.db") as db:
+    with closing(sqlite3.connect(tmp_path / "store.db")) as db, db:
         rows = db.execute("SELECT id, revision, state, document FROM step ORDER BY rowid").fetchall()
-    db.close()
 
     assert rows == ChangeRows(batch).steps
 

@@ -29,6 +29,10 @@ class _Client(LanguageClient):
         self.exit_code = server.returncode
 
 
+#: Warnings are errors, but for the one that pygls 2.1 causes on Python 3.14.
+_WARNINGS = ("-W", "error", "-W", "ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning")
+
+
 class Editor:
     """One window on one folder. Positions are told by CURSOR in the texts that are opened."""
 
@@ -46,7 +50,7 @@ class Editor:
         self.capabilities = self.run(self._start(arguments)).capabilities
 
     async def _start(self, arguments: tuple[str, ...]) -> lsp.InitializeResult:
-        await self.client.start_io(sys.executable, "-W", "error", "-m", "afl", "lsp", *arguments)
+        await self.client.start_io(sys.executable, *_WARNINGS, "-m", "afl", "lsp", *arguments)
         folder = lsp.WorkspaceFolder(uri=self.folder.as_uri(), name="work")
         params = lsp.InitializeParams(capabilities=lsp.ClientCapabilities(), workspace_folders=[folder])
         result = await self.client.initialize_async(params)

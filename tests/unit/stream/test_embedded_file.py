@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -91,16 +92,14 @@ def foreign_text(path: Path) -> None:
 
 
 def foreign_database(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE steps (id TEXT)")
-    connection.close()
 
 
 def newer_format(path: Path) -> None:
     EmbeddedBroker(path).close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA user_version=2")
-    connection.close()
 
 
 def damaged_pages(path: Path) -> None:
