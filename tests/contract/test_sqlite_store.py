@@ -508,3 +508,18 @@ def test_a_directory_that_can_not_be_written_to_is_refused() -> None:
     # /proc takes no new files from anyone: permission bits would not stop a test that runs as root.
     with pytest.raises(StoreUnavailable, match="unable to open"):
         SqliteStore(Path("/proc/store.db"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="which files are open is read from /proc")
+def test_a_file_that_is_found_damaged_is_closed(path: Path) -> None:
+    SqliteStore(path).close()
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + b"\xff" * (len(content) - 100))
+
+    # The error's traceback keeps what the opening had in hand: nothing is closed by chance.
+    with pytest.raises(StoreCorrupt) as caught:
+        SqliteStore(path)
+
+    open_files = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert path not in open_files
+    assert caught.tb is not None

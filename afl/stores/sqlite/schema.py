@@ -175,8 +175,13 @@ def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=min(busy_timeout_s, SLICE_S), isolation_level=None, check_same_thread=False, cached_statements=256
     )
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    try:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    except BaseException:
+        # The first look into a file may find that it is damaged.
+        connection.close()
+        raise
     return connection
 
 
