@@ -11,8 +11,7 @@ _LONG_MAX: Final = 2**63 - 1
 
 
 def answer_problem(value: object, schema: Mapping[str, Any], path: str = "") -> str | None:
-    """
-    The first thing that keeps a value from fitting, as `path: what is wanted, what was found`; None when it fits.
+    """The first thing that keeps a value from fitting, as `path: what is wanted, what was found`; None when it fits.
 
     Looks at `type`, `properties`, `required`, `additionalProperties: false`, `items` and `enum`.
     """

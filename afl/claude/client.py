@@ -47,8 +47,7 @@ def claude_client(
     timeout_s: float = REQUEST_TIMEOUT_S,
     max_retries: int = REQUEST_RETRIES,
 ) -> Anthropic:
-    """
-    A client of the Messages API, for `ClaudeAgentRunner` and `LLMHandler`.
+    """A client of the Messages API, for `ClaudeAgentRunner` and `LLMHandler`.
 
     Without `api_key` and `base_url` those of the environment: `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`. Blanks and
     line breaks around the key are taken off. Raises ClaudeNotInstalled without the extra `claude`, and

@@ -30,8 +30,7 @@ MAX_RETRIES: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """
-    What one conversation is about.
+    """What one conversation is about.
 
     `tools` are those that Claude may use; `helpers` names the ones that somebody here runs, while any other's input is
     the answer. `answer` is the tool that the answer is expected from, where that is known. `max_retries` is how often
@@ -178,8 +177,7 @@ def read_reply(response: object) -> Reply:
 
 
 def converse(brief: Brief) -> Conversation:
-    """
-    Talk until there is an answer, and return it.
+    """Talk until there is an answer, and return it.
 
     Yields what is to be done, and is sent what came of it: a `Reply` for an `Ask`, a `ToolOutcome` for a `UseTool`. An
     answer that does not fit its tool's schema is given back with what is wrong. Raises ClaudeRefused, ClaudeCutOff, and

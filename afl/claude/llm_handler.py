@@ -35,8 +35,7 @@ class LLMHandlerConfig:
 
 
 class LLMHandler:
-    """
-    Answers events by asking Claude: register `handle`, or `handle_async`, as any other handler.
+    """Answers events by asking Claude: register `handle`, or `handle_async`, as any other handler.
 
     `tool_definitions` are the tools that Claude has, also as plain mappings (`name`, `description`, `input_schema`).
     One that `tool_registry` has a handler for is run when Claude uses it; the first use of any other is the answer.

@@ -12,8 +12,7 @@ _PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def fill_prompt(text: str, values: Mapping[str, object]) -> str:
-    """
-    Put values in the place of `{name}`, as `++` would render them; `{{` and `}}` are braces.
+    """Put values in the place of `{name}`, as `++` would render them; `{{` and `}}` are braces.
 
     A placeholder that no value has the name of stays as it is written.
     """

@@ -42,8 +42,7 @@ ANSWER_EVENT: Final = "claude.answer"
 
 
 class ClaudeAgentRunner:
-    """
-    Drives workflows synchronously: no polling, no registration, no threads.
+    """Drives workflows synchronously: no polling, no registration, no threads.
 
     An event whose facet has a handler in `tool_registry` (by its qualified name, its short name, or the default one) is
     answered by that; any other by Claude, who gets the facet's prompt block, or else the workflow's name, the task and
@@ -100,8 +99,7 @@ class ClaudeAgentRunner:
         *,
         task_description: str | None = None,
     ) -> ExecutionResult:
-        """
-        Start a workflow and answer its events until it ends.
+        """Start a workflow and answer its events until it ends.
 
         PAUSED comes back when `max_dispatches` is used up, or when it waits for something else. Raises RuntimeError for
         an event that has no handler, when there is no client either.
@@ -114,8 +112,7 @@ class ClaudeAgentRunner:
         return self._finish(self._evaluator.resume(workflow_id), task_description)
 
     def _finish(self, result: ExecutionResult, task_description: str | None) -> ExecutionResult:
-        """
-        Answer what is open and resume, until the workflow does not wait any more.
+        """Answer what is open and resume, until the workflow does not wait any more.
 
         For each event, in this order:
           1. have it answered,

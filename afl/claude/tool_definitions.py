@@ -27,8 +27,7 @@ _JSON_TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 @dataclass
 class ToolDefinition:
-    """
-    One event facet as a tool.
+    """One event facet as a tool.
 
     `input_schema` is made from the facet's returns: a model that uses the tool gives the facet's answer. `param_schema`
     is made from its parameters, for when somebody else answers and the model only asks. `name` is the facet's short

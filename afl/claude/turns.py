@@ -35,8 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClaudeClient(Protocol):
-    """
-    What is needed of a client; `anthropic.Anthropic` and `anthropic.AsyncAnthropic` are such.
+    """What is needed of a client; `anthropic.Anthropic` and `anthropic.AsyncAnthropic` are such.
 
     Its `messages.create` takes what `Brief.request` gives, and returns a message, or an awaitable of one.
     """
@@ -111,7 +110,8 @@ class ClaudeTurns:
 
     def _unavailable(self, brief: Brief, error: Exception) -> ClaudeUnavailable:
         """The failure of a request. It goes without its cause: the library quotes a key that it cannot send, and a
-        traceback shows what causes say."""
+        traceback shows what causes say.
+        """
         reason = exception_line(error)
         if isinstance(error, TypeError) and "authentication" in reason:
             # The library's own words for it name neither.

@@ -55,8 +55,7 @@ def pack(annotations: list[Any]) -> bytes:
 
 
 def put_annotations(tree: object, packed: bytes) -> None:
-    """
-    Put packed annotations back into the bare tree that they were taken from.
+    """Put packed annotations back into the bare tree that they were taken from.
 
     Those of another tree, and what is none, are passed over: they decide nothing but what an error tells.
     """

@@ -21,7 +21,8 @@ MAX_CHAIN_DEPTH: Final = 128
 
 def hung(operators: Sequence[str], operands: Sequence[object]) -> Any:
     """Return a flat chain as the nodes that it stands for, one inside the other. ValueError where operators and
-    operands do not match."""
+    operands do not match.
+    """
     if len(operands) != len(operators) + 1:
         raise ValueError(f"a chain of {len(operators)} operators has {len(operands)} operands")
     node = operands[0]

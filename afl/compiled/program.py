@@ -259,8 +259,7 @@ class CompiledProgram:
 
     @classmethod
     def stored(cls, fingerprint: str, text: bytes | str, annotations: bytes | None = None) -> "CompiledProgram":
-        """
-        Read a program that is kept under a fingerprint, with what is kept beside it, if anything.
+        """Read a program that is kept under a fingerprint, with what is kept beside it, if anything.
 
         The fingerprint is computed from the text and compared: raises WrongFingerprint, and ProgramError as
         `from_text`. Earlier releases computed it from a text with source places and doc comments in it: such a program
@@ -282,7 +281,8 @@ class CompiledProgram:
     def text(self) -> bytes:
         """The canonical text: sorted keys, no white space, no source places nor doc comments.
 
-        Programs that do the same have the same text on any machine, however their sources are laid out."""
+        Programs that do the same have the same text on any machine, however their sources are laid out.
+        """
         return self._forms[0]
 
     @cached_property
@@ -298,7 +298,8 @@ class CompiledProgram:
     @cached_property
     def behaviour(self) -> str:
         """The fingerprint that this release gives the program, whichever it is kept under: the same for programs that
-        do the same."""
+        do the same.
+        """
         return fingerprint_of(self._forms[0])
 
     @cached_property

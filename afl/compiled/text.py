@@ -16,8 +16,7 @@ SCHEMA_VERSION: Final = "1.0"
 
 
 def check_schema_version(found: object, supported: str = SCHEMA_VERSION) -> None:
-    """
-    Return when a program with this schemaVersion is read by a release that reads up to `supported`. None, as programs
+    """Return when a program with this schemaVersion is read by a release that reads up to `supported`. None, as programs
     without one have it: of this release.
 
     The first number counts: it is raised when older readers would take a program for something else. Raises
@@ -53,8 +52,7 @@ def separated(tree: Mapping[str, Any]) -> tuple[bytes, list[Any]]:
 
 
 def text_of(fingerprint: str, text: bytes, tree: Mapping[str, Any]) -> bytes:
-    """
-    Return the text of a program that has this fingerprint: the one that it was read from, or what that says.
+    """Return the text of a program that has this fingerprint: the one that it was read from, or what that says.
 
     The canonical text, or the one with annotations in it that earlier releases took the fingerprint of. Raises
     WrongFingerprint when it is of another program.

@@ -356,8 +356,7 @@ class NoProgress(RuntimeError):
 
 @dataclass(eq=False)
 class StepFailure(RuntimeError):
-    """
-    The first cause of a failed run.
+    """The first cause of a failed run.
 
     `step_path` leads to the step from the workflow down (`Checkout.payment`), `error_type` is the class of the
     original error by name, `message` its text, `line` the statement's line in the source where that is known.

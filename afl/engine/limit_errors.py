@@ -30,7 +30,8 @@ class RunLimitReached(LimitReached):
 @dataclass(eq=False)
 class StepLimitReached(RunLimitReached):
     """A run has all the steps that it may have, and needs more: a recursion or foreach without an end, or a very large
-    one."""
+    one.
+    """
 
     workflow: str
     steps: int

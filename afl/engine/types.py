@@ -149,8 +149,7 @@ def copy_values(values: Mapping[str, Value]) -> dict[str, Value]:
 
 @dataclass
 class AttributeValue:
-    """
-    A named value of a step, with the name of its AFL type.
+    """A named value of a step, with the name of its AFL type.
 
     A hint that is left at "Any" is inferred from the value. The value and the hint are also readable as items
     (`attribute["value"]`, `attribute["type_hint"]`): stored attributes have always been read that way, too.

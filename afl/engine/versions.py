@@ -41,8 +41,7 @@ _BRING_UP: Final = "open the store with release {0} first, which brings it up, t
 
 
 def check_versions(versions: object, supported: Versions = SUPPORTED) -> None:
-    """
-    Return when an artifact with these versions is read by a release that reads up to `supported`.
+    """Return when an artifact with these versions is read by a release that reads up to `supported`.
 
     VersionMismatchError, which names the component and says what to do, when it is newer or too old; ValueError when
     these are no versions.
@@ -57,8 +56,7 @@ def check_versions(versions: object, supported: Versions = SUPPORTED) -> None:
 
 
 def check_maker(versions: object, store: str, supported: Versions = SUPPORTED) -> None:
-    """
-    Refuse a whole store that a newer release has made. One that an older release made is read artifact by artifact:
+    """Refuse a whole store that a newer release has made. One that an older release made is read artifact by artifact:
     whatever was written since has versions of its own.
 
     Raises VersionMismatchError, and ValueError when these are no versions.

@@ -168,7 +168,8 @@ class Workflows:
 
     def open_again(self, workflow_id: str, action: Action) -> Opened | None:
         """The workflow as an operator's action leaves it, not committed yet; None when there is none. Raises what
-        `read` raises, and OperationRefused."""
+        `read` raises, and OperationRefused.
+        """
         self.take(workflow_id)
         stored = self._stored(workflow_id)
         return None if stored is None else open_again(*stored, action, self._restore)
@@ -212,7 +213,8 @@ class Workflows:
     def _weight(self, execution: Execution) -> int:
         """How many steps a workflow counts as, large values counted in: half of the bound at most, or a large one would
         be read back for each batch of its answers, and thrown out by the first small one beside it. Working on it takes
-        its memory anyway."""
+        its memory anyway.
+        """
         weight = max(execution.count, execution.bounds.state_bytes // _BYTES_A_STEP)
         return min(weight, self._most_weight)
 

@@ -74,8 +74,7 @@ class StepAnalysis:
             self.pending_blocks.append(step)
 
     def can_be_created(self) -> Sequence[StatementDefinition]:
-        """
-        Return the statements without a step that may get one now.
+        """Return the statements without a step that may get one now.
 
         What they need is complete; yields also wait for every other statement of the block, and nothing starts in a
         block that has failed.

@@ -23,8 +23,7 @@ _FACETS = frozenset({Kind.FACET, Kind.EVENT_FACET})
 
 @dataclass
 class ExecutionContext:
-    """
-    One execution as its store holds it. Made fresh for each use: what it has looked up it keeps until `clear_caches`.
+    """One execution as its store holds it. Made fresh for each use: what it has looked up it keeps until `clear_caches`.
 
     `changes` are public objects that somebody means to commit: steps in it are seen before those in the store.
     Without `program_ast` no facet is known, without `workflow_ast` no body of the workflow.

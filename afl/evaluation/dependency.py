@@ -38,8 +38,7 @@ class DependencyGraph:
         namespace: str = "",
         uses: Sequence[str] = (),
     ) -> DependencyGraph:
-        """
-        Build the graph of a compiled block.
+        """Build the graph of a compiled block.
 
         With the program, call targets become qualified names: by what the compiler resolved, else as `namespace` with
         its imports `uses` sees them; unknown names stay as written. `workflow_inputs` are never dependencies and are
@@ -125,8 +124,7 @@ class DependencyGraph:
 
 
 def references_of_statement(statement: Node) -> Iterator[Reference]:
-    """
-    Yield every reference of a statement to what stands outside of it.
+    """Yield every reference of a statement to what stands outside of it.
 
     That is: arguments, those of mixins included, the condition of an assertion, and whatever its bodies and its catch
     refer to that they don't declare themselves. A step's references to its own results are left out.

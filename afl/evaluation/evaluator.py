@@ -247,7 +247,8 @@ class Evaluator:
 
     def reset(self, workflow_id: str, reason: str = "") -> list[str]:
         """Run a workflow again from its start, with its own inputs and program; also one that was cancelled. `resume`
-        will. Returns the id of the new root. Raises OperationRefused for an unknown one."""
+        will. Returns the id of the new root. Raises OperationRefused for an unknown one.
+        """
         return self._operate(Kind.RESET, workflow_id, reason)
 
     def _operate(self, kind: Kind, target: str, reason: str) -> list[str]:

@@ -22,8 +22,7 @@ class ExecutionStatus:
 
 @dataclass
 class ExecutionResult:
-    """
-    What came of a call of `execute` or `resume`.
+    """What came of a call of `execute` or `resume`.
 
     PAUSED is a success: the workflow waits for answers, which `pending_events` lists. `error` is the first cause when
     the status is ERROR, and names the limit when it is TIMEOUT. `iterations` counts the last, in which nothing moved.

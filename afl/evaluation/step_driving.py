@@ -29,8 +29,7 @@ _plans: OrderedDict[tuple[str, str], WorkflowPlan] = OrderedDict()
 
 
 def work_on(step: StepDefinition, context: ExecutionContext) -> bool:
-    """
-    Do the work of the step's state in its stored workflow; whether the step is to go on to its next state.
+    """Do the work of the step's state in its stored workflow; whether the step is to go on to its next state.
 
     In this order:
       1. the workflow is read, with `step` in place of what the store has of it,

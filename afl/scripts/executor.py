@@ -39,8 +39,7 @@ class ScriptResult:
 
 
 class ScriptExecutor:
-    """
-    Runs scripts one at a time, in processes shut off as those of programs are.
+    """Runs scripts one at a time, in processes shut off as those of programs are.
 
     The first `execute` starts a worker process, which is kept for the next ones until `close`, the end of a `with`, or
     the end of the interpreter.
@@ -54,8 +53,7 @@ class ScriptExecutor:
         self._limits = ScriptLimits(wall_s=timeout, cpu_s=max(1, math.ceil(timeout)))
 
     def execute(self, code: str, params: Mapping[str, object] | None = None, language: str = PYTHON) -> ScriptResult:
-        """
-        Run a script: it sees a copy of `params`, and fills `result`.
+        """Run a script: it sees a copy of `params`, and fills `result`.
 
         A script that fails, or takes too long, is a result without success. Raises ScriptsNotIsolated where this
         platform cannot shut scripts in.

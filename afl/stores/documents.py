@@ -52,8 +52,7 @@ def to_bytes(text: str) -> bytes:
 
 
 def encode_value(value: object) -> bytes:
-    """
-    Return a value as compact JSON in UTF-8.
+    """Return a value as compact JSON in UTF-8.
 
     Integers of any size, NaN, the infinities and lone surrogates come back from `decode_value` as they were.
     TypeError for what is no AFL value.
@@ -78,8 +77,7 @@ def _decode_list(content: bytes) -> list[Any]:
 
 
 def encode_step(document: StepDocument) -> bytes:
-    """
-    Return a step as stored: all of it except id, revision and state, which stores keep beside it.
+    """Return a step as stored: all of it except id, revision and state, which stores keep beside it.
 
     A JSON list: the versions in the place of the id, then the fields of a StepDocument in their order. The deadline,
     which is the last, is left out when there is none. Most ids start with the id of the workflow, which is left out:
@@ -148,8 +146,7 @@ def _encode_any_step(document: StepDocument) -> bytes:
 
 
 def decode_step(step_id: str, revision: int, state: str, content: bytes) -> StepDocument:
-    """
-    Return the step that `encode_step` wrote.
+    """Return the step that `encode_step` wrote.
 
     VersionMismatchError when a newer runtime wrote it; for what is no step's document an error of DAMAGE.
     """

@@ -30,8 +30,7 @@ def encode_entity(entity: object) -> bytes:
 
 
 def decode_entity(kind: type[E], content: bytes) -> E:
-    """
-    Return the entity that `encode_entity` wrote. A field that is not there gets its default; unknown ones are left out.
+    """Return the entity that `encode_entity` wrote. A field that is not there gets its default; unknown ones are left out.
 
     VersionMismatchError when a newer runtime wrote it, ValueError when it is no document.
     """

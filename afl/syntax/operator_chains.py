@@ -16,7 +16,8 @@ Link: TypeAlias = ast.BinaryExpr | ast.IndexExpr
 
 def links_of(expression: ast.Expression) -> tuple[ast.Expression, list[Link]]:
     """Return what an expression begins with, and the links behind that from left to right; none for what is no
-    operator between two."""
+    operator between two.
+    """
     links: list[Link] = []
     while True:
         if isinstance(expression, ast.BinaryExpr):

@@ -72,7 +72,8 @@ class NodeBuilder:
         self, node: object, children: list[Any], limit: int, what: str, at: Token, beside: object = None
     ) -> None:
         """Note the depth of a node, and refuse the program where it gets too deep. What it only goes on with stands
-        `beside` it, no deeper."""
+        `beside` it, no deeper.
+        """
         depths = self._depths
         depth = 1 + max([depths.get(id(child), 0) for child in children], default=0)
         if beside is not None:

@@ -154,7 +154,8 @@ class ExpressionBuilder(NodeBuilder):
 
     def _deepen_link(self, node: object, left: object, right: object, at: Token) -> None:
         """Note the depth of an operator between two. Where its left is a chain of them it is one more link: only
-        brackets make it deeper, and those were counted where they closed."""
+        brackets make it deeper, and those were counted where they closed.
+        """
         if type(left) in _LINKS:
             self._deepen(node, [right], MAX_EXPRESSION_DEPTH, "expressions", at, beside=left)
         else:

@@ -23,8 +23,7 @@ LEVELS: Final[Mapping[str, int]] = {
 
 
 class LoggingSink(TelemetrySink):
-    """
-    Logs each event as one line of JSON: `timestamp` in milliseconds, `eventType`, ids, `details`.
+    """Logs each event as one line of JSON: `timestamp` in milliseconds, `eventType`, ids, `details`.
 
     What handlers and levels are set for the logger decides where lines go and which. A record's message is the line,
     its attribute `telemetry` the same as a dict. With `values` the outputs of runs are among the details; without,
@@ -91,5 +90,6 @@ class JsonLinesFormatter(logging.Formatter):
 
 def line_of(told: Mapping[str, object]) -> str:
     """One line of JSON. Values that JSON does not know are written as their text; what a terminal would obey is
-    escaped, and lone surrogates are."""
+    escaped, and lone surrogates are.
+    """
     return printable_json(json.dumps(told, ensure_ascii=False, default=str, separators=(",", ":")))

@@ -45,8 +45,7 @@ _EVENT_TYPES: Final = frozenset({"workflow.start", *_ENDS_OF_RUNS, "iteration.en
 
 
 class OpenTelemetrySink(TelemetrySink):
-    """
-    Spans: `workflow <name>` for a run, under it `<facet>` for each call that has ended (nested as the program nests
+    """Spans: `workflow <name>` for a run, under it `<facet>` for each call that has ended (nested as the program nests
     them), `publish <facet>` for each event, and `start <name>`, linked to whoever started the run.
 
     Metrics: the counters `afl.workflows`, `afl.steps`, `afl.iterations`, `afl.events` and `afl.errors`, and the

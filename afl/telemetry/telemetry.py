@@ -68,8 +68,7 @@ class TelemetryEvent:
 
 
 class TelemetrySink:
-    """
-    Where events go. Inherit and give `emit`; hand an instance to `Telemetry(sink=...)`.
+    """Where events go. Inherit and give `emit`; hand an instance to `Telemetry(sink=...)`.
 
     `emit` is called by whichever thread runs a workflow, after the commit of what the event tells, so it should be
     quick and must be thread-safe. What it raises is caught: execution goes on as if it had not been called.
@@ -78,7 +77,8 @@ class TelemetrySink:
     @property
     def event_types(self) -> frozenset[str] | None:
         """The types of the events that this sink wants now; None: all. The engine makes no other event for it. Asked
-        whenever a run is taken up."""
+        whenever a run is taken up.
+        """
         return None
 
     def emit(self, event: TelemetryEvent) -> None:
@@ -94,8 +94,7 @@ class TelemetrySink:
 
 
 class Telemetry:
-    """
-    Makes events of what runs do, and hands them to its sink. Without one they are kept in `events`.
+    """Makes events of what runs do, and hands them to its sink. Without one they are kept in `events`.
 
     Whether it is on is asked when an evaluator is made: one that is off is not called at all. Thread-safe.
     """

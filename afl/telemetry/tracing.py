@@ -18,8 +18,7 @@ from afl.telemetry.telemetry import Telemetry
 
 
 class TelemetryTrace:
-    """
-    What happens in one execution, for a telemetry that is on. Where it is off there is none, and nothing is called.
+    """What happens in one execution, for a telemetry that is on. Where it is off there is none, and nothing is called.
 
     Nobody is told of what did not happen: events are held until `committed`, and an execution whose commit fails is
     thrown away with those of its trace. Their times are when they happened.

@@ -42,8 +42,7 @@ class AgentPollerConfig:
 
 
 class AgentPoller(TakesModules, PollingServer):
-    """
-    Polls tasks and answers them with the functions that were registered.
+    """Polls tasks and answers them with the functions that were registered.
 
     A name is a facet's qualified or short one. A function takes the payload as the step has it; one of a module
     (`register_handler`, `register_module`) gets the facet's name in it as `_facet_name`.

@@ -93,7 +93,8 @@ class PollingServer:
 
     def start(self) -> None:
         """Register as a server and work until `stop`; blocks. Raises what it can't go on after: HandlersStuck,
-        where more handlers than may be still run after their time was up."""
+        where more handlers than may be still run after their time was up.
+        """
         self._loop.run()
 
     def stop(self) -> None:

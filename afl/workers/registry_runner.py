@@ -63,8 +63,7 @@ class RegistryRunnerConfig:
 
 
 class RegistryRunner(PollingServer):
-    """
-    Polls tasks and answers them with the handlers that the store's registrations name.
+    """Polls tasks and answers them with the handlers that the store's registrations name.
 
     Registrations are read again every `registry_refresh_interval_ms`; what one says when its task is claimed is what
     counts. Another checksum loads its module anew.

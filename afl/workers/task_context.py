@@ -13,8 +13,7 @@ __all__ = ["CallShape", "Deferred", "HandlerOver", "TaskContext", "call_shape"]
 
 
 class TaskContext:
-    """
-    A handler's second argument, if it takes one: the same attributes as on Kafka.
+    """A handler's second argument, if it takes one: the same attributes as on Kafka.
 
     `event_id` is the idempotency key: a task that is run again has it again. `headers` are empty here, there are no
     answer tokens, and a deadline is the engine's business.
@@ -47,13 +46,15 @@ class TaskContext:
     @property
     def is_cancelled(self) -> bool:
         """Whether nobody waits for the answer any more: the workflow was cancelled, or the step is run again. It is
-        looked up when this is asked, once a second at most."""
+        looked up when this is asked, once a second at most.
+        """
         return self._is_cancelled()
 
     @property
     def is_stopping(self) -> bool:
         """Whether the handler should come to an end: its poller stops, its workflow was cancelled, its claim is lost
-        or its time is up."""
+        or its time is up.
+        """
         return self._is_stopping() or self._is_over()
 
     def update(self, partial: Mapping[str, Any]) -> None:

@@ -90,7 +90,8 @@ class TaskLoop:
         sweep: Callable[[], int] | None = None,
     ) -> None:
         """`beside` is entered by `run` before it works and left when it has drained; what it raises ends the start.
-        `sweep` looks for what else was left, in the rhythm of the loop's own, and returns how much it set going."""
+        `sweep` looks for what else was left, in the rhythm of the loop's own, and returns how much it set going.
+        """
         self._store = store
         self._evaluator = evaluator
         self._source = source
@@ -208,8 +209,7 @@ class TaskLoop:
     # --- the loop, with threads ----------------------------------------------------------------------------------
 
     def run(self, *, until_idle: bool = False) -> None:
-        """
-        Work until `stop`, or until nothing is left to do; then finish what was claimed, or give it back, and sign off.
+        """Work until `stop`, or until nothing is left to do; then finish what was claimed, or give it back, and sign off.
 
         Raises what made it end: the store is damaged or another program's, or too many handlers are stuck. The server's
         record says ERROR.

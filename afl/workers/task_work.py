@@ -109,8 +109,7 @@ class Job:
 
 
 class TaskWork:
-    """
-    Does claimed tasks. Any number of threads may use it.
+    """Does claimed tasks. Any number of threads may use it.
 
     For each task, in this order:
       1. call the handler,

@@ -28,8 +28,7 @@ class HandlerNotAllowed(HandlerModuleError):
 
 
 class AllowedHandlers:
-    """
-    Modules by name, and folders.
+    """Modules by name, and folders.
 
     An entry that is `.` or has a `/` is a folder, and allows the modules that stand below it; another one is a module
     (`shop` allows `shop` and `shop.billing`) or a pattern (`shop_*`). The folder `/` counts only when it is written

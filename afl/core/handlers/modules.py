@@ -328,7 +328,8 @@ def _import_dotted(module_uri: str, known: bool) -> ModuleType:
 
 def _run(module_uri: str, spec: ModuleSpec, source: str | bytes) -> ModuleType:
     """Make a new module of this text. From the text itself: a bytecode cache goes by the second, and a changed file may
-    be younger than that."""
+    be younger than that.
+    """
     module, name = importlib.util.module_from_spec(spec), spec.name
     before = sys.modules.get(name)
     # Before it runs: dataclasses and pickle look their module up by name.

@@ -75,8 +75,7 @@ _handlers: list[_Handler] = []
 
 @contextmanager
 def signals_handled(second_code: Callable[[int], int] = lambda number: 128 + number) -> Iterator[None]:
-    """
-    Take over both signals. To be entered before anything that takes time: connecting, heavy imports, opening a store.
+    """Take over both signals. To be entered before anything that takes time: connecting, heavy imports, opening a store.
 
     The first signal raises Told in the main thread, or, inside `draining`, asks for the drain. A second one ends the
     process at once with `second_code` of its number. Both have a handler of their own throughout, also as process 1 of
@@ -104,8 +103,7 @@ def signals_handled(second_code: Callable[[int], int] = lambda number: 128 + num
 def draining(
     stop: Callable[[], object], remaining: Remaining = str, *, limit_s: float | None = None, limit_code: int = 1
 ) -> Iterator[None]:
-    """
-    Call `stop` on the first signal, and say what there is to wait for: `remaining`, and what the process waits for.
+    """Call `stop` on the first signal, and say what there is to wait for: `remaining`, and what the process waits for.
 
     Both are called inside the signal handler: neither may take a lock. A drain that is not through `limit_s` after the
     signal is given up: the process ends with `limit_code`. Outside the main thread nothing changes.

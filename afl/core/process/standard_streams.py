@@ -19,8 +19,7 @@ _NEVER_RAISE: Final = frozenset({"backslashreplace", "replace", "ignore", "namer
 
 @contextmanager
 def standard_streams() -> Iterator[None]:
-    """
-    Make the three standard streams fit for use; to be entered before anything is read, written or opened.
+    """Make the three standard streams fit for use; to be entered before anything is read, written or opened.
 
     A stream that was closed is one on the null device, and its descriptor is taken: the next file that is opened would
     get it, and what is printed would stand in that file. What an encoding cannot carry is written as an escape.
@@ -52,8 +51,7 @@ def give_up_output() -> None:
 
 @contextmanager
 def stdout_apart(*, for_good: bool = False) -> Iterator[TextIO]:
-    """
-    Keep standard output for what is written to the stream that this gives, which is to be flushed after each writing.
+    """Keep standard output for what is written to the stream that this gives, which is to be flushed after each writing.
 
     What other code prints goes to standard error meanwhile; so does what it writes to descriptor 1, or has a process
     write that it starts. With `for_good` that stays so: what is printed at the end of the process goes there too.

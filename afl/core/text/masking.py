@@ -120,7 +120,8 @@ def masked_text(text: str) -> str:
 
 def _masked_word(found: re.Match[str]) -> str:
     """A word without what stands from `://` to the last `@`: a password that is not escaped may hold `/`, `?`, `#`, `:`
-    and `@`. In time that grows with the word's length: a log line must not be a way to keep a process busy."""
+    and `@`. In time that grows with the word's length: a log line must not be a way to keep a process busy.
+    """
     word = found[0]
     end = word.rfind("@")
     begin = _PERSON_BEGINS.search(word, 0, end) if end > 0 else None
@@ -163,7 +164,8 @@ def _names_secret(text: str, found: re.Match[str]) -> bool:
 
 def _value_at(text: str, at: int) -> tuple[int, int]:
     """Where the value begins and ends that stands here, without its quotes. A quote that nothing closes may have been
-    cut: the rest of the line belongs to it."""
+    cut: the rest of the line belongs to it.
+    """
     quote = _QUOTE.match(text, at)
     if quote is not None:
         begin = quote.end()

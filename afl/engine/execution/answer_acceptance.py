@@ -34,7 +34,8 @@ def takes_answer(execution: Execution, step: StepRecord) -> bool:
 
 def late_answer(execution: Execution, step: StepRecord) -> Batch | None:
     """What is to be stored of an answer to a step whose workflow has ended before it: an entry of the run's log, the
-    same for a repeat. None for an answer that is not late."""
+    same for a repeat. None for an answer that is not late.
+    """
     if not (execution.is_ended and execution.is_waiting(step)):
         return None
     place: dict[str, object] = {**place_of(execution, step), "attempt": step.attempt}

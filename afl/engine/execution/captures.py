@@ -7,8 +7,7 @@ from afl.engine.model.records import StepRecord
 
 
 def is_kept(yielded: StepRecord) -> bool:
-    """
-    Whether every block between a yield and the step that takes its values has completed.
+    """Whether every block between a yield and the step that takes its values has completed.
 
     What failed and was caught further out gives nothing. An iteration of a foreach is a block of its own (language
     reference, 4.3 and 4.7), and so is a case of a `when` (4.4): one that completed keeps its yields where another
@@ -27,7 +26,8 @@ def is_kept(yielded: StepRecord) -> bool:
 
 def capture_order(yielded: StepRecord) -> list[tuple[int, int, int]]:
     """Where a yield's values come in the merge: block, element or case, nested bodies before own yields, textual
-    order."""
+    order.
+    """
     assert yielded.statement is not None
     assert yielded.block is not None
     order: list[tuple[int, int, int]] = []

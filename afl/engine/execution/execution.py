@@ -316,7 +316,8 @@ class Execution(ExecutionState):
 
     def continue_with(self, step: StepRecord, result: Mapping[str, Value], size: int | None = None) -> None:
         """Take the answer to a waiting step's event: one write moves it on to its next state. `size` of the result,
-        where that is known."""
+        where that is known.
+        """
         self._give_returns(step, result, size)
         step.event_state = EventState.COMPLETED
         if self.trace is not None:

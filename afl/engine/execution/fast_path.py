@@ -57,7 +57,8 @@ def make_ready(execution: Execution, block: StepRecord, frame: Frame, plan: Bloc
 
 def _that_fit(execution: Execution, frame: Frame, ready: list[int]) -> list[int]:
     """The first of them, as many as the iteration and the run have room for, one at least; the others stay ready.
-    Raises StepLimitReached when no step may be made."""
+    Raises StepLimitReached when no step may be made.
+    """
     left = execution.bounds.max_steps - execution.count
     if left <= 0:
         execution.bounds.check_room(execution)

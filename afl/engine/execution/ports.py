@@ -20,7 +20,8 @@ class Dispatch(Protocol):
 
     def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None:
         """Add what carries the event to `effects`. An exception fails the step by name: a value that does not fit,
-        an event that is too large."""
+        an event that is too large.
+        """
 
     def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:
         """The step's event has its answer, which may be a failure: add what follows for what carried the event."""

@@ -53,7 +53,8 @@ _DEFAULTS = RunLimits()
 
 class RunBounds:
     """The limits of one run, what it has used of them, and which of them it has been warned about: once each, as long
-    as it stays in memory."""
+    as it stays in memory.
+    """
 
     __slots__ = (
         "_large",
@@ -228,12 +229,14 @@ class RunBounds:
 
     def is_small(self, values: Mapping[str, object], size: int) -> bool:
         """Whether values of this size are far below the limit of a payload, and not nested too deeply: they were
-        counted."""
+        counted.
+        """
         return len(values) <= SMALL_PAYLOAD_VALUES and size + sum(map(len, values)) <= self._small_payload_bytes
 
     def check_given(self, what: str, values: Mapping[str, object], path: str) -> int:
         """Return the size of values from outside. Raises ValueTooLarge or ValueRefused, before anybody walks through
-        them."""
+        them.
+        """
         return check_given(what, values, self._limits.max_value_bytes, path)
 
     def check_values(self, execution: Execution, what: str, values: Mapping[str, object]) -> None:

@@ -112,7 +112,8 @@ def finish_script(execution: Execution, step_id: str, ending: ScriptEnding) -> b
 
 def _looks_of_result(step: StepRecord) -> Mapping[str, Look]:
     """What looks for Doubles in what a step's script gives: parameters and returns of its facet, or for a block the
-    returns of what it belongs to."""
+    returns of what it belongs to.
+    """
     if step.plan is not None:
         container = step.container
         return container.facet.return_looks if container is not None and container.facet is not None else {}
@@ -150,7 +151,8 @@ def _script_of(step: StepRecord) -> ScriptPlan:
 
 def _end_pre_script(execution: Execution, step: StepRecord, result: Mapping[str, Value]) -> None:
     """Every entry becomes a param. A declared return has its value from now on, too: whatever comes later (an event's
-    result, a yield, the script of a block) replaces it there, and a return default comes too late."""
+    result, a yield, the script of a block) replaces it there, and a return default comes too late.
+    """
     facet = step.facet
     assert facet is not None
     returned = {name: value for name, value in result.items() if name in facet.return_types}

@@ -19,7 +19,8 @@ from afl.engine.values.declared import Unsure, fit_json
 
 def payload_of(execution: Execution, step: StepRecord) -> dict[str, Value]:
     """What an agent gets: the step's bound attributes, as a copy of its own. Numbers are those that an agent on topics
-    gets: a Double is one, and ValueRefused is raised for one that its declared type does not hold."""
+    gets: a Double is one, and ValueRefused is raised for one that its declared type does not hold.
+    """
     assert step.facet is not None
     fits = step.facet.param_fits
     payload: dict[str, Value] = {}

@@ -74,7 +74,8 @@ def tell_endings(execution: Execution) -> None:
 
 def _let_rest(execution: Execution) -> None:
     """Take blocks out of the queue that were ready for more when another of their statements failed: they start
-    nothing now and wait for what still runs, as they do when they are read back from the store."""
+    nothing now and wait for what still runs, as they do when they are read back from the store.
+    """
     queue = execution.queue
     resting = [
         block
@@ -100,7 +101,8 @@ def _tell_owner(execution: Execution, step: StepRecord) -> None:
 
 def _doom(execution: Execution, step: StepRecord, error: ErrorRecord) -> None:
     """What is inside the step has failed, so it will fail when the rest has ended. The first cause is kept, in the
-    store too: after a restart it is still the first."""
+    store too: after a restart it is still the first.
+    """
     if step.failed is None:
         step.failed = error
         execution.touch(step)
@@ -175,7 +177,8 @@ def _tell_watchers(execution: Execution, frame: Frame, index: int) -> None:
 
 def _fail_watchers(execution: Execution, frame: Frame, error: ErrorRecord) -> None:
     """A block that waits for a step which has failed, or can no longer run, fails too; and so do the blocks inside
-    it that wait for what it will not start any more."""
+    it that wait for what it will not start any more.
+    """
     assert frame.watchers is not None
     for index in list(frame.watchers):
         step = frame.env[index]

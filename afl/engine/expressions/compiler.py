@@ -36,8 +36,7 @@ _ORDERED: Final[frozenset[type]] = frozenset({int, float, str})
 
 
 class References(Protocol[F_contra]):
-    """
-    Compiles references; what a frame is and where values are found in it is decided here.
+    """Compiles references; what a frame is and where values are found in it is decided here.
 
     Both methods are called while an expression is compiled and return what reads the reference's value from a frame.
     What they return raises `ReferenceError` when the reference leads nowhere.
@@ -51,8 +50,7 @@ class References(Protocol[F_contra]):
 
 
 def compile_expression(node: object, references: References[F]) -> Callable[[F], Value]:
-    """
-    Compile an expression node into a function of a frame.
+    """Compile an expression node into a function of a frame.
 
     Literal values may stand in the place of nodes, and a bare list for an array literal. Calling the result raises
     `EvaluationError` or `ReferenceError`. Compiling raises `EvaluationError` for nodes that expressions don't have
@@ -220,7 +218,8 @@ class _Compiler(Generic[F]):
 
     def chain(self, node: Node) -> _Code[F]:
         """Compile operators that hang to their left: as calls inside one another, and as a loop where those would be
-        too many."""
+        too many.
+        """
         first, links = links_of(node)
         outside, count = self._calls, len(links)
         is_short = outside + count <= MAX_EXPRESSION_DEPTH
@@ -410,7 +409,8 @@ def _gives_number(node: object) -> bool:
 
 def _bounded(value: Value, node: object) -> Value:
     """The value of a literal or `++`, the ways in which a program makes ever larger ones and nests them ever deeper.
-    Raises ValueTooLarge or ValueTooDeep."""
+    Raises ValueTooLarge or ValueTooDeep.
+    """
     try:
         size = bytes_of(value)
     except TooDeep:

@@ -52,8 +52,7 @@ def walk_members(value: object, names: Sequence[str], reference_text: str) -> Va
 
 @dataclass
 class EvaluationContext:
-    """
-    What expressions may refer to when they are evaluated one by one, without a plan.
+    """What expressions may refer to when they are evaluated one by one, without a plan.
 
     `get_step_output(step, attribute)` gives a step's result, and raises anything when there is none.
     """
@@ -104,8 +103,7 @@ class ExpressionEvaluator:
     """Evaluates single expressions. The engine doesn't: it compiles them once into its plans."""
 
     def evaluate(self, expr: object, ctx: EvaluationContext) -> Value:
-        """
-        Return the value of an expression node, a literal value, or a list of either.
+        """Return the value of an expression node, a literal value, or a list of either.
 
         EvaluationError or ReferenceError when it has none; messages begin with a capital, as callers know them.
         """

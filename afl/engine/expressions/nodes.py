@@ -109,7 +109,8 @@ LINKS: Final = frozenset({"BinaryExpr", "IndexExpr", "ChainExpr"})
 
 def links_of(node: object) -> tuple[object, list[Node]]:
     """Return what an expression begins with, and the links behind that from left to right; none for what is no
-    operator between two. A flat chain gives the nodes that it stands for."""
+    operator between two. A flat chain gives the nodes that it stands for.
+    """
     links: list[Node] = []
     while isinstance(node, Mapping) and (kind := node.get("type")) in LINKS:
         if kind == "ChainExpr":
@@ -129,8 +130,7 @@ def _hung(node: Node) -> object:
 
 
 def references_in(node: object) -> Iterator[Reference]:
-    """
-    Yield every reference in an expression, in source order: ("input", path) for `$.path`, ("step", path) for others.
+    """Yield every reference in an expression, in source order: ("input", path) for `$.path`, ("step", path) for others.
 
     Literal values in the place of nodes, bare lists included, are walked as what they stand for. EvaluationError for a
     node of a type that expressions don't have.

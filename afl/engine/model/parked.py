@@ -82,7 +82,8 @@ class ParkedStore(Protocol):
 
     def parked_due(self, workflow_ids: Collection[str]) -> list[ParkedHead]:
         """The parked records of these workflows that may have found what they speak of, in order of parking: those
-        whose step is in the store, and all of a workflow that has ended."""
+        whose step is in the store, and all of a workflow that has ended.
+        """
 
     def parked_usage(self, workflow_id: str | None = None) -> ParkedUsage:
         """How much is parked for a workflow, or in all."""

@@ -41,8 +41,7 @@ class OwnCheck(NamedTuple):
 
 
 class Upkeep(Protocol):
-    """
-    Whoever checks or purges a store goes through it in pages: `after` is the last of the page before.
+    """Whoever checks or purges a store goes through it in pages: `after` is the last of the page before.
 
     The store may be at work meanwhile: a page holds what is there when it is read.
     """
@@ -70,12 +69,14 @@ class Upkeep(Protocol):
 
     def bury(self, tombstone: Tombstone, revision: int) -> bool:
         """In one transaction: take the workflow's row away and put the tombstone in its place. False, and nothing is
-        written, when the workflow is not at that revision any more."""
+        written, when the workflow is not at that revision any more.
+        """
 
     def delete_rows(self, workflow_id: str, *, limit: int) -> int:
         """Delete up to `limit` of the steps, tasks, log entries, events and parked answers of a workflow without a
         row, in one transaction; return how many. Fewer than `limit`: nothing is left. Nothing happens to a workflow
-        that has a row."""
+        that has a row.
+        """
 
     def tombstone(self, workflow_id: str) -> Tombstone | None:
         """What is left of a purged workflow; None when it was not purged, or that is forgotten."""

@@ -91,7 +91,8 @@ class RunningChange(WorkflowChange):
         updated_at_ms: int,
     ) -> None:
         """`before`: a row of this execution, which has not ended, from any time. Not by keyword: that takes as long
-        again, for each iteration."""
+        again, for each iteration.
+        """
         self._workflow = None
         self._before = before
         self.workflow_id = before.id

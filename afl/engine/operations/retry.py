@@ -69,7 +69,8 @@ def _caught_by(rows: RunRows, document: StepDocument) -> StepDocument | None:
 
 def _open_below(rows: RunRows, top: StepDocument) -> list[str]:
     """Open a step that has failed or is under way, and all that has failed inside of it and was not caught there; the
-    ids of those that failed themselves."""
+    ids of those that failed themselves.
+    """
     causes: list[str] = []
     pending = [top]
     while pending:
@@ -137,7 +138,8 @@ def _open_around(rows: RunRows, step: StepDocument) -> None:
 
 def _forget_error(rows: RunRows, step: StepDocument) -> None:
     """A step under way has the error by which it will fail when the rest of it has ended: what else has failed of it
-    is found again."""
+    is found again.
+    """
     if step.error is not None and step.state not in _CATCHING:
         rows.change(step._replace(error=None))
 

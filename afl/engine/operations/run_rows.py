@@ -73,7 +73,8 @@ class RunRows:
 
     def inside(self, step_id: str) -> Sequence[StepDocument]:
         """What stands directly in a step: statements and yields of a block, parts of one that splits, a step's mixins
-        and blocks."""
+        and blocks.
+        """
         return self._inside.get(step_id, ())
 
     def all_inside(self, step_id: str) -> Iterator[StepDocument]:

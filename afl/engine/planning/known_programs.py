@@ -15,8 +15,7 @@ _KNOWN: Final = 16
 
 
 class KnownPrograms:
-    """
-    The programs that were given last, by the identity of the mappings that they were made of. Thread-safe.
+    """The programs that were given last, by the identity of the mappings that they were made of. Thread-safe.
 
     The mappings are held here, so that none of them is taken for another that came to its place in memory. A caller may
     change what it has given: one that is given a second time is copied, and each time after that it is compared with

@@ -95,7 +95,8 @@ def _map_of(entries: Sequence[tuple[str, Expression]]) -> Expression:
 
 def time_limit_ms(mixins: Iterable[Node], where: str) -> int | None:
     """The time that `Timeout(hours, minutes, seconds, ms)` gives, None without one. Only literals count: without any
-    there is no limit. Raises ProgramError for more than MAX_TIMEOUT_MS."""
+    there is no limit. Raises ProgramError for more than MAX_TIMEOUT_MS.
+    """
     limits = [node for node in mixins if str(node["target"]).rpartition(".")[2] == TIMEOUT]
     durations_ms = [_duration_ms(arg) for node in limits for arg in node.get("args") or ()]
     known_ms = [duration_ms for duration_ms in durations_ms if duration_ms is not None]

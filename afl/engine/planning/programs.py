@@ -57,7 +57,8 @@ def stored_program(store: Store, fingerprint: str) -> CompiledProgram | None:
 
 def is_pinned_by(program: CompiledProgram, fingerprint: str, store: Store) -> bool:
     """Whether a run that is pinned to this fingerprint does what the program does: earlier releases gave the same
-    program another fingerprint for each layout of its source."""
+    program another fingerprint for each layout of its source.
+    """
     if fingerprint in (program.fingerprint, program.behaviour):
         return True
     text = store.load_program(fingerprint)

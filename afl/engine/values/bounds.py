@@ -63,7 +63,8 @@ def is_too_deep(value: object) -> bool:
 
 def check_given(what: str, values: Mapping[str, object], limit: int, path: str) -> int:
     """Return the size of values from outside. Raises ValueRefused for one that nests too deep, or contains itself, and
-    ValueTooLarge: before anybody walks through them or copies them."""
+    ValueTooLarge: before anybody walks through them or copies them.
+    """
     try:
         size = attribute_bytes(values)
     except TooDeep:

@@ -23,8 +23,7 @@ def type_name(value: object) -> str:
 
 
 def render_text(value: object) -> str:
-    """
-    Return the text that `++` and prompts put in the place of a value.
+    """Return the text that `++` and prompts put in the place of a value.
 
     Strings stay as they are, null is empty, Booleans are `true` and `false`, Doubles take the shortest form that reads
     back, arrays and maps are compact JSON. TypeError for what is no AFL value, ValueError for an integer with more

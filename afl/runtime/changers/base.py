@@ -30,8 +30,7 @@ class StateChanger(ABC):
         """Do what the step does in a state."""
 
     def process(self) -> StateChangeResult:
-        """
-        Move the step as far as it can go now, running the handler of each state that it comes to.
+        """Move the step as far as it can go now, running the handler of each state that it comes to.
 
         What fails leaves the step in state Error, for the caller to save.
         """

@@ -49,8 +49,7 @@ class RecordRules:
 
 @dataclass(slots=True, kw_only=True)
 class Inspection:
-    """
-    One check of one store.
+    """One check of one store.
 
     Nothing is written. A store may be at work, and show a commit in parts: what is not in order is looked at again, a
     page's all together, and only what stays so is a finding. Memory is that of the largest workflow.
@@ -322,7 +321,8 @@ class Inspection:
 
     def _lasting(self, keys: Iterable[str], look: Callable[[str], list[Finding] | None]) -> Iterator[Finding]:
         """Look at each; what is not in order is looked at again, after one wait for all of it. What `look` gives None
-        for is busy."""
+        for is busy.
+        """
         wrong = {key: found for key in keys if (found := look(key)) != []}
         for pause_s in _PAUSES_S:
             if not wrong:

@@ -22,8 +22,7 @@ class PurgeableStore(Store, Upkeep, Protocol):
 
 
 class Purge:
-    """
-    Purges workflows, one after another. For each, in this order:
+    """Purges workflows, one after another. For each, in this order:
       1. look at its row: it has ended, and none of its records waits in the outbox (`purge.chosen`),
       2. put a tombstone, in state `purging`, in the place of its row, in one transaction, if the row is still at the
          revision that was looked at (`purge.buried`),
@@ -73,8 +72,7 @@ class Purge:
         return found
 
     def begin(self, row: WorkflowRow, waiting: Collection[str]) -> bool:
-        """
-        Steps 1 and 2. `waiting` is what `waiting()` gave after the row was read.
+        """Steps 1 and 2. `waiting` is what `waiting()` gave after the row was read.
 
         False when the workflow has not ended, still has records in the outbox, or has changed since.
         """

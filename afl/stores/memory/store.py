@@ -42,8 +42,7 @@ _by_number = itemgetter(StepDocument._fields.index("number"))
 
 
 class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
-    """
-    Keeps everything in dictionaries under one lock.
+    """Keeps everything in dictionaries under one lock.
 
     Step documents are kept as they are handed in: they are immutable by agreement. Entities are copied on the way in
     and out. `prefix` is the topic prefix that the store belongs to; the default clock is the system's.

@@ -54,8 +54,7 @@ class Commits(Protocol):
 
 
 class TransactionCommits:
-    """
-    Commits as transactions, on a replica set or a cluster. In this order:
+    """Commits as transactions, on a replica set or a cluster. In this order:
       1. begin, and write everything: each workflow and position only where it is as expected,
       2. commit: a majority has it on disk when this returns.
 
@@ -128,8 +127,7 @@ class TransactionCommits:
 
 
 class DocumentCommits:
-    """
-    Commits on a standalone server, which writes one document at a time. In this order:
+    """Commits on a standalone server, which writes one document at a time. In this order:
       1. learn the number of the last commit; one that is not applied yet is waited for, or finished,
       2. compare the revisions and positions that the commit relies on,
       3. write the commit document, if the last number is still the same,

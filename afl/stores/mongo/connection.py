@@ -101,8 +101,7 @@ class BulkRefused(Exception):
 
 
 class Connection:
-    """
-    A database of a MongoDB server that holds one store.
+    """A database of a MongoDB server that holds one store.
 
     Raises StoreUnavailable (not reachable, not permitted, older than MongoDB 8.0, no store there and `create` false)
     and ForeignStore (the store of another prefix or format).
@@ -181,8 +180,7 @@ class Connection:
 
     @contextmanager
     def in_order(self) -> Iterator[ClientSession | None]:
-        """
-        Give a session for one read that is not older than those before it, on whichever server it happens.
+        """Give a session for one read that is not older than those before it, on whichever server it happens.
 
         A primary that was just elected may not know yet what a majority has; None where there is one server only.
         """
@@ -208,8 +206,7 @@ class Connection:
     def bulk_write(
         self, operations: list[Command], namespaces: Sequence[str], session: ClientSession | None = None
     ) -> int:
-        """
-        Send operations as one command, in order; return how many documents its updates found or made.
+        """Send operations as one command, in order; return how many documents its updates found or made.
 
         `namespaces` are the collections that operations name by place. Raises BulkRefused for a key that is there
         already, and pymongo's errors.
@@ -335,7 +332,8 @@ def _hosts_of(url: str) -> str:
 
 def _unusable(url: str, name: str, error: Exception) -> StoreUnavailable:
     """The error for a url that the client does not take. Raise it without its cause: what a parser says of a url that
-    is not escaped quotes pieces of the password."""
+    is not escaped quotes pieces of the password.
+    """
     if not is_well_formed(url):
         return StoreUnavailable(path=name, reason=NOT_WELL_FORMED)
     return StoreUnavailable(path=name, reason=Secrets(secrets_of_url(url)).masked(str(error)))

@@ -43,8 +43,7 @@ class Deadline:
 
 
 class StoreLock:
-    """
-    Keeps other writers of the public face out, threads and processes, by a document that says who has it.
+    """Keeps other writers of the public face out, threads and processes, by a document that says who has it.
 
     A process that dies in it keeps the others waiting for the rest of `lease_ms`.
     """

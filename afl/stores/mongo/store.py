@@ -71,8 +71,7 @@ class DatabaseConfig(Protocol):
 
 
 class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
-    """
-    A store in one database of a MongoDB server, 8.0 or newer.
+    """A store in one database of a MongoDB server, 8.0 or newer.
 
     On a replica set, one of a single node too, a commit is one transaction and needs two commands, and one more for
     outbox records. On a standalone server it is a commit document that is applied after it is written; see
@@ -136,8 +135,7 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
     # The engine's face.
 
     def commit_batch(self, batch: Batch) -> int:
-        """
-        Write all of the batch; see `Store`. In this order:
+        """Write all of the batch; see `Store`. In this order:
           1. encode everything: a value that can't be stored costs the server nothing,
           2. take numbers for the outbox records,
           3. write and commit, as `TransactionCommits` or `DocumentCommits` says.

@@ -1,5 +1,6 @@
 """Checking and purging a MongoDB store: lists in pages by the keys of its collections, and documents deleted a slice at
-a time."""
+a time.
+"""
 
 from __future__ import annotations
 

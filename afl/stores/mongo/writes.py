@@ -158,8 +158,7 @@ class Writes:
         return bool(self.compared or self.others or self.outbox or self.endings or self.absent)
 
     def operations(self, first_sequence: int, *, compared_last: bool = False) -> list[Operation]:
-        """
-        Return what to write, outbox records included: what is compared comes first, or last.
+        """Return what to write, outbox records included: what is compared comes first, or last.
 
         Endings are among it in the second case only: how many documents they find says nothing. Raises
         DocumentTooLarge.

@@ -139,7 +139,8 @@ class TaskStore(Protocol):
 
     def renew_leases(self, task_ids: Sequence[str], owner: str, lease_ms: int) -> list[str]:
         """Hold these claims until that long from now; return the ids of those that are the owner's no longer.
-        `lease_ms` 0: for ever."""
+        `lease_ms` 0: for ever.
+        """
 
     def requeue_expired_tasks(self) -> list[str]:
         """Let the tasks be claimed again whose lease has run out; return their ids."""

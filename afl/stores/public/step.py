@@ -22,8 +22,7 @@ from afl.engine.types import (
 
 @dataclass
 class StepTransition:
-    """
-    Controls how a step moves through its states.
+    """Controls how a step moves through its states.
 
     `request_transition` asks for the next state, `push_me` asks to be run again in the same one, `changed` marks the
     step as worth storing, `error` is why it failed.
@@ -89,8 +88,7 @@ class StepTransition:
 
 @dataclass
 class StepDefinition:
-    """
-    One step of a run: a call, a yield, a block, or the run itself.
+    """One step of a run: a call, a yield, a block, or the run itself.
 
     `container_id` is the step that owns the blocks it stands in, `block_id` the block whose statement it is,
     `root_id` the step of the run. `timestamp` is when it was created, in milliseconds since the epoch. `attempt`

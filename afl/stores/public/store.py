@@ -80,8 +80,7 @@ class PublicRows:
 
 
 class PublicStore(PublicUpkeep, PublicTasks):
-    """
-    Implements `PersistenceAPI` over row primitives.
+    """Implements `PersistenceAPI` over row primitives.
 
     What is saved here for a step of the engine's bumps its workflow's revision, so that whoever holds the workflow in
     memory notices. Steps of workflows that the engine does not know are kept all the same, with revision 0.
@@ -187,7 +186,8 @@ class PublicStore(PublicUpkeep, PublicTasks):
 
     def save_step(self, step: StepDefinition) -> None:
         """Insert or replace a step. ValueError when it would move to another workflow, and for another version of one
-        that is complete in a workflow of the engine's; ValueRefused for an attribute that is no AFL value."""
+        that is complete in a workflow of the engine's; ValueRefused for an attribute that is no AFL value.
+        """
         self.commit(IterationChanges(updated_steps=[step]))
 
     def commit(self, changes: IterationChanges) -> None:
@@ -251,8 +251,7 @@ class PublicStore(PublicUpkeep, PublicTasks):
     # Events.
 
     def get_event(self, event_id: str) -> EventDefinition | None:
-        """
-        Return the event of that id.
+        """Return the event of that id.
 
         An event of the engine's is a view of its step: there for the current attempt; Dispatched once the record that
         carries it has left the outbox, Processing while somebody has claimed the task that does.

@@ -22,7 +22,8 @@ def check_changes(changes: Sequence[WorkflowChange]) -> None:
 
 def check_values(batch: Batch) -> None:
     """Raise ValueRefused for the first value of a batch that is no AFL value. The engine's own batches hold none: what
-    comes into it was looked at there."""
+    comes into it was looked at there.
+    """
     for change in batch.changes:
         row = change.workflow
         kept_values(row.inputs, f"workflow {row.id}, inputs")

@@ -86,7 +86,8 @@ class PublicTasks(ABC):
 
     def save_task(self, task: TaskDefinition) -> None:
         """Insert or replace a task. ConcurrencyError when it is running and its step has a running one already,
-        ValueRefused when its data is no AFL value."""
+        ValueRefused when its data is no AFL value.
+        """
         check_entity(task)
         self._put(task)
 

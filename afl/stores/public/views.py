@@ -100,8 +100,7 @@ def view_step(document: StepDocument, notes: StepNotes | None = None) -> StepDef
 def document_of(
     step: StepDefinition, *, number: int, revision: int, before: StepDocument | None
 ) -> tuple[StepDocument, StepNotes]:
-    """
-    Return a public step as it is stored, sharing nothing changeable with it.
+    """Return a public step as it is stored, sharing nothing changeable with it.
 
     `before` is what the store held so far: it keeps what a public step does not show (its number, its event).
     ValueRefused names the attribute whose value is no AFL value.
@@ -209,8 +208,7 @@ def view_error(record: ErrorRecord | None) -> Exception | None:
 
 
 def view_event(document: StepDocument, *, dispatched: bool = False, claimed: bool = False) -> EventDefinition:
-    """
-    Return the event of a step's current attempt.
+    """Return the event of a step's current attempt.
 
     `dispatched`: the record that carries it has left the outbox; `claimed`: somebody works on the task that does.
     """

@@ -37,8 +37,7 @@ def _text_or_bytes(raw: bytes) -> str | bytes:
 
 
 class Connections:
-    """
-    Shares a file between threads.
+    """Shares a file between threads.
 
     Writers take turns; readers do not wait for them and see the last commit. A thread that writes reads what it wrote.
     """
@@ -56,8 +55,7 @@ class Connections:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """
-        Give the connection inside a transaction, which is committed at the end and rolled back by an exception.
+        """Give the connection inside a transaction, which is committed at the end and rolled back by an exception.
 
         Inside itself it is the same transaction. Other processes are waited for up to the busy timeout, then
         StoreUnavailable.

@@ -119,8 +119,7 @@ _IN_MEMORY: Final = ":memory:"
 
 
 def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: float) -> sqlite3.Connection:
-    """
-    Open a store's file for reading and writing; make it where there is none and `create` is true.
+    """Open a store's file for reading and writing; make it where there is none and `create` is true.
 
     The file's own header is read first, so that SQLite never touches a file that is somebody else's. A new store is
     made in one transaction, header included, before the file is switched to a write-ahead log: a crash leaves either

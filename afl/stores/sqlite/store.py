@@ -68,8 +68,7 @@ E = TypeVar("E")
 
 
 class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
-    """
-    A store in one file.
+    """A store in one file.
 
     Commits are durable when they return (write-ahead log, synchronous FULL). Any number of threads may read while one
     writes; several processes may open the file, writers wait for each other up to `busy_timeout_s`, and whoever was
@@ -99,8 +98,7 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
     # The engine's face.
 
     def commit_batch(self, batch: Batch) -> int:
-        """
-        Write all of the batch in one transaction; see `Store`. In this order:
+        """Write all of the batch in one transaction; see `Store`. In this order:
           1. encode everything: a value that can't be stored meets no open transaction, and other writers wait for
              the file's work only,
           2. begin, write the workflows' rows and move the positions, each by comparing,

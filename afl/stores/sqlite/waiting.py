@@ -34,8 +34,7 @@ def holders_of(path: Path) -> str:
 
 
 def waited_for(path: Path, attempt: Callable[[], T], timeout_s: float, stop: Stop = PROCESS_STOP) -> T:
-    """
-    Make an attempt again while the file is locked, and return what it returns.
+    """Make an attempt again while the file is locked, and return what it returns.
 
     Each takes `SLICE_S` at most by itself. Raises what it raises, the last refusal after `timeout_s`, or once the
     process is to end.

@@ -15,8 +15,7 @@ _OWN = frozenset({EXECUTE_TASK_NAME, RESUME_TASK_NAME})
 
 
 class RunnerHandlers:
-    """
-    Handlers by the names of tasks.
+    """Handlers by the names of tasks.
 
     A facet's own handler goes first, in the registry or of a module; then the registry's default. Topics narrow which
     facets are served. The runner's own tasks are served whatever the topics, and never go to the default.

@@ -37,8 +37,7 @@ _POLLS_MISSED: Final = 3
 
 
 class RunnerService(TakesModules, PollingServer):
-    """
-    A server that works on the tasks of a store: those of facets, by the handlers of a tool registry and of modules;
+    """A server that works on the tasks of a store: those of facets, by the handlers of a tool registry and of modules;
     `afl:execute`, which starts a workflow; and `afl:resume`, which goes on with a step. It also finds waiting steps
     whose task or wake-up was lost.
 

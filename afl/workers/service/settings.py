@@ -10,8 +10,7 @@ from afl.engine import limits
 
 @dataclass
 class RunnerConfig:
-    """
-    How a RunnerService works. An empty `server_name` becomes the host's name; no `topics` are all facets.
+    """How a RunnerService works. An empty `server_name` becomes the host's name; no `topics` are all facets.
 
     A topic is the name of a facet, qualified or short, or a pattern (`billing.*`).
     """

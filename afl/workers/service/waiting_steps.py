@@ -39,8 +39,7 @@ _SWEEP_INTERVAL_S: Final = 10.0
 
 
 class WaitingSteps:
-    """
-    Finds such steps and sets them going. For each, by what became of its task:
+    """Finds such steps and sets them going. For each, by what became of its task:
 
       * it waits or runs, or an operator has canceled or ignored it: all is as it should be;
       * it has failed: the step fails with what the task says;

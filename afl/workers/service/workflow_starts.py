@@ -33,8 +33,7 @@ class WorkflowNotStarted(EngineError, builtins.RuntimeError):
 
 
 class WorkflowStarts:
-    """
-    Starts workflows. Any number of threads may use it.
+    """Starts workflows. Any number of threads may use it.
 
     For each task, in this order:
       1. note in the run's record, where the task names one, that it runs, and as which workflow,

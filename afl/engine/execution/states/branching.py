@@ -44,7 +44,8 @@ def begin_foreach(execution: Execution, step: StepRecord, plan: BlockPlan) -> bo
 
 def begin_when(execution: Execution, step: StepRecord, plan: BlockPlan) -> bool:
     """Wait for what the conditions read, then evaluate them all and run every case that holds; the default if none
-    does."""
+    does.
+    """
     frame = _awaited(execution, step, plan)
     if frame is None:
         return False
