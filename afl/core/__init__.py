@@ -1,1 +1,1 @@
-"""Facts that the language, the engine and agents share. Imports nothing of ours and loads nothing heavy."""
+"""Facts that the language, the engine and agents share. Imports no other package of ours, and nothing heavy."""

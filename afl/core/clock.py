@@ -1,8 +1,8 @@
-"""The two clocks: the wall's, for stamps that are stored or shown, and the monotonic one, for how long things take.
+"""The two clocks: the wall clock for stamps that are stored or shown, the monotonic clock for durations.
 
-A wall clock may be set back or ahead at any time. An interval that is measured by it is too long then, or over at
-once; so nothing but stamps comes from it, and no other module asks the system for it. What is left to compare it with
-are stamps that other processes wrote: see `has_waited`.
+A wall clock may be set back or ahead at any time, which makes an interval measured by it too long, or ends it at once.
+So only stamps come from the wall clock, and no other module asks the system for it. Stamps of other processes cannot be
+compared with anything else: see `has_waited`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-#: Seconds from some moment on, which nobody sets.
+#: Seconds since some fixed moment; nothing sets this clock.
 MonotonicClock: TypeAlias = Callable[[], float]
 monotonic_s: Final[MonotonicClock] = time.monotonic
 
-#: How far the clocks of a deployment's machines are taken to differ at most. A stamp that lies further ahead was made
-#: before a clock was set back.
+#: The most that the clocks of a deployment's machines are taken to differ. A stamp further ahead was made before a
+#: clock was set back.
 CLOCK_TOLERANCE_MS: Final = 60_000
 
 
@@ -31,14 +31,14 @@ def epoch_ns() -> int:
 
 
 def has_waited(stamp_ms: int, now_ms: int, wait_ms: int) -> bool:
-    """Say whether it is `wait_ms` since a stamp, as far as the wall clock can tell.
+    """Say whether `wait_ms` have passed since a stamp, as far as the wall clock can tell.
 
-    A stamp that lies further ahead than the wait, and than clocks may differ, was made before a clock was set back:
-    nobody knows how long ago, and it has waited.
+    A stamp that lies further ahead than the wait plus the allowed difference of clocks was made before a clock was set
+    back. Its age is unknown, and the wait counts as over.
     """
     return not -ahead_ms(wait_ms) < now_ms - stamp_ms < wait_ms
 
 
 def ahead_ms(wait_ms: int) -> int:
-    """Return how far ahead a stamp may lie that something waits for so long after."""
+    """Return how far ahead of the clock a stamp may lie when something waits this long after it."""
     return max(wait_ms, CLOCK_TOLERANCE_MS)

@@ -1,4 +1,4 @@
-"""Whether a handler's result has the returns that its facet declares. Agents and engine say it in the same words."""
+"""The check that a handler's result has the returns its facet declares. Agents and engine use the same words."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import Final, NamedTuple
 
 from afl.core.text.printable import printable
 
-#: The error of a step whose handler gave a result that the facet's returns do not take. Programs catch it by this name.
+#: The error type of a step whose handler returned a result that the facet's returns do not allow. Programs catch this
+#: name.
 RESULT_MISMATCH: Final = "ResultMismatch"
 
-#: Names told in one message, and characters of each.
+#: The most names that one message lists, and the most characters of each.
 _MOST_NAMES: Final = 20
 _LONGEST_NAME: Final = 100
 
 
 class DeclaredReturns(NamedTuple):
-    """The returns of a facet by name: those that a result has to hold, and those that it may leave out."""
+    """The returns of a facet by name: those that a result must have, and those that it may leave out."""
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
 
     def has_unknown(self, result: Mapping[str, object]) -> bool:
-        """Tell whether a result has a key that is not declared."""
+        """Say whether a result has a key that is not declared."""
         required, optional = self.required, self.optional
         return any(name not in required and name not in optional for name in result)
 
     def mismatch(self, facet: str, result: Mapping[str, object], told: Collection[str] = ()) -> str | None:
-        """Say which returns a result lacks and which of its keys are not declared; None when there are none.
+        """Return a sentence about missing returns and undeclared keys of a result; None when it has neither.
 
         `told` are returns that the step has already, by an update.
         """
@@ -37,7 +38,7 @@ class DeclaredReturns(NamedTuple):
                 if name not in result:
                     break
             else:
-                return None  # As nearly every result is.
+                return None  # Nearly every result takes this path.
         missing = [name for name in self.required if name not in result and name not in told]
         unknown = [name for name in result if name not in self.required and name not in self.optional]
         if not missing and not unknown:

@@ -6,20 +6,20 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """How a command ended. Scripts rely on the numbers: never change one."""
+    """The exit code of a command. Scripts rely on the numbers: never change one."""
 
     OK = 0
-    #: The workflow failed or was cancelled, events are left that nobody here answers, or a look at files found
-    #: something: a mistake in a text, a text that cannot be read.
+    #: The workflow failed or was cancelled, events are left without an answer, or a check of files found something: an
+    #: error in a text, or a text that cannot be read.
     WORK_LEFT = 1
-    #: The command line, a file, an input or a setting is wrong. Nothing was produced.
+    #: The command line, a file, an input or a setting is wrong. No output was produced.
     BAD_INPUT = 2
-    #: What the command needs is not there (a store, a topic, the answers that `afl run` waits for), not reachable,
+    #: A thing that the command needs (a store, a topic, the answers that `afl run` waits for) is missing, unreachable,
     #: damaged, or held by another process.
     UNAVAILABLE = 3
-    #: What was waited for has not come in time. Nothing was taken back.
+    #: The awaited result did not arrive in time. Nothing was undone.
     TIMEOUT = 4
-    #: A mistake of this program.
+    #: A bug in this program.
     INTERNAL = 70
     #: Interrupted before the end.
     INTERRUPTED = 130
@@ -38,5 +38,5 @@ MEANINGS = {
 
 
 def table() -> str:
-    """The codes and their meanings, a line each, for `--help`."""
+    """Return the codes and their meanings, one line each, for `--help`."""
     return "\n".join(f"  {code.value:<4} {meaning}" for code, meaning in MEANINGS.items())

@@ -1,4 +1,4 @@
-"""JSON at the edges: texts of others read, and documents written that any reader takes."""
+"""JSON at the edges: reading foreign texts, and writing documents that any reader accepts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from afl.core.values import describe_value
 
-#: As much of a key as a message quotes.
+#: The most characters of a key that a message quotes.
 _SHOWN_CHARS: Final = 40
-#: Digits of an integer that are read: far more than any value may have, and few enough to be read at once.
+#: The most digits of an integer that is read: more than any value may have, and few enough to be read at once.
 _MAX_DIGITS: Final = 1_000
-#: Levels of a document that are written. Readers have limits of their own, and the writer recurses.
+#: The most levels of a document that is written. Readers have limits of their own, and the writer recurses.
 _MAX_LEVELS: Final = 150
 
 
@@ -26,7 +26,7 @@ class DuplicateKey(ValueError):
 
 
 class NotJson(ValueError):
-    """A text was meant as JSON, and has a mistake; the message says which."""
+    """A text that is meant as JSON has a mistake; the message says which."""
 
 
 def unique_keys(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
@@ -44,17 +44,18 @@ def unique_keys(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
 def read_json(text: str) -> Any:
     """Return what a JSON text holds. Raises DuplicateKey and json.JSONDecodeError (ValueErrors), and RecursionError.
 
-    Numbers that are no AFL values (`NaN`, `1e999`, `9223372036854775808`) are read: `plain_value` refuses them, with
-    the place that they stand in.
+    Numbers that are not AFL values (`NaN`, `1e999`, `9223372036854775808`) are read: `plain_value` refuses them later,
+    and names their place.
     """
     return json.loads(text, object_pairs_hook=unique_keys, parse_int=_integer)
 
 
 def input_value(text: str, declared: object) -> Any:
-    """Return the input that a command line gives as text: as it stands for a String, else what it holds as JSON.
+    """Return the value of an input given as text on a command line: the text itself for a String, else its JSON value.
 
-    A text that is no JSON stays one: the check of its type says that it does not fit. Raises DuplicateKey, and NotJson
-    for what was surely meant as JSON: a Boolean as other languages write it, a list or a map with a mistake in it.
+    A text that is not JSON stays a text: the check of its type reports that it does not fit. Raises DuplicateKey, and
+    NotJson for a text that must be meant as JSON: a Boolean in another language's spelling, a list or map with a
+    mistake.
     """
     if declared == "String":
         return text
@@ -77,14 +78,15 @@ def _where(error: Exception) -> str:
 
 
 def _integer(digits: str) -> int:
-    # Of thousands of digits another one that is beyond all bounds, too: turning a million into a number takes minutes.
+    # The first of thousands of digits are enough: that integer is out of range too, and parsing all takes minutes.
     return int(digits[:_MAX_DIGITS])
 
 
 def write_json(document: object, *, indent: int | None = 2, separators: tuple[str, str] | None = None) -> str:
-    """Return a document as JSON, whatever it holds: rows of earlier releases may hold what is no value now.
+    """Return a document as JSON, whatever it holds: rows of earlier releases may hold data that is not a value now.
 
-    Of that, numbers without an end are told as texts (`"NaN"`, `"Infinity"`), and what is no JSON at all in words.
+    Numbers without an end become texts (`"NaN"`, `"Infinity"`), and anything else that JSON lacks becomes a
+    description.
     """
     try:
         return json.dumps(document, ensure_ascii=False, indent=indent, separators=separators, allow_nan=False)
@@ -93,7 +95,7 @@ def write_json(document: object, *, indent: int | None = 2, separators: tuple[st
 
 
 def tellable(value: object, levels: int = _MAX_LEVELS) -> object:
-    """Return a value as JSON can tell it, with words in the place of what it cannot."""
+    """Return a value as JSON can hold it, with a description in place of each part that it cannot."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, float):

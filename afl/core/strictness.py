@@ -1,4 +1,4 @@
-"""How strictly findings are judged before a program is run."""
+"""The strictness with which findings are judged before a program is run."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from enum import StrEnum
 
 
 class Strictness(StrEnum):
-    """How many findings refuse a program: what the Python API, the commands and `--strict` take for errors."""
+    """The findings that refuse a program: which of them the Python API, the commands and `--strict` treat as errors."""
 
-    #: What was left open is a warning, in programs too: the runtime may know more.
+    #: Names that a program leaves open are warnings: the runtime may know more.
     LENIENT = "lenient"
-    #: What was left open is an error in a program.
+    #: Names that a program leaves open are errors.
     PROGRAM = "program"
     #: Every warning is an error.
     STRICT = "strict"

@@ -1,6 +1,6 @@
-"""AFL types: which values fit them, what is coerced and what is refused. The one table of them, and the one check.
+"""AFL types: the values that each accepts, coerces and refuses. The only table of types, and the only check.
 
-`TYPE_TABLE` says it for people; `schemas/README.md` prints it.
+`TYPE_TABLE` describes them for people; `schemas/README.md` prints it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from afl.core.values import (
 
 #: A type as compiled programs spell it: "Long", "ns.Schema", or {"type": "ArrayType", "elementType": ...}.
 AflType: TypeAlias = object
-#: Returns the value, coerced; raises Refused. The number is the depth.
+#: A check returns the value, coerced, or raises Refused. The number is the depth.
 Check: TypeAlias = Callable[[Any, int], Any]
-#: The types of a schema's fields by name; None for a name that is no schema's.
+#: The types of a schema's fields by name; None for a name that is not a schema's.
 FieldsOf: TypeAlias = Callable[[str], Mapping[str, AflType] | None]
 
 _ABSENT: Final = object()
@@ -94,7 +94,7 @@ def type_table_markdown() -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-#: The checks of the types that are built in.
+#: The checks of the built-in types.
 BUILTIN_CHECKS: Final[Mapping[str, Check]] = {
     "String": check_string,
     "Int": partial(check_integer, name="Int"),
@@ -113,9 +113,9 @@ def type_name(afl_type: AflType) -> str:
 
 
 def check_typed(value: Any, afl_type: AflType, fields_of: FieldsOf, depth: int = 0) -> Any:
-    """Return the value as the type takes it: containers copied, integers made Doubles where a Double is declared.
+    """Return the value as the type accepts it: containers copied, integers made Doubles where a Double is declared.
 
-    null fits every type; a name that is neither built in nor a schema's is a facet's. Raises Refused.
+    Every type accepts null. A name that is neither built in nor a schema's is a facet's. Raises Refused.
     """
     if value is None:
         return None

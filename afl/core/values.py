@@ -1,8 +1,8 @@
-"""AFL values: what is one, how it is checked, and the words for what is none.
+"""AFL values: their definition, their check, and the error messages about other objects.
 
-Whatever comes from outside (inputs, answers, handlers' and scripts' results, rows that somebody writes by hand) goes
-through `plain_value` once, where it comes in. So what the engine passes on, stores, sends and prints is plain:
-null, Booleans, finite numbers, texts that UTF-8 can carry, lists, and maps with texts for keys.
+All data from outside (inputs, answers, results of handlers and scripts, rows edited by hand) goes through `plain_value`
+once, where it comes in. So the engine passes on, stores, sends and prints only plain data: null, Booleans, finite
+numbers, texts that UTF-8 can encode, lists, and maps with texts as keys.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from afl.core.errors import AFLError
 from afl.core.text.exception_text import class_name
 from afl.core.text.printable import printable
 
-#: AFL's Int and Long, which are Avro's long.
+#: The range of AFL's Int and Long, which are Avro's long.
 LONG_MIN: Final = -(2**63)
 LONG_MAX: Final = 2**63 - 1
 
-#: Bits of an integer of a type. Those that an expression makes on the way may have more.
+#: The bits of a typed integer. Intermediate results of an expression may have more.
 LONG_BITS: Final = 63
 
-#: Lists and maps nested in one another in one value. Those who copy, encode and read values recurse.
+#: The most lists and maps nested in one value. Code that copies, encodes and reads values recurses.
 MAX_VALUE_DEPTH: Final = 100
 
 _TOO_DEEP: Final = f"a value nested deeper than {MAX_VALUE_DEPTH} levels"
 
-#: Up to here a Double holds every integer.
+#: The bound up to which a Double holds every integer.
 EXACT_IN_DOUBLE: Final = 2**53
-#: Characters that a message shows of a value, and of a key in a path.
+#: The most characters that a message shows of a value, and of a key in a path.
 _MAX_SHOWN_CHARS: Final = 80
-#: Parts of a path that a message shows.
+#: The most parts of a path that a message shows.
 _MAX_SEGMENTS: Final = 12
-#: Entries taken from a map that is no dict: it may have no end.
+#: The most entries taken from a map that is not a dict: it may be endless.
 _MAX_FOREIGN_ENTRIES: Final = 1_000_000
 
-#: What people hand in that is no value, and what would be one. The first that fits is told.
+#: Common objects that are not AFL values, with the value to use instead. The first match is reported.
 _INSTEAD: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
     ((set, frozenset), "a list would fit"),
     ((bytes, bytearray, memoryview), "text would fit, for instance base64"),
@@ -52,7 +52,7 @@ _INSTEAD: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
 
 
 class Flaw(StrEnum):
-    """In which way a value is none, or is not of its type."""
+    """The way in which an object fails to be a value, or to be of its type."""
 
     WRONG_TYPE = "wrong_type"
     NUMBER_OUT_OF_RANGE = "number_out_of_range"
@@ -61,9 +61,9 @@ class Flaw(StrEnum):
 
 
 class ValueRefused(AFLError, ValueError):
-    """A value is no AFL value, or does not fit the AFL type that its place declares.
+    """An object is not an AFL value, or does not fit the declared AFL type.
 
-    `path` leads to it (`inputs.items[3]`), `afl_type` would have been right, `found` is what was there.
+    `path` leads to it (`inputs.items[3]`), `afl_type` is the expected type, `found` describes the object.
     """
 
     def __init__(self, path: str, afl_type: str, found: str) -> None:
@@ -88,12 +88,12 @@ class Refused(Exception):  # internal: becomes ValueRefused once the path is kno
         self.segments: list[str] = []
 
     def inside(self, segment: str) -> Refused:
-        """Add the place that the refused value was met in."""
+        """Add the place inside which the refused value was found."""
         self.segments.append(segment)
         return self
 
     def path_from(self, path: str) -> str:
-        """Return the path to the refused value: the whole of it, or where it begins to lead too deep."""
+        """Return the path to the refused value: all of it, or only its beginning when it is too long."""
         segments = self.segments[::-1]
         if len(segments) > _MAX_SEGMENTS:
             segments[_MAX_SEGMENTS:] = ["..."]
@@ -108,7 +108,7 @@ class Refused(Exception):  # internal: becomes ValueRefused once the path is kno
 
 
 def describe_value(value: object) -> str:
-    """Say for an error what a value is, in AFL's words and at a bounded length. Its own code is not asked."""
+    """Describe a value for an error, in AFL's words and at a bounded length. Runs none of the value's own code."""
     kind = type(value)
     if value is None:
         return "null"
@@ -135,7 +135,7 @@ def describe_value(value: object) -> str:
 
 
 def segment(key: object) -> str:
-    """Return the part of a path that a key makes."""
+    """Return the part of a path for a key."""
     if type(key) is _Key:
         key = key.key
     kind = type(key)
@@ -146,12 +146,12 @@ def segment(key: object) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return a text, cut where it is too long for a message."""
+    """Return a text, cut if it is too long for a message."""
     return text if len(text) <= _MAX_SHOWN_CHARS else text[: _MAX_SHOWN_CHARS - 3] + "..."
 
 
 def _wanted(afl_type: str) -> str:
-    # Json is also the type of whatever no declaration names.
+    # Json is also the type of values without a declared type.
     if afl_type == "Json":
         return "a JSON value"
     return f"{'an' if afl_type[:1] in 'AEIOUaeiou' else 'a'} {printable(afl_type)}"
@@ -186,9 +186,9 @@ def check_integer(value: Any, depth: int = 0, name: str = "Long") -> int:
 
 
 def check_double(value: Any, depth: int = 0) -> float:
-    """Check a Double; an integer that a Double holds exactly becomes one."""
+    """Check a Double; an integer that a Double holds exactly is converted."""
     if isinstance(value, float):
-        if value - value != 0.0:  # NaN and the infinities, and nothing else.
+        if value - value != 0.0:  # NaN and the infinities only.
             raise Refused("Double", describe_value(value), Flaw.NUMBER_OUT_OF_RANGE)
         return value
     if not isinstance(value, int) or isinstance(value, bool):
@@ -199,7 +199,7 @@ def check_double(value: Any, depth: int = 0) -> float:
 
 
 def refuse_inexact(value: int) -> None:
-    """Raise Refused for an integer that no Double holds exactly."""
+    """Raise Refused for an integer that a Double cannot hold exactly."""
     try:
         if int(float(value)) == value:
             return
@@ -216,9 +216,9 @@ def check_boolean(value: Any, depth: int = 0) -> bool:
 
 
 def check_json(value: Any, depth: int = 0, bits: int = LONG_BITS) -> Any:
-    """Check any AFL value, and return it plain: containers copied, subclasses as what they are of.
+    """Check any AFL value and return it as plain data: containers copied, subclasses as their base classes.
 
-    Nothing is asked of the code of a value's own class, but of maps that are no dicts. `bits`: of an integer.
+    Runs no code of the value's own class, except for maps that are not dicts. `bits` bounds an integer.
     """
     kind = type(value)
     if kind is str:
@@ -243,7 +243,7 @@ def check_json(value: Any, depth: int = 0, bits: int = LONG_BITS) -> Any:
 
 
 def _check_subclass(value: Any, kind: type, depth: int, bits: int) -> Any:
-    """Of subclasses only what they hold is taken, by the methods of the class that they are of."""
+    """Check an object of a subclass, reading its content only by the methods of the base class."""
     if issubclass(kind, str):
         return check_json(str.__str__(value), depth)
     if issubclass(kind, int):
@@ -286,7 +286,7 @@ def check_entries(value: Any, depth: int = 0, name: str = "Json", bits: int = LO
 
 
 def entries_of(value: Any, name: str = "Json") -> dict[Any, Any]:
-    """Return the entries of a map, by `dict`'s own methods where it is one. Raises Refused for what is no map."""
+    """Return the entries of a map, by `dict`'s own methods where it is one. Raises Refused for other objects."""
     kind = type(value)
     if kind is dict:
         return cast("dict[Any, Any]", value)
@@ -298,13 +298,13 @@ def entries_of(value: Any, name: str = "Json") -> dict[Any, Any]:
     for key, item in value.items():
         if len(entries) >= _MAX_FOREIGN_ENTRIES:
             raise Refused(name, f"a {class_name(kind)} with more than {_MAX_FOREIGN_ENTRIES:,} entries", Flaw.TOO_DEEP)
-        # A key's own `__hash__` and `__eq__` are not asked.
+        # A key's own `__hash__` and `__eq__` are not called.
         entries[str.__str__(key) if issubclass(type(key), str) else _Key(key)] = item
     return entries
 
 
 class _Key:
-    """The key of a foreign map that is no text, on its way to being refused."""
+    """The key of a foreign map that is not a text, until it is refused."""
 
     def __init__(self, key: object) -> None:
         self.key = key
@@ -330,7 +330,7 @@ def refuse_depth(depth: int, name: str) -> None:
 
 
 def too_deep(value: object, name: str = "Json") -> Refused:
-    """Return the refusal of a value that nests too deep: because it contains itself, where it does."""
+    """Return the refusal of a value that nests too deep, or that contains itself."""
     place = place_in_itself(value)
     if place is None:
         return Refused(name, _TOO_DEEP, Flaw.TOO_DEEP)
@@ -341,14 +341,14 @@ def too_deep(value: object, name: str = "Json") -> Refused:
 
 
 def refused_in(refused: Refused, value: object) -> Refused:
-    """Return the refusal of something inside of `value`; of one that is too deep because it contains itself, that."""
+    """Return the refusal of something inside `value`; when it is too deep because it contains itself, say so."""
     if refused.flaw is Flaw.TOO_DEEP and place_in_itself(value) is not None:
         return too_deep(value, refused.afl_type)
     return refused
 
 
 def _parts_of(value: Any) -> list[tuple[Any, object]]:
-    """What a list, tuple or dict holds, by index or key, and by its own class's methods whatever the subclass says."""
+    """Return the content of a list, tuple or dict by index or key, read by the builtin class's methods."""
     kind = type(value)
     if issubclass(kind, dict):
         return list(dict.items(value))
@@ -356,9 +356,9 @@ def _parts_of(value: Any) -> list[tuple[Any, object]]:
 
 
 def place_in_itself(value: object) -> tuple[list[str], object] | None:
-    """Return where a value contains a list or map that it stands in, and that one; None when it does not.
+    """Return the place where a list or map contains itself, and that list or map; None when there is none.
 
-    Each list and map is looked into once, however often it is held.
+    Each list and map is visited once, however often it occurs.
     """
     segments: list[str] = []
     around: list[object] = []
@@ -391,7 +391,7 @@ def place_in_itself(value: object) -> tuple[list[str], object] | None:
 
 
 def plain_value(value: object, path: str, bits: int = LONG_BITS) -> Any:
-    """Return an AFL value as plain data that shares no list and no map with what was given. Raises ValueRefused."""
+    """Return an AFL value as plain data that shares no list or map with the given one. Raises ValueRefused."""
     try:
         return check_json(value, 0, bits)
     except Refused as refused:
@@ -399,7 +399,7 @@ def plain_value(value: object, path: str, bits: int = LONG_BITS) -> Any:
 
 
 def is_flat(value: dict[Any, Any]) -> bool:
-    """Say whether a dict holds plain scalars and nothing else, all of them AFL values: as most results do."""
+    """Say whether a dict holds only plain scalars that are AFL values, as most results do."""
     try:
         for key, item in value.items():
             if type(key) is not str or not key.isascii():
@@ -416,15 +416,15 @@ def is_flat(value: dict[Any, Any]) -> bool:
                     return False
             elif kind is not bool and item is not None:
                 return False
-    except RuntimeError:  # The threads of whoever gave it change it meanwhile.
+    except RuntimeError:  # Other threads of the caller change it meanwhile.
         return False
     return True
 
 
 def plain_values(values: Mapping[str, object], path: str, bits: int = LONG_BITS) -> dict[str, Any]:
-    """Return values by name as plain data that shares no list and no map with what was given. Raises ValueRefused.
+    """Return values by name as plain data that shares no list or map with the given one. Raises ValueRefused.
 
-    Each may be as deep as a value may be: they are not in one map.
+    Each may be as deep as a value may be: they do not share one map.
     """
     if type(values) is dict and is_flat(values):
         return dict(values)

@@ -1,8 +1,8 @@
-"""What a handler has returned, read with care: it is an object of somebody else's making, and may do anything.
+"""Careful reading of what a handler has returned: a foreign object, whose code may do anything.
 
-Nothing here lets a result's own methods decide: its type is looked at, never its `__class__`, and what is kept is made
-of plain dicts, lists, texts and numbers. What is no AFL value in it is ValueRefused; whatever else the object raises
-meanwhile becomes BadResult, SystemExit included.
+No method of a result decides here: its type is looked at, never its `__class__`, and the kept copy is made of plain
+dicts, lists, texts and numbers. A part that is not an AFL value raises ValueRefused; anything else that the object
+raises meanwhile becomes BadResult, SystemExit included.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from afl.core.errors import AFLError
 from afl.core.text.exception_text import class_name, exception_line
 from afl.core.values import ValueRefused, is_flat, plain_values
 
-#: What paths begin with that lead into a result, and into what `update` was given.
+#: The first part of paths into a result, and of paths into the values of an `update`.
 RESULT: Final = "result"
 UPDATE: Final = "partial"
 
 
 class BadResult(AFLError):
-    """What a handler has returned, or told by `update`, is no result; the text says what is wrong, and where."""
+    """A handler's result, or its values for `update`, is unusable; the text says what is wrong, and where."""
 
 
 def answers_later(value: object) -> bool:
-    """Say whether a handler has returned Deferred: an object whose `answers_later` is True, not merely true."""
+    """Say whether a handler has returned Deferred: an object whose `answers_later` is True itself, not another true
+    value.
+    """
     if type(value) is dict or value is None:
         return False
     try:
@@ -37,7 +39,7 @@ def answers_later(value: object) -> bool:
 
 
 def awaitable_of(value: object) -> Awaitable[Any] | None:
-    """Return what a handler has returned if it is to be awaited; None when it is the result."""
+    """Return what a handler has returned if it must be awaited; None when it is the result."""
     kind = type(value)
     if kind is dict or value is None:
         return None
@@ -49,9 +51,9 @@ def awaitable_of(value: object) -> Awaitable[Any] | None:
 
 
 def plain_result(value: object) -> dict[str, Any]:
-    """Return a handler's result as plain data; None is an empty one. Raises BadResult or ValueRefused, nothing else.
+    """Return a handler's result as plain data; None becomes an empty result. Raises only BadResult or ValueRefused.
 
-    A dict that holds nothing but plain scalars is returned as it is.
+    A dict of plain scalars is returned as it is.
     """
     if value is None:
         return {}
@@ -64,7 +66,7 @@ def plain_result(value: object) -> dict[str, Any]:
 
 
 def plain_update(value: object) -> dict[str, Any]:
-    """Return what a handler tells by `update` as plain data: a dict or another map. Raises as `plain_result`."""
+    """Return what a handler gives to `update` as plain data: a dict or another map. Raises as `plain_result`."""
     if type(value) is dict and is_flat(value):
         return value
     if not issubclass(type(value), Mapping):
@@ -82,6 +84,6 @@ def _read(value: Mapping[str, object], path: str, where: str) -> dict[str, Any]:
 
 
 def _discard(value: object) -> None:
-    """Close a coroutine that nobody will await, so that Python does not warn about it later."""
+    """Close a coroutine that is never awaited, so that Python does not warn about it later."""
     if type(value) is CoroutineType:
         value.close()

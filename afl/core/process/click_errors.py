@@ -1,4 +1,4 @@
-"""Mistakes on a command line, shown without what a terminal would obey, and without secrets."""
+"""Errors of a command line, shown without terminal control characters and without secrets."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 
 def show_usage_error(error: ClickException) -> None:
-    """Write what is wrong with a call to standard error, as click does; it quotes what was typed."""
+    """Write what is wrong with a call to standard error, as click does, with the typed words made printable."""
     from click.exceptions import NoArgsIsHelpError
 
-    # Called with no words at all: the message is the help, which is ours and has lines.
+    # The call had no words at all: the message is our own help, which has several lines.
     fit = printable_lines if isinstance(error, NoArgsIsHelpError) else printable
     error.message = fit(secrets_of_environment().masked(error.message))  # type: ignore[misc]  # `show` reads it
-    # To the stream itself: click writes UTF-8 to one that says it takes ASCII.
+    # Written to the stream itself: click writes UTF-8 to a stream that declares ASCII.
     error.show(sys.stderr)
 
 
 @contextmanager
 def broken_pipes_raised() -> Iterator[None]:
-    """Raise BrokenPipeError for a reader that went away; click makes SystemExit with 1 of it, as of mistakes."""
+    """Raise BrokenPipeError when the reader went away; click would turn it into SystemExit(1), like an error."""
     streams = sys.stdout, sys.stderr
     try:
         yield
     except SystemExit as error:
-        # Only then does click put streams in their place that let nothing be flushed.
+        # After that error click replaces the streams by ones that cannot be flushed.
         if (sys.stdout, sys.stderr) == streams:
             raise
         sys.stdout, sys.stderr = streams

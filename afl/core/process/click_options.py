@@ -14,7 +14,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def strictness_options(command: _F) -> _F:
-    """Give a command `--lenient` and `--strict`; it gets what they come to as `strictness`."""
+    """Add `--lenient` and `--strict` to a command, which gets the result as `strictness`."""
 
     @click.option("--strict", is_flag=True, help="Take every warning for an error.")
     @click.option(

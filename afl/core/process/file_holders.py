@@ -1,4 +1,4 @@
-"""Which processes have a file: those that hold a lock on it, else those that have it open, where the system tells."""
+"""The processes that use a file: those that hold a lock on it, else those that have it open, where the system tells."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Final
 
 from afl.core.text.printable import printable
 
-#: Characters of a command line that are told.
+#: Characters of a command line that are shown.
 _SHOWN_CHARS: Final = 120
 _LOCKS: Final = Path("/proc/locks")
 _PROCESSES: Final = Path("/proc")
 
 
 def holders_text(paths: Iterable[Path]) -> str:
-    """Name who has one of these files: `process 4711 (python -m shop)`. Empty where nothing is known."""
+    """Name the processes that use one of these files: `process 4711 (python -m shop)`. Empty when none is known."""
     wanted = list(paths)
     found = _lockers(wanted) or _openers(wanted)
     return " and ".join(f"process {pid}{_command_of(pid)}" for pid in found)
 
 
 def _lockers(paths: Sequence[Path]) -> list[int]:
-    """The processes that hold a lock on one of them, for writing if any does.
+    """Return the processes that hold a lock on one of the files, for writing if any does.
 
-    Read from the kernel's list: to ask by fcntl, the file would have to be opened, and closing it again drops every
-    lock that this process has on it.
+    The kernel's list of locks is read instead of asking by fcntl: that needs the file open, and closing it again drops
+    every lock that this process has on it.
     """
     inodes = {found.st_ino for path in paths if (found := _status_of(path)) is not None}
     writers: dict[int, None] = {}
@@ -37,7 +37,7 @@ def _lockers(paths: Sequence[Path]) -> list[int]:
         if len(words) < 6 or words[1] == "->":
             continue
         kind, pid, place = words[3], words[4], words[5]
-        # 0 or less: a process of another container, whose number is not told.
+        # 0 or less: a process of another container, whose number is hidden.
         if pid.isdigit() and int(pid) > 0 and place.rpartition(":")[2] in map(str, inodes) and int(pid) != os.getpid():
             (writers if kind == "WRITE" else others)[int(pid)] = None
     return list(writers or others)

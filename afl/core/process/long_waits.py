@@ -1,4 +1,4 @@
-"""What this process waits for now: noted where a wait begins, and told of when it lasts."""
+"""The waits of this process: each is noted when it begins, and reported when it lasts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Final
 
 _log = logging.getLogger(__name__)
 
-#: A wait that has lasted this long is told of, once; a person is to hear of it within 5 s.
+#: A wait is reported, once, when it has lasted this long; an operator should know within 5 s.
 TOLD_AFTER_S: Final = 3.0
-#: How often the waits are looked at.
+#: The interval at which the waits are checked.
 _LOOK_INTERVAL_S: Final = 0.5
 
 
@@ -29,7 +29,7 @@ class _Wait:
 
 
 class Waits:
-    """The waits of a process. Any thread may use it; a thread of its own tells of those that last."""
+    """The waits of a process. Any thread may use it; its own thread reports those that last."""
 
     def __init__(self, told_after_s: float = TOLD_AFTER_S, tell: Callable[[str], None] | None = None) -> None:
         self._told_after_s = told_after_s
@@ -40,10 +40,10 @@ class Waits:
 
     @contextmanager
     def on(self, what: str, detail: Callable[[], str] = str, *, is_quiet: bool = False) -> Iterator[None]:
-        """Be in the list for as long as this lasts: `what` is waited for. `detail` is asked for more when that is told;
-        it may take its time. A quiet wait is told of by its caller alone.
+        """Note a wait for `what` while this context lasts.
 
-        Inside another wait of the same thread the outer one counts.
+        The report calls `detail` for more information, and that call may be slow. A quiet wait is reported by its
+        caller alone. Inside another wait of the same thread the outer one counts.
         """
         number = threading.get_ident()
         if number in self._waits:
@@ -64,7 +64,7 @@ class Waits:
                 self._tell(end.format(wait.what, _age_s(wait)))
 
     def now(self) -> list[str]:
-        """What is waited for, and for how long. Takes no lock, so that a signal handler may ask."""
+        """Return what the process waits for, and for how long. Takes no lock, so that a signal handler may call it."""
         return [f"{_said(wait)} (for {_age_s(wait):.0f} s)" for wait in tuple(self._waits.values())]
 
     def _watch(self) -> None:
@@ -93,5 +93,5 @@ def _age_s(wait: _Wait) -> float:
     return time.monotonic() - wait.began_s
 
 
-#: Those of this process.
+#: The waits of this process.
 WAITS: Final = Waits()

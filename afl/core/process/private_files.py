@@ -13,17 +13,17 @@ _log = logging.getLogger(__name__)
 
 PRIVATE_FILE: Final = 0o600
 PRIVATE_FOLDER: Final = 0o700
-#: The folder that is the runtime's own, wherever it stands.
+#: The runtime's own folder, in any parent folder.
 OWN_FOLDER: Final = ".afl"
-#: What SQLite puts beside a file. What it makes later has the mode of the file; these may be older than that.
+#: Files that SQLite puts beside its file. New ones get the mode of the file; old ones may have another.
 _BESIDE: Final = ("", "-wal", "-shm", "-journal")
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def make_private_folder(path: Path) -> None:
-    """Make a folder that only its owner enters, and those above it.
+    """Make a folder, and those above it, that only its owner may enter.
 
-    One that is there stays as it is, unless it is the runtime's own: that one is tightened.
+    An existing folder stays as it is, unless it is the runtime's own, which is tightened.
     """
     with contextlib.suppress(FileExistsError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,24 +35,24 @@ def make_private_folder(path: Path) -> None:
 
 
 def tighten_folder(path: Path) -> None:
-    """Take a folder that is the runtime's own from all but its owner; warn where that cannot be done."""
+    """Remove all access but the owner's from a folder of the runtime; warn where that is impossible."""
     _tighten(path, PRIVATE_FOLDER)
 
 
 def make_private_file(path: Path) -> None:
-    """Make an empty file that only its owner reads, where there is none."""
+    """Make an empty file that only its owner reads, unless it exists."""
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
 
 
 def tighten_file(path: Path) -> None:
-    """Take a file, and what SQLite keeps beside it, from all but its owner; warn where that cannot be done."""
+    """Remove all access but the owner's from a file, and SQLite's files beside it; warn where that is impossible."""
     for suffix in _BESIDE:
         _tighten(path.with_name(path.name + suffix), PRIVATE_FILE)
 
 
 def protect(path: Path, data_dir: Path | None = None) -> None:
-    """Tighten a file that stands in the data folder, or in the runtime's own one; elsewhere its owner decides."""
+    """Tighten a file in the data folder, or in the runtime's own folder; elsewhere the file's owner decides."""
     whole = path.resolve()
     if whole.parent.name == OWN_FOLDER:
         tighten_folder(whole.parent)
@@ -61,7 +61,7 @@ def protect(path: Path, data_dir: Path | None = None) -> None:
 
 
 def warn_of_readers(path: Path) -> None:
-    """Warn when every user of the machine may read or write a file: one outside of our folders is not changed."""
+    """Warn when all users of the machine may read or write a file outside our folders; such a file is not changed."""
     with contextlib.suppress(OSError):
         mode = path.stat().st_mode
         if os.name == "posix" and mode & stat.S_IRWXO and stat.S_ISREG(mode):

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM from a process's first line to its last: the first one drains, a second one ends at once."""
+"""SIGINT and SIGTERM, from a process's first line to its last: the first signal drains, a second one ends at once."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from afl.core.process.stopping import PROCESS_STOP, StopFlag
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
-#: What a process that was told to end still has to do, in words; empty: nothing.
+#: A description of the work left before the process can end; empty when nothing is left.
 Remaining = Callable[[], str]
 
 
 class Told(KeyboardInterrupt):
-    """A signal has told this process to end, and nothing was under way that it would have to finish."""
+    """A signal asked this process to end while no work was under way that it would have to finish."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"told to end by {signal.Signals(number).name}")
@@ -28,18 +28,18 @@ class Told(KeyboardInterrupt):
 
 
 class _Drain:
-    """What to do at the first signal, and how long that may take."""
+    """The action at the first signal, and the time that it may take."""
 
     def __init__(self, stop: Callable[[], object], remaining: Remaining, limit_s: float | None) -> None:
         self.stop = stop
         self.remaining = remaining
         self.at_most = "" if limit_s is None else f" ({limit_s:g} s at most)"
-        #: Set by the signal, or by the end that came without one.
+        #: Set by the signal, or by an end without a signal.
         self.is_told_or_over = StopFlag()
         self.is_over = StopFlag()
 
     def end_at(self, limit_s: float, code: int) -> None:
-        """End the process when the drain takes longer than it may. Runs in a thread of its own."""
+        """End the process when the drain exceeds its time. Runs in a thread of its own."""
         self.is_told_or_over.wait()
         if self.is_over.wait(limit_s):
             return
@@ -48,7 +48,7 @@ class _Drain:
 
 
 class _Handler:
-    """What this process does about both signals. Made by the main thread, which is where Python runs `handle`."""
+    """The handler of both signals. The main thread makes it, because Python runs `handle` there."""
 
     def __init__(self, second_code: Callable[[int], int]) -> None:
         self._second_code = second_code
@@ -75,13 +75,13 @@ _handlers: list[_Handler] = []
 
 @contextmanager
 def signals_handled(second_code: Callable[[int], int] = lambda number: 128 + number) -> Iterator[None]:
-    """Take over both signals. To be entered before anything that takes time: connecting, heavy imports, opening a store.
+    """Handle both signals. Enter this before slow work: connecting, heavy imports, opening a store.
 
-    The first signal raises Told in the main thread, or, inside `draining`, asks for the drain. A second one ends the
-    process at once with `second_code` of its number. Both have a handler of their own throughout, also as process 1 of
-    a container, for which the kernel ignores signals that have none.
+    The first signal raises Told in the main thread, or starts the drain inside `draining`. A second one ends the
+    process at once with `second_code` of its number. Both signals always have a handler, because the kernel ignores
+    signals without a handler for process 1 of a container.
 
-    Inside itself, and outside the main thread, where Python allows no handlers, nothing changes.
+    Nested calls, and calls outside the main thread, where Python allows no handlers, change nothing.
     """
     if _handlers or threading.current_thread() is not threading.main_thread():
         yield
@@ -93,7 +93,7 @@ def signals_handled(second_code: Callable[[int], int] = lambda number: 128 + num
         yield
     finally:
         for number, earlier in before.items():
-            # None: it was not Python's; there is no way to put that back.
+            # None: another library set the handler outside Python, and it cannot be restored.
             signal.signal(number, signal.SIG_DFL if earlier is None else earlier)
         _handlers.remove(handler)
         PROCESS_STOP.clear()
@@ -103,9 +103,9 @@ def signals_handled(second_code: Callable[[int], int] = lambda number: 128 + num
 def draining(
     stop: Callable[[], object], remaining: Remaining = str, *, limit_s: float | None = None, limit_code: int = 1
 ) -> Iterator[None]:
-    """Call `stop` on the first signal, and say what there is to wait for: `remaining`, and what the process waits for.
+    """Call `stop` on the first signal, and report what the process still waits for, from `remaining`.
 
-    Both are called inside the signal handler: neither may take a lock. A drain that is not through `limit_s` after the
+    Both run inside the signal handler and must not take a lock. A drain that takes longer than `limit_s` after the
     signal is given up: the process ends with `limit_code`. Outside the main thread nothing changes.
     """
     with signals_handled():
@@ -132,6 +132,6 @@ def _waits(drain: _Drain) -> str:
 
 
 def _say(text: str) -> None:
-    """Write to standard error. Not by Python's own stream, which the interrupted thread may be writing to."""
+    """Write to standard error directly: the interrupted thread may be writing to Python's own stream."""
     with suppress(OSError):
         os.write(2, f"{text}\n".encode("utf-8", "backslashreplace"))

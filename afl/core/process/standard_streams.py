@@ -1,4 +1,4 @@
-"""Standard input, output and error of a command, whatever its caller has made of them: closed, full, ASCII, unread."""
+"""Standard input, output and error of a command, in any state its caller left them: closed, full, ASCII, unread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, TextIO, cast
 
 from afl.core.text.printable import ascii_json
 
-#: What a stream does with a character that it cannot carry: it is written as Python's escape.
+#: The error handler for characters that a stream cannot encode: they become Python's escapes.
 _ESCAPED: Final = "backslashreplace"
 #: Error handlers of streams that never raise for a character.
 _NEVER_RAISE: Final = frozenset({"backslashreplace", "replace", "ignore", "namereplace", "xmlcharrefreplace"})
@@ -19,10 +19,11 @@ _NEVER_RAISE: Final = frozenset({"backslashreplace", "replace", "ignore", "namer
 
 @contextmanager
 def standard_streams() -> Iterator[None]:
-    """Make the three standard streams fit for use; to be entered before anything is read, written or opened.
+    """Make the three standard streams fit for use. Enter this before anything is read, written or opened.
 
-    A stream that was closed is one on the null device, and its descriptor is taken: the next file that is opened would
-    get it, and what is printed would stand in that file. What an encoding cannot carry is written as an escape.
+    A closed stream becomes one on the null device, which also takes its descriptor: otherwise the next opened file
+    would get that descriptor, and printed output would land in the file. Characters that the encoding lacks become
+    escapes.
     """
     with ExitStack() as undo:
         _take_descriptors()
@@ -33,33 +34,35 @@ def standard_streams() -> Iterator[None]:
 
 
 def flush_output() -> None:
-    """Write out what is left. Raises BrokenPipeError, and OSError where a disk is full."""
+    """Flush standard output. Raises BrokenPipeError, and OSError where a disk is full."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
 
 
 def give_up_output() -> None:
-    """Let standard output and error that take nothing any more take everything: or Python would complain at its end."""
+    """Redirect output streams that no longer accept data to the null device, so that Python does not complain at its
+    end.
+    """
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
             _to_null_device(stream)
         except ValueError:
-            pass  # Closed by whoever called.
+            pass  # The caller closed it.
 
 
 @contextmanager
 def stdout_apart(*, for_good: bool = False) -> Iterator[TextIO]:
-    """Keep standard output for what is written to the stream that this gives, which is to be flushed after each writing.
+    """Reserve standard output for the stream that this yields; flush that stream after each write.
 
-    What other code prints goes to standard error meanwhile; so does what it writes to descriptor 1, or has a process
-    write that it starts. With `for_good` that stays so: what is printed at the end of the process goes there too.
+    Meanwhile the output of all other code goes to standard error, also when it writes to descriptor 1 or starts a
+    process that does. With `for_good` that stays so: output at the end of the process goes to standard error too.
     """
     before = sys.stdout
     before.flush()
     if _descriptor_of(before) != 1:
-        # A stream that the caller of `main` has put there.
+        # The caller of `main` has replaced the stream.
         with redirect_stdout(sys.stderr):
             yield before
         return
@@ -72,7 +75,7 @@ def stdout_apart(*, for_good: bool = False) -> Iterator[TextIO]:
         yield out
     finally:
         with suppress(OSError):
-            before.flush()  # What somebody has written to the stream that was there: by now it is standard error.
+            before.flush()  # Text that other code wrote to the previous stream goes to standard error now.
         if not for_good:
             os.dup2(ours, 1)
             sys.stdout = before
@@ -84,12 +87,12 @@ def stdout_apart(*, for_good: bool = False) -> Iterator[TextIO]:
 
 
 def json_for(stream: TextIO, document: str) -> str:
-    """Return a JSON document as this stream can carry it: with JSON's own escapes where it takes no UTF-8."""
+    """Return a JSON document in a form that the stream can encode: with JSON's own escapes where it lacks UTF-8."""
     return document if document.isascii() or takes_utf(stream) else ascii_json(document)
 
 
 def takes_utf(stream: TextIO) -> bool:
-    """Say whether a stream carries every character; one that names no encoding does."""
+    """Say whether a stream can encode every character; a stream without an encoding can."""
     return (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
 
 
@@ -98,7 +101,7 @@ def _take_descriptors() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            # The lowest that is free: those below it are taken by now.
+            # The lowest free descriptor: those below it are in use by now.
             os.open(os.devnull, mode)
             os.set_inheritable(descriptor, True)
 
@@ -107,7 +110,7 @@ def _open_streams(undo: ExitStack) -> None:
     for name, mode, errors in (("stdin", "r", "strict"), ("stdout", "w", _ESCAPED), ("stderr", "w", _ESCAPED)):
         if getattr(sys, name) is None:
             stream = undo.enter_context(_null_device(mode, errors))
-            # The first one, too: libraries look for it.
+            # The original stream too: libraries look for it.
             for attribute in (name, f"__{name}__"):
                 if getattr(sys, attribute) is None:
                     undo.callback(setattr, sys, attribute, None)

@@ -1,4 +1,4 @@
-"""The word to stop: given by a signal handler, looked at by whatever waits."""
+"""The request to stop: a signal handler makes it, and waiting code checks it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 
 class Stop(Protocol):
-    """What a loop asks whether it is to end; threading.Event is one too."""
+    """The interface by which a loop checks whether it should end; threading.Event has it too."""
 
     def is_set(self) -> bool: ...
 
@@ -18,41 +18,41 @@ class Stop(Protocol):
 
 
 class StopFlag:
-    """A Stop that a signal handler may set, whatever the thread holds that the signal has interrupted.
+    """A Stop that a signal handler may set, whatever lock the interrupted thread holds.
 
-    A threading.Event may not: its lock can be held by that very thread, which then waits for itself.
+    threading.Event is unsafe there: the interrupted thread itself may hold its lock, and would then wait for itself.
     """
 
     def __init__(self) -> None:
         self._is_set = False
-        #: Holds something once the flag is set. SimpleQueue.put is safe inside a signal handler.
+        #: Not empty once the flag is set. SimpleQueue.put is safe inside a signal handler.
         self._wakes: SimpleQueue[None] = SimpleQueue()
 
     def is_set(self) -> bool:
-        """Whether the word has come."""
+        """Say whether stopping was requested."""
         return self._is_set
 
     def set(self) -> None:
-        """Give the word."""
+        """Request the stop."""
         self._is_set = True
         self._wakes.put(None)
 
     def clear(self) -> None:
-        """Take the word back: what it was meant for has ended."""
+        """Withdraw the request: the work that it was meant for has ended."""
         self._is_set = False
         with suppress(Empty):
             while True:
                 self._wakes.get_nowait()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the word, up to `timeout` seconds, and say whether it has come."""
+        """Wait for the request, up to `timeout` seconds, and say whether it came."""
         if not self._is_set:
             with suppress(Empty):
                 self._wakes.get(timeout=timeout)
-                # For the others that wait.
+                # Put back for other waiting threads.
                 self._wakes.put(None)
         return self._is_set
 
 
-#: Set while this process ends because a signal has told it to. Waits that a drain does not need look at it.
+#: Set while this process ends because of a signal. Waits that a drain does not need check it.
 PROCESS_STOP: Final = StopFlag()

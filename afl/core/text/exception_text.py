@@ -1,4 +1,4 @@
-"""Class, text and traceback of an exception that somebody else's code raised. The one place that asks for them."""
+"""Class, text and traceback of an exception from foreign code. No other module reads them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from afl.core.text.printable import bounded
 #: Characters kept of an exception's text, and of its class's name.
 MAX_EXCEPTION_CHARS: Final = 10_000
 MAX_CLASS_CHARS: Final = 200
-#: Characters kept of a traceback: the ends say most, where it began and what was raised.
+#: Characters kept of a traceback. Its two ends say most: where it began, and what was raised.
 MAX_TRACEBACK_CHARS: Final = 20_000
 
 
 def class_name(kind: type) -> str:
     """Return the name of a class, as a text that can be encoded and has a bound; never raises."""
     try:
-        # Read from the type itself: `__class__` and a metaclass's properties are the object's own to fake.
+        # Read from the type itself: an object can fake `__class__`, and a metaclass can fake properties.
         return _bounded(str(type.__dict__["__name__"].__get__(kind)), MAX_CLASS_CHARS)
     except BaseException:  # noqa: BLE001 - a name may be anything that a metaclass made of it
         return "Exception" if issubclass(kind, BaseException) else "object"
@@ -43,7 +43,7 @@ def exception_line(error: BaseException) -> str:
 
 
 def exception_traceback(error: BaseException) -> str:
-    """Return where and what was raised, as a text that can be encoded and has a bound; never raises."""
+    """Return the traceback of the exception, as a text that can be encoded and has a bound; never raises."""
     try:
         lines = "".join(traceback.format_exception(error)).rstrip()
     except BaseException:  # noqa: BLE001 - notes, causes and groups are the exception's own code
@@ -51,13 +51,13 @@ def exception_traceback(error: BaseException) -> str:
     half = MAX_TRACEBACK_CHARS // 2
     if len(lines) <= MAX_TRACEBACK_CHARS:
         return masked_text(lines).encode("utf-8", "backslashreplace").decode()
-    # More than is kept is looked at, or half a password would be left.
+    # Masking looks at more than is kept: otherwise half a password could remain.
     head, tail = masked_text(lines[: 4 * half])[:half], masked_text(lines[-4 * half :])[-half:]
     return f"{head}\n... ({len(lines)} characters) ...\n{tail}".encode("utf-8", "backslashreplace").decode()
 
 
 def _places_of(error: BaseException) -> str:
-    """The places that an exception came through: its class cannot fake them."""
+    """Return the places that an exception came through; its class cannot fake them."""
     try:
         places = BaseException.__dict__["__traceback__"].__get__(error)
         return f"Traceback (most recent call last):\n{''.join(traceback.format_tb(places))}"
@@ -66,9 +66,9 @@ def _places_of(error: BaseException) -> str:
 
 
 def _bounded(text: str, max_chars: int) -> str:
-    """The text as it is told, without the persons of urls: a driver's error names the url that it could not open."""
-    # str() of a subclass may keep the subclass, with methods of its own.
+    """Return the text bounded and with users masked in urls: a driver's error names the url that it could not open."""
+    # str() of a subclass may return the subclass, which can override methods.
     plain = str.__str__(text)
-    # Before it is cut, or half a password would be left.
+    # Masked before it is cut: otherwise half a password could remain.
     looked_at = 4 * max_chars
     return bounded(masked_text(plain[:looked_at]) + plain[looked_at:], max_chars)

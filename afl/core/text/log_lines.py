@@ -11,23 +11,23 @@ from afl.core.text.printable import printable, printable_lines
 
 LOG_FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
-#: Characters of one record's message, and of the traceback below it.
+#: The most characters of one record's message, and of the traceback below it.
 MAX_MESSAGE_CHARS: Final = 4_000
 MAX_TRACEBACK_CHARS: Final = 20_000
 
 
-#: One place of an argument in a message's template.
+#: The place of one argument in a message's template.
 _PLACE: Final = re.compile(r"%%|%[^%a-zA-Z]*[a-zA-Z]")
 
 
 class LogLineFormatter(logging.Formatter):
-    """Formats a record as one line. Below it, indented, stand a traceback, and what a template has on further lines.
+    """Formatter that writes a record as one line, with a traceback and further lines of the template indented below it.
 
-    Whatever a message quotes, it begins no line of its own, moves no cursor and turns no text round.
+    A quoted text in a message cannot begin a line of its own, move the cursor or reverse the text direction.
     """
 
     def __init__(self, secrets: Secrets | None = None, line_format: str = LOG_FORMAT) -> None:
-        """`secrets` may be given more as they become known."""
+        """Take the secrets to mask; `secrets` may grow later."""
         super().__init__(line_format)
         self._secrets = secrets if secrets is not None else Secrets()
 
@@ -39,7 +39,7 @@ class LogLineFormatter(logging.Formatter):
         line = super().format(shown)
         if not below:
             return line
-        # Before a traceback, which the base class has put behind the message.
+        # The message without the traceback, which the base class has appended to it.
         head, newline, rest = line.partition("\n")
         return f"{head}\n{below}{newline}{rest}"
 
@@ -54,7 +54,7 @@ class LogLineFormatter(logging.Formatter):
         return self._below(stack_info)
 
     def _message(self, record: logging.LogRecord) -> tuple[str, str]:
-        """The record's line, and what its template has below it: a traceback, mostly."""
+        """Return the record's line, and the lines of its template below it: mostly a traceback."""
         template = str(record.msg)
         first, newline, rest = template.partition("\n")
         try:
@@ -66,11 +66,11 @@ class LogLineFormatter(logging.Formatter):
             return self._line(f"{template} (what it tells of cannot be written)"), ""
 
     def _line(self, text: str) -> str:
-        # Masked before it is cut: half a secret is one, too.
+        # Masked before it is cut: a half of a secret is secret too.
         return printable(self._secrets.masked(text[: 4 * MAX_MESSAGE_CHARS]), MAX_MESSAGE_CHARS)
 
     def _below(self, text: str) -> str:
-        """Further lines, none of which looks like a record. The end of a traceback says most."""
+        """Return the further lines indented, so that none looks like a record. The end of a traceback says most."""
         shown = printable_lines(self._secrets.masked(text[-4 * MAX_TRACEBACK_CHARS :]))
         if len(shown) > MAX_TRACEBACK_CHARS:
             shown = f"... ({len(text)} characters)\n{shown[-MAX_TRACEBACK_CHARS:]}"

@@ -1,4 +1,4 @@
-"""Secrets, kept out of what is shown: one mask, what counts as a secret, and how texts and urls are shown without."""
+"""The mask for secrets, the rules for what counts as a secret, and texts and urls shown without their secrets."""
 
 from __future__ import annotations
 
@@ -11,68 +11,69 @@ from urllib.parse import unquote
 
 MASK: Final = "********"
 
-#: A value shorter than this is no use as a secret, and masking it wherever it stands would make texts unreadable.
+#: A shorter value gives little security, and masking it wherever it occurs would make texts unreadable.
 MIN_SECRET_CHARS: Final = 4
 
-#: What stands everywhere, and is no secret under whatever name.
+#: Values that occur everywhere, and are not secret under any name.
 _PLAIN_VALUES: Final = frozenset({"true", "false", "none", "null", MASK})
 
-#: Names of settings, options of urls and headers whose values are secrets.
+#: Names of settings, url options and headers whose values are secrets.
 _SECRET_NAME: Final = re.compile(
     r"passw|passphrase|secret|jaas|authorization|authmechanismproperties|otlp_headers"
     r"|(api|private|access)[._-]?key$|[._]pwd\b|(^|[._-])token$|(?-i:[a-z]Token$)|[._]key[._]pem$|^ssl[._]key$"
     r"|^sasl\.oauthbearer\.config$|^sasl\.kerberos\.kinit\.cmd$",
     re.IGNORECASE,
 )
-#: A private key may stand in any setting that takes PEM, and a person in any url.
+#: A private key may stand in any setting that takes PEM, and a user with a password in any url.
 _SECRET_VALUE: Final = re.compile(r"PRIVATE KEY-|://\S*@")
-#: A piece of a text in which a url may stand, and where the person of one begins. A slash may be missing.
+#: A piece of a text that may hold a url, and the place where its user begins. A slash may be missing.
 _WORD: Final = re.compile(r"\S{4,}")
 _PERSON_BEGINS: Final = re.compile(r"://|\bmongodb(?:\+srv)?:/{0,2}")
-#: A password with blanks, up to its `@`: `mongodb://kim:pa ss@host`. No port: `http://host:80 asked kim@b.c`.
+#: A password with blanks, up to its `@`: `mongodb://kim:pa ss@host`. A port is excluded: `http://host:80 asked
+#: kim@b.c`.
 _BLANKS_IN_PASSWORD: Final = re.compile(
     r"(://)(?!\[)[^\s/?#:@]{1,256}+:(?!\d{1,5}(?:[\s/,;:)'\"]|\Z)|\s|//)"
     r"(?:[^\n@:]|:(?!//)){1,512}+@[^\s@]{0,256}+(?:@[^\s@]{1,256}+){0,8}"
 )
-#: The cheap question first: may a text hold the name of a secret, or a key?
+#: The cheap check first: may a text hold the name of a secret, or a key?
 _MAY_NAME_SECRET: Final = re.compile(r"passw|passphrase|secret|jaas|auth|key|pwd|token|config|cmd|headers|bearer", re.I)
-#: The name of a value in a text, and what stands between them: `password=`, `api_key: `, `"password": `, `--token `,
-#: `'--token', `. Quantifiers are bounded, and names begin once: the time grows with the text's length.
+#: The name of a value in a text, with the characters between them: `password=`, `api_key: `, `"password": `, `--token
+#: `, `'--token', `. Quantifiers are bounded, and names begin once: the time grows with the text's length.
 _NAMED_VALUE: Final = re.compile(
     r"(?<![\w.-])(?:(?P<option>--[A-Za-z][\w.-]{1,62})(?:['\"],\s{1,8}(?=['\"])|\s{1,8}(?!-))"
     r"|(?P<name>[\w.-]{2,64}+)\\?['\"]?(?P<mark>=|:(?!//|:)|\s{1,8}=(?=\s)|\s{1,8}:)>?\s{0,8})"
 )
-#: What opens a value in quotes: also of bytes, and of JSON inside of JSON.
+#: The start of a quoted value: also of bytes, and of JSON inside JSON.
 _QUOTE: Final = re.compile(r"[bru]{0,2}\\*(['\"])")
-#: A quote with the backslashes before it, from the first of them, or the line's end.
+#: A quote with all backslashes before it, or the line's end.
 _CLOSING: Final = {quote: re.compile(rf"(?<!\\)\\*+{quote}|\n") for quote in ("'", '"')}
 _BARE_VALUE: Final = re.compile(r"[^\s'\"]+")
-#: Where a value without quotes ends before its blank: the next option begins.
+#: The end of an unquoted value before its blank: the next option begins.
 _NEXT_OPTION: Final = re.compile(r"[&;,](?=[\w.-]{1,64}+=|\Z)")
 _SCHEME: Final = re.compile(r"(?:bearer|basic|digest|negotiate|token|apikey)\s{1,8}", re.I)
 _BEARER: Final = re.compile(r"(?<!\w)(bearer\s{1,8})(?=[^\s\d]{0,200}\d)[\w.~+/=-]{8,}", re.I)
 _PRIVATE_KEY: Final = re.compile(
     r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
 )
-#: What stands behind a name and is no secret: types and references of AFL, places for a value (`<String>`), and
-#: what our errors say of a setting, which mask its value themselves: `answers.token_secret: found '********'`.
+#: Texts behind a name that are not secret: types and references of AFL, placeholders (`<String>`), and messages of our
+#: errors about a setting, which are masked already: `answers.token_secret: found '********'`.
 _NO_VALUE: Final = re.compile(
     r"\[*(?:String|Int|Long|Double|Boolean|Json)\b|\$\.[a-z_]\w*|<[\w.\[\]]{1,64}>|\*{4,}|(?i:true|false|none|null)\b"
     r"|found (?=['\"\d\[{(]|(?:True|False|None)\b)"
 )
 _DECLARATION: Final = re.compile(r"\b(?:facet|schema|workflow)\s[^\n]*\Z")
 _SCHEMA_TYPE: Final = re.compile(r"\[*(?:[a-z]\w*\.)*[A-Z][A-Za-z]*\]*(?=[\s,)}]|\Z)")
-#: Before a colon these name a facet, a file or an unexpected word: `shop.Password: 3 events`, `secrets.afl:3:5`.
+#: Before a colon, these names mean a facet, a file or an unexpected word: `shop.Password: 3 events`, `secrets.afl:3:5`.
 _FACET_NAME: Final = re.compile(r"\.[A-Z][a-z]\w*\Z|(?:^|\.)[A-Z][a-z0-9]+[A-Z]\w*\Z")
 _FILE_NAME: Final = re.compile(r"\.(?:afl|ffl|py|json|jsonl|toml|ya?ml|md|txt|log|sqlite3?|pem|key|env)\Z")
 _KIND_BEFORE: Final = re.compile(
     r"(?:facet|workflow|schema|step|namespace|expected|topic|file|environment) ['\"]?\Z", re.I
 )
-#: How much of a text before a name is looked at.
+#: The number of characters before a name that are looked at.
 _BEFORE: Final = 200
-#: What must be escaped where a url names a person.
+#: Characters that must be escaped in the user part of a url.
 _RESERVED: Final = re.compile(r"[/?#\[\]@]")
-#: What is said of a url in place of its parser's words.
+#: The message about a malformed url, in place of its parser's words.
 NOT_WELL_FORMED: Final = (
     "the url is not well-formed: in user and password these must be escaped: % as %25, / as %2F, ? as %3F, # as %23, "
     "an at sign as %40, : as %3A; and a port is a number"
@@ -81,19 +82,19 @@ _PORT: Final = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*)(?::[0-9]{0,5})?\Z"
 
 
 def is_secret(name: str, value: object = "") -> bool:
-    """Whether a setting must not be shown: by its name, or by what stands in its value."""
+    """Say whether a setting must not be shown: because of its name, or of its value."""
     return bool(_SECRET_NAME.search(name)) or bool(_SECRET_VALUE.search(str(value)))
 
 
 def may_be_secret(value: object) -> bool:
-    """Whether a value may be a secret whatever its name is: under an unknown key it is not shown then."""
+    """Say whether a value may be a secret, whatever its name is: it is then not shown under an unknown key."""
     return value is not None and not isinstance(value, bool) and len(str(value)) >= MIN_SECRET_CHARS
 
 
 def shown_url(url: str) -> str:
-    """Return a url without user, password and options: what stands from `://` to the last `@`, and behind `?` or `#`.
+    """Return a url without user, password and options: the text from `://` to the last `@`, and behind `?` or `#`.
 
-    A url without a scheme is taken for one too. A port that is no number may be half a password, and is masked.
+    A url without a scheme is recognised too. A port that is not a number may be half a password, and is masked.
     """
     scheme, mark, rest = url.partition("://") if "://" in url else ("", "", url)
     hosts, slash, path = re.split(r"[?#]", rest.rpartition("@")[2], maxsplit=1)[0].partition("/")
@@ -102,10 +103,10 @@ def shown_url(url: str) -> str:
 
 
 def masked_text(text: str) -> str:
-    """Return a text of any kind with what is secret in it masked, as far as its form tells: the users and passwords of
-    urls, values that stand behind the name of a secret, tokens of a header, and private keys.
+    """Return a text of any kind with its secrets masked, as far as their form shows them.
 
-    In time that grows with the text's length: a log line must not be a way to keep a process busy.
+    Masked are the users and passwords of urls, values behind the name of a secret, tokens of a header, and private
+    keys. The time grows only with the text's length: a log line must not be a way to keep a process busy.
     """
     if "@" in text and ":" in text:
         text = _WORD.sub(_masked_word, text)
@@ -119,8 +120,10 @@ def masked_text(text: str) -> str:
 
 
 def _masked_word(found: re.Match[str]) -> str:
-    """A word without what stands from `://` to the last `@`: a password that is not escaped may hold `/`, `?`, `#`, `:`
-    and `@`. In time that grows with the word's length: a log line must not be a way to keep a process busy.
+    """Return a word without the text from `://` to the last `@`.
+
+    A password that is not escaped may hold `/`, `?`, `#`, `:` and `@`. The time grows only with the word's length: a
+    log line must not be a way to keep a process busy.
     """
     word = found[0]
     end = word.rfind("@")
@@ -147,14 +150,14 @@ def _with_values_masked(text: str) -> str:
 
 
 def _names_secret(text: str, found: re.Match[str]) -> bool:
-    """Whether what a name in a text announces is the value of a secret, not a word about AFL or about a file."""
+    """Say whether a name in a text announces a secret value, and not a word about AFL or about a file."""
     name, mark = found["option"] or found["name"], found["mark"]
     if not _SECRET_NAME.search(name):
         return False
     if mark is None or mark == "=":
         return True
     if mark.endswith("="):
-        # Blanks around it: `token = IssueToken()` is a step of AFL, `sasl.password = x` a setting.
+        # Blanks around it: `token = IssueToken()` is an AFL step, `sasl.password = x` is a setting.
         return not name.isidentifier() or name.isupper() or text[found.end() : found.end() + 1] in ("'", '"')
     before = text[max(0, found.start() - _BEFORE) : found.start()]
     if before.endswith("/") or _KIND_BEFORE.search(before[-16:]) or _FACET_NAME.search(name) or _FILE_NAME.search(name):
@@ -163,8 +166,9 @@ def _names_secret(text: str, found: re.Match[str]) -> bool:
 
 
 def _value_at(text: str, at: int) -> tuple[int, int]:
-    """Where the value begins and ends that stands here, without its quotes. A quote that nothing closes may have been
-    cut: the rest of the line belongs to it.
+    """Return where the value at this place begins and ends, without its quotes.
+
+    A quote that is not closed may have been cut off: the value then takes the rest of the line.
     """
     quote = _QUOTE.match(text, at)
     if quote is not None:
@@ -182,7 +186,7 @@ def _value_at(text: str, at: int) -> tuple[int, int]:
 
 
 def _end_of_quoted(text: str, begin: int, quote: re.Match[str]) -> int:
-    """Where a value in quotes ends: at the quote that has as many backslashes before it as the first had."""
+    """Return where a quoted value ends: at a quote with as many backslashes before it as the opening one has."""
     escapes = quote[0].count("\\")
     for found in _CLOSING[quote[1]].finditer(text, begin):
         escaping = found.end() - found.start() - 1
@@ -207,9 +211,9 @@ def secrets_of_url(url: str) -> frozenset[str]:
 
 
 def is_well_formed(url: str) -> bool:
-    """Whether user, password and ports of a url are written as they must be.
+    """Say whether user, password and ports of a url are written correctly.
 
-    What a parser says of one that is not quotes pieces of the password: it must not be shown.
+    A parser's message about a malformed url quotes pieces of the password, and must not be shown.
     """
     person, _, hosts = url.partition("://")[2].rpartition("@")
     listed = re.split(r"[/?#]", hosts, maxsplit=1)[0].split(",")
@@ -217,28 +221,28 @@ def is_well_formed(url: str) -> bool:
 
 
 class Secrets:
-    """The secrets that one process or one connection was given, masked wherever they stand in a text.
+    """The secrets that one process or one connection was given, masked wherever they occur in a text.
 
     Threads may share it.
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._lock = Lock()
-        #: Longest first: a secret may stand inside another.
+        #: Longest first: a secret may be part of another.
         self._values: tuple[str, ...] = ()
         self.add(values)
 
     def add(self, values: Iterable[str]) -> None:
-        """Keep these in mind too. What is shorter than MIN_SECRET_CHARS is left out."""
+        """Add secrets. A text shorter than MIN_SECRET_CHARS is left out."""
         given = {value for value in values if value.strip().lower() not in _PLAIN_VALUES}
         forms = {form for value in given for form in (value, value.strip()) if len(form.strip()) >= MIN_SECRET_CHARS}
-        # As Python quotes it in an error's text: a key with a line break at its end.
+        # The form in which Python quotes it in an error's text: a key with a line break at its end.
         forms |= {form.encode("unicode_escape").decode("ascii") for form in forms}
         with self._lock:
             self._values = tuple(sorted({*self._values, *forms}, key=len, reverse=True))
 
     def masked(self, text: str) -> str:
-        """Return the text with these secrets masked, and the persons of urls."""
+        """Return the text with these secrets masked, and the users of urls."""
         for value in self._values:
             if value in text:
                 text = text.replace(value, MASK)
@@ -246,7 +250,7 @@ class Secrets:
 
 
 def secrets_of_environment(environ: Mapping[str, str] | None = None) -> Secrets:
-    """Return the secrets among the environment's variables: those that are secret by name, and the persons of urls.
+    """Return the secrets among the environment's variables: secret by their name, or as the user of a url.
 
     For a process that shows texts of libraries, which read variables of their own.
     """

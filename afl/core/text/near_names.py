@@ -1,17 +1,17 @@
-"""Names that look like one that was not found: what a message asks "did you mean" about."""
+"""Names that resemble a missing one: the suggestions behind "did you mean"."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import Final
 
-#: From which likeness on, between 0 and 1, a name is suggested where a wrong suggestion would mislead.
+#: The least likeness, between 0 and 1, of a suggested name where a wrong suggestion would mislead.
 MIN_LIKENESS: Final = 0.6
 
 
 def near_names(wanted: str, known: Sequence[str]) -> list[str]:
-    """Return the qualified names that look like the wanted one, written qualified or short, best first."""
-    # Only a wrong name pays for the import.
+    """Return the qualified names that resemble the wanted one, which is qualified or short; best first."""
+    # Imported only after a wrong name: a correct program does not pay for it.
     from difflib import get_close_matches
 
     by_text = {name: name for name in known} | {name.rsplit(".", 1)[-1]: name for name in known}
@@ -22,7 +22,7 @@ def near_names(wanted: str, known: Sequence[str]) -> list[str]:
 
 
 def look_alike(name: str, other: str, min_likeness: float = MIN_LIKENESS) -> bool:
-    """Tell whether the last parts of two names are alike: a common namespace does not make two names similar."""
+    """Say whether the last parts of two names are alike: a common namespace does not make two names similar."""
     from difflib import SequenceMatcher
 
     return SequenceMatcher(None, name.rpartition(".")[2], other.rpartition(".")[2]).ratio() >= min_likeness
@@ -34,5 +34,5 @@ def names_alike(wanted: str, known: Collection[str]) -> list[str]:
 
 
 def did_you_mean(near: Sequence[str]) -> str:
-    """Return the question about near names, without a sentence around it; "" where there are none."""
+    """Return the question about near names, without a sentence around it; "" without near names."""
     return f"did you mean {' or '.join(near)}?" if near else ""

@@ -1,20 +1,20 @@
-"""Text from outside, made fit to be shown: in a terminal, a log line, an audit line or an error's message."""
+"""Foreign text made safe to show: in a terminal, a log line, an audit line or an error's message."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Characters of one shown text: what is longer is cut, and says how long it was.
+#: The most characters of one shown text: a longer one is cut, and its length is added.
 MAX_SHOWN_CHARS: Final = 1_000
 
 _ASTRAL: Final = 0x10000
 
 
 def printable(text: str, max_chars: int = MAX_SHOWN_CHARS) -> str:
-    """Return the text on one line of at most about `max_chars` characters, with nothing that steers a terminal.
+    """Return the text on one line of at most about `max_chars` characters, without characters that control a terminal.
 
     Control characters, line breaks, bidirectional controls, other invisible characters and lone surrogates become
-    Python's escapes; what was cut is told by the number of characters that the text had.
+    Python's escapes. A cut text ends with the number of characters that it had.
     """
     head = text[:max_chars]
     if not head.isprintable():
@@ -23,9 +23,9 @@ def printable(text: str, max_chars: int = MAX_SHOWN_CHARS) -> str:
 
 
 def printable_lines(text: str, max_chars: int | None = None) -> str:
-    """Return a text of several lines with nothing else that steers a terminal: line breaks and tabs stay.
+    """Return a text of several lines without characters that control a terminal; line breaks and tabs stay.
 
-    For what this program has laid out itself; a text from outside in it goes through `printable` first.
+    For text that this program laid out itself; foreign text in it goes through `printable` first.
     """
     cut = text if max_chars is None or len(text) <= max_chars else f"{text[:max_chars]}... ({len(text)} characters)"
     if cut.isprintable():
@@ -34,7 +34,7 @@ def printable_lines(text: str, max_chars: int | None = None) -> str:
 
 
 def printable_json(document: str) -> str:
-    """Return a JSON document whose strings have escapes for what steers a terminal: the same document for a program."""
+    """Return a JSON document with escapes for characters that control a terminal: the same document for a program."""
     if document.isprintable():
         return document
     return "".join(char if char.isprintable() or char in "\n\t" else _json_escape(char) for char in document)
@@ -46,9 +46,9 @@ def ascii_json(document: str) -> str:
 
 
 def bounded(text: str, max_chars: int) -> str:
-    """Return the text as it is kept: encodable, and of at most `max_chars` characters, which tell how many there were.
+    """Return a text that can be encoded, cut to at most `max_chars` characters; a cut text ends with its full length.
 
-    What was bounded once stays as it is.
+    A text that was bounded once stays as it is.
     """
     kept = text[:max_chars].encode("utf-8", "backslashreplace").decode()
     if len(text) <= max_chars and len(kept) <= max_chars:

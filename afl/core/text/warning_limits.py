@@ -1,4 +1,4 @@
-"""Warnings that a loop may repeat without end: the first ones of each kind are logged, the others are counted."""
+"""Limits for warnings that a loop may repeat without end: the first of each kind are logged, the others are counted."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
-#: Lines of one kind in one interval. More say nothing new.
+#: The most lines of one kind in one interval. More lines would add nothing.
 MAX_LINES: Final = 10
 INTERVAL_S: Final = 60.0
-#: Kinds that are told apart. They are named by facets and topics, which come from outside.
+#: The most kinds that are counted apart. Facets and topics name them, and these names come from outside.
 MAX_KINDS: Final = 1_000
 
 
 class LimitedLog:
-    """A logger that writes at most MAX_LINES lines of each kind in INTERVAL_S, and then how many it has left out.
+    """A logger that writes at most MAX_LINES lines of each kind in INTERVAL_S, and then the number of lines left out.
 
-    Threads may share it. What is beyond MAX_KINDS counts as one kind.
+    Threads may share it. All kinds beyond MAX_KINDS count as one.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class LimitedLog:
     def log(
         self, level: int, kind: str, message: str, *arguments: object, exc_info: BaseException | None = None
     ) -> None:
-        """Log it, unless as many of its kind were logged in this interval; `kind` says what was left out."""
+        """Log a line, unless its kind has reached the limit of this interval; `kind` names the lines left out."""
         if not self._logger.isEnabledFor(level):
             return
         left_out = self._enter(kind)
@@ -56,7 +56,7 @@ class LimitedLog:
         self.log(logging.ERROR, kind, message, *arguments, exc_info=exc_info)
 
     def _enter(self, kind: str) -> int | None:
-        """How many were left out before this one, which is to be logged; None: it is left out too."""
+        """Return how many lines were left out before this one, which is to be logged; None when it is left out too."""
         now_s = self._monotonic_s()
         with self._lock:
             name = kind if kind in self._kinds or len(self._kinds) < MAX_KINDS else ""
@@ -71,7 +71,7 @@ class LimitedLog:
 
 
 class _Kind:
-    """What was asked for of one kind in its interval."""
+    """The count of one kind in its interval."""
 
     __slots__ = ("count", "until_s")
 
