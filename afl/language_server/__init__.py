@@ -1,4 +1,4 @@
-"""A language server for AFL: what editors ask of a text while it is written.
+"""A language server for AFL: the questions of an editor about a text that is being written.
 
-Needs the extra `editors`; nothing else of this package imports it.
+Needs the extra `editors`; no other part of this package imports it.
 """

@@ -1,4 +1,4 @@
-"""What the compiler knows of a program: findings, declarations, and what is in scope where."""
+"""The compiler's knowledge of a program: findings, declarations, and the names in scope at each place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from afl.validation.value_types import ValueType
 
 
 class Analysis:
-    """One program, looked into once."""
+    """The analysis of one program, done once."""
 
     def __init__(self, parts: Iterable[tuple[str, Parsed]]) -> None:
         """`parts` are the texts of the program with their source ids."""
@@ -29,7 +29,7 @@ class Analysis:
         with collector_paused():
             found = examine_program(self.program, self._observe)
         self.symbols = found.symbols
-        # As `afl check` judges the same texts.
+        # The same strictness as `afl check`.
         self._diagnostics = judged(found.diagnostics, self.program, Strictness.PROGRAM)
 
     def _observe(self, node: ast.Block | ast.WhenBlock, scope: Scope) -> None:
@@ -37,12 +37,12 @@ class Analysis:
         self._blocks.append(node)
 
     def is_of(self, parts: Iterable[tuple[str, Parsed]]) -> bool:
-        """Tell whether it is still about these texts."""
+        """Say whether the analysis is still about these texts."""
         parts = list(parts)
         return len(parts) == len(self._parts) and all(self._parts.get(name) is part for name, part in parts)
 
     def text(self, source_id: str | None) -> Text | None:
-        """Return the text that places with this source id are places in."""
+        """Return the text that this source id stands for."""
         part = self._parts.get(source_id or "")
         return part.text if part else None
 
@@ -60,7 +60,7 @@ class Analysis:
         return [item for item in self.program.namespaces if item.name == name]
 
     def name_place(self, signature: Signature) -> ast.SourceLocation | None:
-        """Return the place of a declaration's name; None for what is built in."""
+        """Return the place of a declaration's name; None for built-in names."""
         node = signature.node
         if not isinstance(node, ast.SchemaDecl):
             place = node.sig.location
@@ -73,14 +73,14 @@ class Analysis:
         return found[0] if found else None
 
     def owner(self, place: ast.SourceLocation) -> Signature | None:
-        """Return the declaration that a place is in."""
+        """Return the declaration around a place."""
         line, column = place[:2]
         return next((item for item in self.declarations(place.source_id or "") if _is_in(item, line, column)), None)
 
     # -- scopes -------------------------------------------------------------------------------------------------------
 
     def scope_at(self, source_id: str, line: int, column: int) -> Scope | None:
-        """Return what is seen at a place inside a declaration, steps further down included."""
+        """Return the scope at a place inside a declaration, with the steps further down."""
         inner: ast.Block | ast.WhenBlock | None = None
         for node in self._blocks:
             place = node.location
@@ -95,7 +95,7 @@ class Analysis:
         return None if owner is None else Scope(declaration=owner, is_binding=True)
 
     def part_at(self, source_id: str, line: int, column: int) -> Part:
-        """Return how names at a place are looked up, inside declarations or between them."""
+        """Return the part of the program that resolves names at a place, inside or between declarations."""
         scope = self.scope_at(source_id, line, column)
         if scope is not None:
             return scope.declaration.part
@@ -113,7 +113,7 @@ class Analysis:
     # -- values -------------------------------------------------------------------------------------------------------
 
     def members(self, of: ValueType | None) -> dict[str, Slot]:
-        """Return what a value of a type has behind a dot, as far as that is known."""
+        """Return the names that may follow a dot behind a value of this type, as far as they are known."""
         owner = None if of is None else self.symbols.named(of.facet or of.schema)
         if owner is None or of is None:
             return {}
@@ -123,7 +123,7 @@ class Analysis:
 
 
 def steps_above(scope: Scope, line: int, column: int) -> dict[str, Step]:
-    """Return the steps that a reference at a place may name: those above it, and those in whose bodies it is."""
+    """Return the steps that a reference at a place may name: those above it, and those whose bodies contain it."""
     owners = {level.owner.name for level in scope.outwards() if level.owner is not None}
     found: dict[str, Step] = {}
     for name in scope.visible_steps():
@@ -137,12 +137,12 @@ def steps_above(scope: Scope, line: int, column: int) -> dict[str, Step]:
 
 
 def inputs(scope: Scope) -> dict[str, Slot]:
-    """Return what `$.` may be followed by."""
+    """Return the names that may follow `$.`."""
     return {name: slot for name in scope.input_names() if (slot := scope.input(name)) is not None}
 
 
 def attributes(step: Step) -> dict[str, Slot]:
-    """Return what `step.` may be followed by."""
+    """Return the names that may follow `step.`."""
     return {name: slot for name in step.attribute_names() if (slot := step.attribute(name)) is not None}
 
 

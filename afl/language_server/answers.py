@@ -1,4 +1,4 @@
-"""Answers an editor's questions about the documents of a workspace."""
+"""The answers to an editor's questions about the documents of a workspace."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from afl.language_server.targets import Occurrence, Target, TargetKind
 from afl.language_server.texts import Text, Units
 from afl.validation.characters import check_characters
 
-#: Where the rules are told of.
+#: The page that describes the rules.
 SOURCE_NAME = "afl"
 
 
 class Answers:
-    """The documents of a workspace, and what is known of the programs that they make."""
+    """The documents of a workspace, and the analyses of the programs that they make."""
 
     def __init__(self, folders: Iterable[Path], units: Units) -> None:
         self.project = Project(folders, units)
@@ -39,7 +39,7 @@ class Answers:
     # -- programs -----------------------------------------------------------------------------------------------------
 
     def _analysis(self, document: Document, parsed: Parsed | None) -> Analysis:
-        """Return what is known of the program of a document, with `parsed` as its tree."""
+        """Return the analysis of a document's program, with `parsed` as its tree."""
         parts = self.project.program_of(document, parsed)
         known = self._analyses.get(document.source_id)
         if known is None or not known.is_of(parts):
@@ -47,7 +47,7 @@ class Answers:
         return known
 
     def forget(self, uri: str) -> None:
-        """Drop what is known of a document that is closed."""
+        """Drop the analysis of a closed document."""
         document = self.project.document(uri)
         if document is not None:
             self._analyses.pop(document.source_id, None)
@@ -57,7 +57,9 @@ class Answers:
     # -- findings -----------------------------------------------------------------------------------------------------
 
     def findings(self, document: Document) -> list[lsp.Diagnostic]:
-        """Return all errors and warnings of a document; one that has no tree has its syntax error, and its text."""
+        """Return all errors and warnings of a document; without a tree, its syntax error and findings about its
+        characters.
+        """
         if document.syntax_error is not None:
             found = [document.syntax_error]
         else:
@@ -74,7 +76,7 @@ class Answers:
         return known[1]
 
     def _occurrence(self, document: Document, position: lsp.Position) -> tuple[Analysis, Occurrence] | None:
-        """Return the name at a position; None where there is none, or none that stands for something."""
+        """Return the name at a position; None where no name stands, or an unknown one."""
         parsed = document.around(position.line)
         if parsed is None:
             return None
@@ -116,7 +118,7 @@ class Answers:
                 yield lsp.Location(uri=uri or place.source_id, range=text.range(place))
 
     def references(self, document: Document, position: lsp.Position, *, declared: bool) -> list[lsp.Location]:
-        """Return every place that names what is named at a position, in all of the workspace."""
+        """Return every place in the workspace that names the same thing as the position."""
         found = self._occurrence(document, position)
         if found is None:
             return []
@@ -157,7 +159,7 @@ class Answers:
         return Completer(analysis, document.source_id, self.project.namespaces()).propose(cursor, place)
 
     def detailed(self, item: lsp.CompletionItem) -> lsp.CompletionItem:
-        """Return a proposal with all that is shown of the one that is looked at."""
+        """Return a proposal with all details, for the one that the user is looking at."""
         if not isinstance(item.data, dict):
             return item
         analysis = self._analyses.get(str(item.data.get("source")))
@@ -168,7 +170,7 @@ class Answers:
         return [] if parsed is None else outline(parsed.tree, parsed.text)
 
     def layout(self, document: Document) -> list[lsp.TextEdit]:
-        """Return what brings a document into the one layout; nothing while it has a mistake in its syntax."""
+        """Return the edits that format a document; none while its syntax has a mistake."""
         if document.parsed is None:
             return []
         try:

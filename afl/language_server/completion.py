@@ -1,4 +1,4 @@
-"""Proposes what may be written at a cursor."""
+"""Propose what may be written at a cursor."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WORDS: dict[Wanted, tuple[str, ...]] = {
 
 
 class Completer:
-    """Proposes names of a program; those of namespaces that it does not use yet come from `namespaces`."""
+    """The source of proposals: names of a program, and from `namespaces` those that it does not use yet."""
 
     def __init__(self, analysis: Analysis, source_id: str, namespaces: Iterable[str]) -> None:
         self._analysis = analysis
@@ -54,7 +54,7 @@ class Completer:
         }
 
     def propose(self, cursor: Cursor, place: tuple[int, int]) -> list[lsp.CompletionItem]:
-        """Return what may be written at a place of the text; the editor picks by what has been typed of the word."""
+        """Return what may be written at a place of the text; the editor filters by the typed part of the word."""
         writer = self._writers.get(cursor.wanted)
         found = [] if writer is None else list(writer(cursor, place))
         words = _WORDS.get(cursor.wanted, ())
@@ -85,7 +85,9 @@ class Completer:
         kinds: frozenset[Kind],
         look_up: Callable[[Part, str], Signature | None],
     ) -> Iterator[lsp.CompletionItem]:
-        """Return declarations by the shortest names that mean them here, or those of the namespace that is named."""
+        """Return declarations by their shortest names that work here, or those of the namespace that is written
+        already.
+        """
         part = self._analysis.part_at(self._source_id, *place)
         namespace = ".".join(cursor.path)
         for signature in self._symbols.by_name.values():
@@ -106,7 +108,7 @@ class Completer:
             label=written,
             kind=_KINDS[signature.kind],
             label_details=lsp.CompletionItemLabelDetails(description=signature.part.namespace),
-            # There may be hundreds: signature and documentation are written for the one that is looked at.
+            # There may be hundreds: signature and documentation are written only for the selected one.
             data={"source": self._source_id, "name": signature.qualified},
         )
 
@@ -117,7 +119,7 @@ class Completer:
             yield lsp.CompletionItem(label=target.names[0], kind=kind, detail=target.names[-1])
 
     def _namespaces(self, cursor: Cursor, place: tuple[int, int]) -> Iterator[lsp.CompletionItem]:
-        """Return namespaces, or what may follow the words of one that are there."""
+        """Return namespaces, or the next words behind the written ones."""
         prefix = "".join(f"{word}." for word in cursor.path)
         for name in self._all_namespaces:
             if name.startswith(prefix):
@@ -159,7 +161,7 @@ class Completer:
             yield from self._behind(self._analysis.members(variable.type), rest)
 
     def _behind(self, known: Mapping[str, Slot], path: tuple[str, ...]) -> Iterator[lsp.CompletionItem]:
-        """Follow a path and return what its end may be followed by."""
+        """Follow a path, and return the names that may follow its end."""
         for name in path:
             slot = known.get(name)
             known = {} if slot is None else self._analysis.members(slot.type)
@@ -187,7 +189,7 @@ class Completer:
                     kind=lsp.CompletionItemKind.Property,
                     insert_text=f"{name} = ",
                     detail=_type_name(slot),
-                    # What has to be given comes first.
+                    # Required parameters come first.
                     sort_text=f"{int(slot.has_default)}{name}",
                 )
 

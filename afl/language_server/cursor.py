@@ -1,4 +1,4 @@
-"""Tells from the text in front of a cursor what may be written there."""
+"""Find out from the text in front of a cursor what may be written there."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from afl.syntax.comments import Piece, PieceKind, pieces
 
 
 class Wanted(StrEnum):
-    """What may be written at the cursor."""
+    """The kinds of text that may be written at the cursor."""
 
     NOTHING = "nothing"
     DECLARATION = "declaration"
     STATEMENT = "statement"
     CASE = "case"
     DIRECTIVE = "directive"
-    #: Behind a signature or a call: what may go on there.
+    #: Behind a signature or a call: the clauses that may follow.
     TAIL = "tail"
     CALLEE = "callee"
     MIXIN = "mixin"
@@ -27,14 +27,14 @@ class Wanted(StrEnum):
     TYPE = "type"
     ARGUMENT = "argument"
     EXPRESSION = "expression"
-    #: Behind `$.` or `$.a.`: `path` says behind what.
+    #: Behind `$.` or `$.a.`: `path` holds the words before.
     INPUT = "input"
     #: Behind `s.` in an expression.
     ATTRIBUTE = "attribute"
 
 
 class _Bracket(StrEnum):
-    """What an open bracket encloses."""
+    """The kinds of text that an open bracket encloses."""
 
     SLOTS = "slots"
     CALL = "call"
@@ -49,7 +49,7 @@ class _Bracket(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call whose arguments are being written: what is called, and the arguments there are."""
+    """A call whose arguments are being written: its name, and the arguments so far."""
 
     name: str
     is_yield: bool
@@ -58,7 +58,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """What may be written at a cursor; `path` are the words in front of the last dot."""
+    """The kind of text at a cursor; `path` holds the words in front of the last dot."""
 
     wanted: Wanted
     path: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ _NOTHING = Cursor(wanted=Wanted.NOTHING)
 
 
 def cursor_at(before: str) -> Cursor:
-    """Return what may be written behind a text."""
+    """Return the cursor behind a text."""
     found = pieces(before)
     tokens = [piece for piece in found if not piece.is_comment and piece.kind is not PieceKind.END]
     if _is_inside(found, before):
@@ -106,7 +106,7 @@ def _is_word(text: str) -> bool:
 
 
 def _is_inside(found: list[Piece], before: str) -> bool:
-    """Tell whether the text ends in a comment, a string or a script, where nothing is proposed."""
+    """Say whether the text ends in a comment, a string or a script, where nothing is proposed."""
     last = found[-2] if len(found) > 1 else None
     if last is None:
         return False
@@ -173,7 +173,7 @@ def _brace(tokens: list[Piece], number: int, name: str, before: str) -> _Bracket
 
 
 def _name_before(tokens: list[Piece], number: int) -> tuple[str, int]:
-    """Return the dotted name that ends in front of a token, and where it begins; empty if there is none."""
+    """Return the dotted name that ends in front of a token, and where it begins; empty without a name."""
     start = number
     if start and tokens[start - 1].kind is PieceKind.WORD:
         start -= 1
@@ -206,7 +206,7 @@ def _cursor(tokens: list[Piece], stack: list[_Open], path: tuple[str, ...]) -> C
 
 
 def _is_type(tokens: list[Piece], top: _Open | None) -> bool:
-    """Tell whether a type is written here: behind the colon of a slot or field, or in brackets behind that."""
+    """Say whether a type is written here: behind the colon of a slot or field, or in brackets behind that."""
     number = len(tokens)
     depth = 0
     while number and tokens[number - 1].text == "[":
@@ -216,7 +216,7 @@ def _is_type(tokens: list[Piece], top: _Open | None) -> bool:
         return False
     kind = top.kind if top else None
     if depth:
-        # The brackets are on top of what they stand in.
+        # The innermost bracket is the last one.
         stack = _brackets(tokens[:number])
         kind = stack[-1].kind if stack else None
     return kind in (_Bracket.SLOTS, _Bracket.FIELDS)
@@ -234,7 +234,7 @@ def _is_expression(tokens: list[Piece], top: _Open | None) -> bool:
 
 
 def _between(before: str, top: _Open | None) -> Cursor:
-    """Return what may stand where one thing has ended, or nothing has begun."""
+    """Return what may stand between two constructs."""
     kind = top.kind if top else None
     if kind is _Bracket.CASES:
         return Cursor(wanted=Wanted.CASE)

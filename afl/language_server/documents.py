@@ -1,4 +1,4 @@
-"""Documents: the texts of a workspace with their trees, which outlive the moments in which a text has no tree."""
+"""Documents: the texts of a workspace with their trees, which stay available while a text has a mistake."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from afl.sources.needed_names import needed_namespaces
 
 
 class Parsed:
-    """A tree and the text that it was made of, which may be an earlier one than that of the document."""
+    """A tree and the text that it was made from, which may be older than the document's text."""
 
     def __init__(self, text: Text, tree: ast.Program) -> None:
         self.text = text
@@ -76,7 +76,7 @@ class Document:
 
     @property
     def latest(self) -> Parsed | None:
-        """The tree of the text, else the last that there was."""
+        """The tree of the text, else the last one of an earlier version."""
         return self.parsed or self._before
 
     def edited(self, text: Text, version: int | None) -> Document:
@@ -84,16 +84,16 @@ class Document:
         return Document(self.uri, self.source_id, text, self.latest, version)
 
     def around(self, line: int) -> Parsed | None:
-        """Return a tree in which places are those of the text, wherever possible, to answer questions about a line.
+        """Return a tree whose places match the text, as far as possible, to answer questions about a line.
 
-        A text with a mistake is read without the line of the mistake, or without the line (from 0) that is being
-        written; if that does not help either, the last tree there was has to do.
+        A text with a mistake is parsed without the line of the mistake, or without the line (from 0) that is being
+        written; if that does not help either, the last earlier tree is used.
         """
         if self.parsed is not None:
             return self.parsed
         assert self.syntax_error is not None
         wrong = (self.syntax_error.line or 1) - 1
-        # A statement that lacks its end is mostly noticed on the line after it.
+        # The parser notices a missing end of a statement mostly on the next line.
         for lines in ({line}, {wrong}, {wrong - 1}, {line, wrong}):
             found = self._without(frozenset(lines))
             if found is not None:
@@ -115,7 +115,10 @@ class Document:
 
 
 def moved(place: tuple[int, int], now: Text, then: Text) -> tuple[int, int]:
-    """Return where a place of a text was in an earlier version: lines at both ends that are the same are the same."""
+    """Return where a place of a text was in an earlier version.
+
+    Equal lines at the beginning and the end of both versions count as the same lines.
+    """
     line, column = place
     new, old = (with_line_feeds(text.content).split("\n") for text in (now, then))
     same = 0

@@ -1,4 +1,4 @@
-"""Writes what an editor shows of a name under the pointer: its signature, and what its doc comment says."""
+"""Write what an editor shows for a name under the pointer: its signature, and the text of its doc comment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from afl.validation.signatures import Signature
 
 
 def hover_text(analysis: Analysis, target: Target) -> str:
-    """Return Markdown about what a name stands for."""
+    """Return Markdown about the thing that a name stands for."""
     if target.kind is TargetKind.NAMESPACE:
         return _namespace(analysis, target)
     if target.kind is TargetKind.VARIABLE:
@@ -26,7 +26,7 @@ def hover_text(analysis: Analysis, target: Target) -> str:
 
 
 def declaration_text(analysis: Analysis, signature: Signature) -> str:
-    """Return Markdown about a declaration: its signature, and its doc comment with a list of what the tags say."""
+    """Return Markdown about a declaration: its signature, and its doc comment with a list of the tags."""
     shown = [_code(declared(analysis, signature))]
     if signature.part.namespace:
         shown.append(f"in namespace `{signature.part.namespace}`")
@@ -39,12 +39,12 @@ def declaration_text(analysis: Analysis, signature: Signature) -> str:
 
 
 def declared(analysis: Analysis, signature: Signature) -> str:
-    """Return how a declaration is written, laid out."""
+    """Return the formatted text of a declaration."""
     node = signature.node
     place = node.location if isinstance(node, ast.SchemaDecl) else node.sig.location
     text = None if place is None else analysis.text(place.source_id)
     if place is None or text is None:
-        # What is built in has no text.
+        # Built-in declarations have no text.
         names = ", ".join(f"{name}: {slot.type or 'Json'}" for name, slot in signature.params.items())
         return f"facet {signature.name}({names})"
     written = text.cut(place)
@@ -74,7 +74,7 @@ def _slot(analysis: Analysis, target: Target) -> str:
 def _declared_slot(
     owner: Signature | None, name: str, place: ast.SourceLocation
 ) -> tuple[str, ast.Parameter | ast.SchemaField | None, list[ast.DocEntry]]:
-    """Return what a slot is called, where it is declared, and the entries of the doc comment that it may be among."""
+    """Return the kind of a slot, its declaration, and the entries of the doc comment that may describe it."""
     if owner is None:
         return "value", None, []
     node = owner.node

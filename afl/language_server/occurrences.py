@@ -1,4 +1,4 @@
-"""Finds the names of a text that stand for something."""
+"""Find the names of a text that stand for something."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def occurrence_at(found: Iterable[Occurrence], line: int, column: int) -> Occurr
 
 
 def occurrences(analysis: Analysis, source_id: str) -> list[Occurrence]:
-    """Return the names of one text of a program, those at which things are declared included."""
+    """Return the names of one text of a program, the names in declarations included."""
     text = analysis.text(source_id)
     return [] if text is None else _Collector(analysis, source_id, text).collect()
 
 
 class _Collector:
-    """Walks the declarations of a text with the scopes that the compiler has found."""
+    """Collector that walks the declarations of a text with the scopes that the compiler has found."""
 
     def __init__(self, analysis: Analysis, source_id: str, text: Text) -> None:
         self._analysis = analysis
@@ -102,7 +102,7 @@ class _Collector:
             elif clause.script is None:
                 scope = self._analysis.scopes[id(clause.block)]
                 if clause.foreach is not None:
-                    # What is gone over is not seen by the steps of the block, nor sees them.
+                    # The source of a foreach does not see the steps of its block, and they do not see it.
                     self._expression(clause.foreach.iterable, replace(scope, variable=None, steps={}))
                     self._variable(clause.foreach, scope)
                 self._block(clause.block, scope)

@@ -21,7 +21,7 @@ _CALLABLES: list[tuple[str, lsp.SymbolKind]] = [
 
 
 def outline(tree: ast.Program, text: Text) -> list[lsp.DocumentSymbol]:
-    """Return the outline of a tree; `text` is what it was made of."""
+    """Return the outline of a tree; `text` is the text that it was made from."""
     found = list(_declarations(tree, text))
     for namespace in tree.namespaces:
         place = namespace.location

@@ -16,10 +16,10 @@ from afl.syntax.parser import read_source
 
 _SUFFIXES = (".afl", ".ffl")
 
-#: Folders that hold what others wrote, or nothing that is written by hand.
+#: Folders of foreign or generated files.
 _SKIPPED = frozenset({"node_modules", "venv", "__pycache__", "build", "dist", "target"})
 
-#: How many files a workspace may have: a home folder that was opened by mistake must not be read for minutes.
+#: The most files of a workspace: a home folder that was opened by mistake must not be read for minutes.
 MAX_FILES = 5_000
 
 
@@ -45,7 +45,7 @@ class Project:
     def open(self, uri: str, content: str, version: int | None = None) -> None:
         self._open[uri] = Document(uri, source_id_of(uri), Text(content, self._units), version=version)
         if not self._folders:
-            # Without a workspace the files beside the one that is open are all there is.
+            # Without a workspace, only the files beside the open one are known.
             self.refresh()
 
     def change(self, uri: str, text: Text, version: int | None = None) -> None:
@@ -57,12 +57,12 @@ class Project:
     # -- files --------------------------------------------------------------------------------------------------------
 
     def search(self, folders: Iterable[Path]) -> None:
-        """Look into other folders from now on."""
+        """Search these folders from now on."""
         self._folders = list(folders)
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the files that are new or have changed, and forget those that are gone."""
+        """Read new and changed files, and forget deleted ones."""
         found: dict[str, tuple[tuple[int, int], Document]] = {}
         for path in self._paths():
             source_id = FileOrigin(str(path)).to_source_id()
@@ -98,7 +98,7 @@ class Project:
                         yield Path(here) / name
 
     def all_documents(self) -> dict[str, Document]:
-        """Return every document by its source id; what is open hides the file that it is of."""
+        """Return every document by its source id; an open document hides its file."""
         documents = {source_id: document for source_id, (_, document) in self._files.items()}
         documents.update((document.source_id, document) for document in self._open.values())
         return documents
@@ -106,10 +106,10 @@ class Project:
     # -- programs -----------------------------------------------------------------------------------------------------
 
     def program_of(self, document: Document, parsed: Parsed | None) -> list[tuple[str, Parsed]]:
-        """Return the trees that a document with the tree `parsed` is compiled with, itself first, by source ids.
+        """Return the trees that are compiled with a document whose tree is `parsed`, itself first, by source ids.
 
-        That are the other parts of its namespaces in its own folder, as long as they do not declare what it declares
-        itself, and whatever opens a namespace that one of them asks for: of several, the nearest.
+        These are the other parts of its namespaces in its own folder, unless they declare a name that it declares
+        itself, and every document that opens a namespace that one of them needs: of several, the nearest.
         """
         if parsed is None:
             return []
@@ -143,13 +143,13 @@ class Project:
         return frozenset(name for parsed in self.trees().values() for name in parsed.opened)
 
     def concerned(self, namespace: str) -> list[str]:
-        """Return the source ids of the documents that open a namespace or ask for it."""
+        """Return the source ids of the documents that open a namespace or use it."""
         trees = self.trees().items()
         return [source_id for source_id, item in trees if namespace in item.opened or namespace in item.needed]
 
 
 def source_id_of(uri: str) -> str:
-    """Return what the compiler calls a document: by its path if it is a file."""
+    """Return the compiler's source id of a document: its path if it is a file."""
     path = to_fs_path(uri)
     return FileOrigin(path).to_source_id() if uri.startswith("file:") and path else uri
 
@@ -159,7 +159,7 @@ def _folder(source_id: str) -> str:
 
 
 def _nearest(to: str, candidates: list[str]) -> list[str]:
-    """Return those in the folder that shares most with the folder of a source: all of them are parts of one."""
+    """Return the documents whose folder is nearest to the folder of a source: all of them are parts of one program."""
 
     def distance(source_id: str) -> tuple[int, str]:
         here, there = _folder(to).split("/"), _folder(source_id).split("/")

@@ -1,4 +1,4 @@
-"""Speaks the Language Server Protocol over standard input and output."""
+"""The Language Server Protocol over standard input and output."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from afl import __version__
 from afl.language_server.answers import Answers
 from afl.language_server.documents import Document
 
-#: How long a text has to rest before all of it is checked. A fast typist presses five keys a second.
+#: The time that a text must be unchanged before all of it is checked. A fast typist presses five keys a second.
 DEFAULT_QUIET_S = 0.2
 
 _WATCHED = "**/*.{afl,ffl}"
 
-#: What an editor asks for completion at without being told to.
+#: Characters at which an editor asks for completion by itself.
 _TRIGGERS = [".", "=", "(", ",", ":"]
 
 
 class AFLLanguageServer(LanguageServer):
-    """The server of one editor window. Everything happens in the event loop, one message after the other."""
+    """The server of one editor window. All work happens in the event loop, one message after the other."""
 
     def __init__(self, source_paths: Sequence[Path] = (), *, quiet_s: float = DEFAULT_QUIET_S) -> None:
         super().__init__("afl", __version__)
@@ -35,7 +35,7 @@ class AFLLanguageServer(LanguageServer):
 
     @property
     def answers(self) -> Answers:
-        """What is known of the workspace; there is one from the first message after `initialize` on."""
+        """The answers about the workspace, available from the first message after `initialize`."""
         if self._answers is None:
             self._answers = Answers(self.folders(), self.workspace.position_codec)
             self._answers.project.refresh()
@@ -54,13 +54,13 @@ class AFLLanguageServer(LanguageServer):
     # -- findings -----------------------------------------------------------------------------------------------------
 
     def check_soon(self) -> None:
-        """Check what is open as soon as nobody has written for a moment."""
+        """Check the open documents after a short pause in typing."""
         if self._pending is not None:
             self._pending.cancel()
         self._pending = asyncio.get_running_loop().call_later(self._quiet_s, self.check_now)
 
     def check_now(self) -> None:
-        """Check what is open and tell the editor. A change in one text may be an error in another."""
+        """Check the open documents and send the findings. A change in one text may be an error in another."""
         if self._pending is not None:
             self._pending.cancel()
             self._pending = None
@@ -72,7 +72,7 @@ class AFLLanguageServer(LanguageServer):
         self.text_document_publish_diagnostics(params)
 
     def watch_files(self) -> None:
-        """Ask the editor to tell of files that others change, if it can."""
+        """Ask the editor to report changes of files by other programs, if it can."""
         workspace = self.client_capabilities.workspace
         watching = workspace.did_change_watched_files if workspace else None
         if watching is None or not watching.dynamic_registration:
@@ -85,7 +85,7 @@ class AFLLanguageServer(LanguageServer):
 
 
 def make_server(source_paths: Sequence[Path] = (), *, quiet_s: float = DEFAULT_QUIET_S) -> AFLLanguageServer:
-    """Return a server that has not been started; `source_paths` are folders with libraries beside the workspace."""
+    """Return a server that is not started yet; `source_paths` are folders with libraries beside the workspace."""
     server = AFLLanguageServer(source_paths, quiet_s=quiet_s)
     _follow_texts(server)
     _answer_questions(server)
@@ -93,7 +93,7 @@ def make_server(source_paths: Sequence[Path] = (), *, quiet_s: float = DEFAULT_Q
 
 
 def _follow_texts(server: AFLLanguageServer) -> None:
-    """Keep up with what is written, opened, saved and closed."""
+    """Register the handlers for texts that are opened, changed, saved and closed."""
 
     @server.feature(lsp.INITIALIZED)
     def initialized(params: lsp.InitializedParams) -> None:

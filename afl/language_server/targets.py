@@ -1,4 +1,4 @@
-"""What a name in a text stands for: a declaration, a slot of one, a step, a loop variable, a namespace."""
+"""The thing that a name in a text stands for: a declaration, a slot of one, a step, a loop variable, a namespace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from afl.validation.value_types import ValueType
 
 
 class TargetKind(StrEnum):
-    """What kind of thing a name stands for."""
+    """The kinds of things that a name stands for."""
 
     DECLARATION = "declaration"
     #: A parameter, return, field or alias of a mixin.
@@ -23,9 +23,9 @@ class TargetKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Something that has a name; `places` are those of the name where it is declared, several for a namespace.
+    """A named thing; `places` are the places of its name in its declaration, several for a namespace.
 
-    `signature` is the declaration itself, and of a step the one that it calls, if that is known.
+    `signature` is the signature of the declaration, or for a step that of the called one, if known.
     """
 
     kind: TargetKind
@@ -35,7 +35,7 @@ class Target:
     type: ValueType | None = None
 
     def is_same(self, other: Target) -> bool:
-        """Tell whether both are one thing, in whichever version of the program."""
+        """Say whether both are the same thing, even in different versions of the program."""
         if self.kind is TargetKind.NAMESPACE or not self.places or not other.places:
             return self.kind is other.kind and self.name == other.name
         return (self.kind, self.name, self.places[0]) == (other.kind, other.name, other.places[0])
@@ -43,7 +43,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """A name at a place, and what it stands for."""
+    """A name at a place, and the thing that it stands for."""
 
     place: SourceLocation
     target: Target

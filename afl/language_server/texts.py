@@ -1,4 +1,4 @@
-"""Texts as an editor has them: its positions and ranges, its edits."""
+"""Texts as an editor handles them: its positions, ranges and edits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _COMMENT_OR_WORD = re.compile(r"//[^\n]*|/\*.*?\*/|([A-Za-z_][A-Za-z0-9_]*)", re
 
 
 class Units(Protocol):
-    """How the editor counts characters: it chooses when the conversation begins."""
+    """The editor's unit for counting characters, chosen when the conversation begins."""
 
     def client_num_units(self, string: str) -> int:
-        """Return how many units the editor takes a text for."""
+        """Return the length of a text in the editor's units."""
 
 
 class Text:
-    """A text that can be addressed in offsets, in the compiler's places, and in the editor's positions.
+    """A text that is addressed by offsets, by the compiler's places, and by the editor's positions.
 
     Lines end as they do for the compiler, with LF, CR LF or a CR alone. The CR in front of a line feed counts as one
     more character of the line.
@@ -38,7 +38,7 @@ class Text:
         return [0, *(match.end() for match in re.finditer("\n", with_line_feeds(self.content)))]
 
     def line(self, number: int) -> str:
-        """Return a line by its number from 0, without its line end; beyond the text it is empty."""
+        """Return a line by its number from 0, without its line end; empty beyond the text."""
         if number >= len(self._starts):
             return ""
         end = self._starts[number + 1] - 1 if number + 1 < len(self._starts) else len(self.content)
@@ -47,7 +47,7 @@ class Text:
     # -- the editor's positions ---------------------------------------------------------------------------------------
 
     def offset(self, position: lsp.Position) -> int:
-        """Return the offset of a position; one beyond the line or the text is at its end."""
+        """Return the offset of a position; one beyond the line or the text counts as its end."""
         if position.line >= len(self._starts):
             return len(self.content)
         line = self.line(position.line)
@@ -78,7 +78,7 @@ class Text:
         return self.position(line, offset - self._starts[line - 1] + 1)
 
     def range(self, place: SourceLocation | None) -> lsp.Range:
-        """Return the range of a place; without an end it is one character long, without a place it is the beginning."""
+        """Return the range of a place: one character long without an end, the beginning of the text without a place."""
         if place is None:
             return lsp.Range(lsp.Position(0, 0), lsp.Position(0, 0))
         end_line, end_column = place.end_line or place.line, place.end_column or place.column + 1
@@ -99,7 +99,7 @@ class Text:
     # -- words --------------------------------------------------------------------------------------------------------
 
     def words(self, place: SourceLocation, count: int, skip: int = 0) -> list[SourceLocation]:
-        """Return the places of the words from a place on, without the first `skip`; comments are no words."""
+        """Return the places of the words from a place on, without the first `skip`; words in comments do not count."""
         found: list[SourceLocation] = []
         if place.line > len(self._starts):
             return found
@@ -125,7 +125,7 @@ class Text:
 
 
 def holds(place: SourceLocation | None, line: int, column: int) -> bool:
-    """Tell whether a place holds a point, the point just behind it included."""
+    """Say whether a place contains a point; the point just behind it counts too."""
     if place is None:
         return False
     end = (place.end_line or place.line, place.end_column or place.column)
