@@ -1,5 +1,6 @@
-"""Python scripts of AFL programs: what they may say, and the processes that run them apart from everything else.
+"""Python scripts of AFL programs: the Python that they may use, and the isolated processes that run them.
 
-The wall is the kernel's: a script runs in a process of its own without files, network, other processes, privileges
-or environment. The check of its text and the short list of names come before the wall; they are no part of it.
+The kernel enforces the isolation: a script runs in a process of its own without files, network, other processes,
+privileges or environment. The check of its text and the short list of names come earlier, and are not part of the
+isolation.
 """

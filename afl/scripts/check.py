@@ -1,4 +1,4 @@
-"""Reads the text of a script without running it: what is wrong with it, and which names it puts into `result`."""
+"""Check the text of a script without running it: its problems, and the names that it puts into `result`."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from enum import StrEnum
 
 from afl.scripts.vocabulary import MODULES, is_missing_builtin, is_refused_name, is_refused_text
 
-#: The file name of a script's code, by which its lines are found in a traceback.
+#: The file name of a script's code, by which a traceback's lines are recognised.
 SCRIPT_FILE = "<script>"
 
 
 class ProblemKind(StrEnum):
-    """What is wrong with a script's text."""
+    """The kinds of problems in a script's text."""
 
     SYNTAX = "syntax"
     IMPORT = "import"
     ACCESS = "access"
     CLASS = "class"
-    #: A builtin that scripts don't have. Only a run that gets there fails, so it is worth a warning at most.
+    #: A builtin that scripts do not have. Only a run that reaches it fails, so it is at most a warning.
     BUILTIN = "builtin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptProblem:
-    """One thing that is wrong; `line` and `column` are 1-based and of the script's text."""
+    """One problem; `line` and `column` are 1-based places in the script's text."""
 
     kind: ProblemKind
     message: str
@@ -36,12 +36,12 @@ class ScriptProblem:
 
     @property
     def refuses(self) -> bool:
-        """Whether a script with this problem is not run at all."""
+        """Whether a script with this problem is refused before it runs."""
         return self.kind is not ProblemKind.BUILTIN
 
     @property
     def error_type(self) -> str:
-        """The exception that Python would raise for it, else `ScriptError`."""
+        """The type of the exception that Python would raise for it, else `ScriptError`."""
         return {
             ProblemKind.SYNTAX: "SyntaxError",
             ProblemKind.IMPORT: "ImportError",
@@ -51,10 +51,10 @@ class ScriptProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptCheck:
-    """What the text of a script says.
+    """The result of checking a script's text.
 
-    `assigned` are the names that it sets by `result["name"] = ...`. `result_is_open` says that it uses `result` in
-    another way as well (passes it on, rebinds it, computes a key), so that it may set names that no one can list.
+    `assigned` are the names that it sets by `result["name"] = ...`. `result_is_open` says that it also uses `result` in
+    another way (passes it on, rebinds it, computes a key), so that it may set further names.
     """
 
     problems: tuple[ScriptProblem, ...]
@@ -69,17 +69,17 @@ class ScriptCheck:
 
 
 def check_script(code: str) -> ScriptCheck:
-    """Check the text of a script; nothing of it is run, and no text makes this raise."""
+    """Check the text of a script. The text is not run, and no text makes this raise."""
     try:
         with warnings.catch_warnings():
-            # `"\d"` or `x is 1` warn; on the engine's stderr that would help no one.
+            # `"\d"` or `x is 1` warn; on the engine's stderr that would not help.
             warnings.simplefilter("ignore")
             tree = ast.parse(code, SCRIPT_FILE)
             nodes = list(ast.walk(tree))
     except SyntaxError as error:
         return _unreadable(error.msg or "invalid syntax", error.lineno or 1, error.offset or 1)
     except (ValueError, RecursionError, MemoryError) as error:
-        # A null byte, or nesting that Python's own parser gives up on.
+        # A null byte, or nesting that is too deep for Python's own parser.
         return _unreadable(str(error) or "the code is nested too deeply", 1, 1)
     problems = [*_refusals(nodes), *_missing_builtins(nodes)]
     if not code.isascii():
@@ -96,7 +96,7 @@ def _unreadable(message: str, line: int, column: int) -> ScriptCheck:
 
 
 def _in_characters(problem: ScriptProblem, lines: Sequence[str]) -> ScriptProblem:
-    """The same problem with its column counted in characters: Python's tree counts bytes."""
+    """Return the same problem with its column in characters: Python's tree counts bytes."""
     line = lines[problem.line - 1] if problem.line <= len(lines) else ""
     before = line.encode(errors="surrogatepass")[: problem.column - 1]
     return replace(problem, column=len(before.decode(errors="ignore")) + 1)
@@ -134,9 +134,9 @@ def _import_problem(name: str, node: ast.AST) -> ScriptProblem:
 
 
 def _identifiers(node: ast.AST) -> Iterator[str]:
-    """Every name in a node's own fields.
+    """Yield every name in a node's own fields.
 
-    Whatever the field: attributes are read by `x.name`, but also by the patterns of `match`.
+    All fields count: attributes are read by `x.name`, but also by the patterns of `match`.
     """
     for _, value in ast.iter_fields(node):
         if isinstance(value, str):
@@ -164,7 +164,7 @@ def _missing_builtins(nodes: list[ast.AST]) -> Iterator[ScriptProblem]:
 
 
 def _result_names(nodes: list[ast.AST]) -> tuple[frozenset[str], bool]:
-    """The names set by constant subscripts of `result`, and whether there are other uses of it."""
+    """Return the names set by constant subscripts of `result`, and whether `result` has other uses."""
     assigned, plain = set(), set()
     for node in nodes:
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "result":

@@ -1,4 +1,4 @@
-"""What can go wrong with a script, and with the processes that run scripts."""
+"""Errors of scripts, and of the processes that run them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Collection
 
 from afl.errors import AFLError
 
-#: `error_type` of a script that the sandbox refused or ended, where no Python exception tells more.
+#: The `error_type` of a script that the sandbox refused or ended, when no Python exception is more specific.
 SCRIPT_ERROR = "ScriptError"
-#: `error_type` of a script that ran longer than its wall clock or processor time allows.
+#: The `error_type` of a script that ran longer than its wall clock or processor time allows.
 TIMEOUT = "Timeout"
-#: `error_type` of a script that wanted more memory than it may have.
+#: The `error_type` of a script that wanted more memory than it may have.
 MEMORY_ERROR = "MemoryError"
 
 
 class ScriptFailed(AFLError):
     """A script that gave no result.
 
-    `error_type` is the name of the exception that ended it, or `ScriptError`, `Timeout`, `MemoryError`;
-    `message` is `<error_type>: <text>`; `line` is the script's line, 1-based, where known; `printed` what it printed.
+    `error_type` is the name of the exception that ended it, or `ScriptError`, `Timeout`, `MemoryError`; `message` is
+    `<error_type>: <text>`; `line` is the script's line, 1-based, where known; `printed` is its printed text.
     """
 
     def __init__(self, error_type: str, text: str, *, line: int | None = None, printed: str = "") -> None:
@@ -31,7 +31,7 @@ class ScriptFailed(AFLError):
 
 
 class ScriptsNotIsolated(AFLError):
-    """This platform cannot shut scripts in, so none is run unless the operator accepts that."""
+    """A platform that cannot isolate scripts: no script is run unless the operator accepts the risk."""
 
     def __init__(self, missing: Collection[str], detail: str = "") -> None:
         names = ", ".join(sorted(missing))
@@ -52,7 +52,7 @@ class ScriptWorkerUnavailable(AFLError):
 
 
 class ScriptPoolClosed(AFLError):
-    """A script was given to a pool that has been closed."""
+    """A pool that has been closed was given a script."""
 
     def __init__(self) -> None:
         super().__init__("the pool of script workers is closed")

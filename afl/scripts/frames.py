@@ -1,4 +1,4 @@
-"""Messages over pipes: a length of four bytes, then the bytes; whoever waits has a deadline."""
+"""Messages over pipes: a length of four bytes, then the bytes. Every wait has a deadline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 _LENGTH = struct.Struct(">I")
 _CHUNK_BYTES = 256 * 1024
-#: `poll` is asked again after this long at most: its time-out is a C int of milliseconds.
+#: The longest single `poll`: its time-out is a C int of milliseconds.
 _LONGEST_POLL_S = 3600.0
 
 
@@ -55,7 +55,7 @@ def write_all(descriptor: int, message: bytes) -> None:
 
 
 class FrameReader:
-    """Puts the one message together that is to arrive."""
+    """Reader that assembles the one expected message."""
 
     def __init__(self, max_bytes: int) -> None:
         self._buffer = bytearray()
@@ -65,7 +65,7 @@ class FrameReader:
         self._buffer += arrived
 
     def take(self) -> bytes | None:
-        """Return the one message that was agreed, None while it is not whole. Raises FrameTooLarge for more."""
+        """Return the expected message, None while it is incomplete. Raises FrameTooLarge for more bytes."""
         if len(self._buffer) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._buffer)
@@ -78,8 +78,8 @@ class FrameReader:
 def exchange(request: bytes, *, to_descriptor: int, from_descriptor: int, deadline_s: float, max_bytes: int) -> bytes:
     """Send a request and return its reply, whatever the other side does.
 
-    Both descriptors must not block. `deadline_s` is a reading of `time.monotonic()`.
-    Raises FramesEnded, FrameTooLarge, FrameDeadline.
+    Both descriptors must be non-blocking. `deadline_s` is a reading of `time.monotonic()`. Raises FramesEnded,
+    FrameTooLarge, FrameDeadline.
     """
     poller = select.poll()
     poller.register(from_descriptor, select.POLLIN)
@@ -108,7 +108,10 @@ def exchange(request: bytes, *, to_descriptor: int, from_descriptor: int, deadli
 
 
 def _write_some(descriptor: int, message: memoryview) -> int:
-    """How much of the message was taken; all of it when no one will ever read, which reading then shows."""
+    """Write some of a message, and return how many bytes went.
+
+    A closed pipe counts as having taken all: reading then reports it.
+    """
     try:
         return os.write(descriptor, message)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Runs scripts inside a shut-in process: the names they see, what they print, and how their result is told."""
+"""Run scripts inside an isolated process: the names they see, their printed text, and the form of their result."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from afl.scripts.outcomes import CUT, EXIT_OUT_OF_MEMORY, FAILED, MAX_TEXT_CHARS
 from afl.scripts.replies import as_json
 from afl.scripts.vocabulary import BUILTIN_NAMES, MODULES, WITHHELD, is_refused_name
 
-#: Loaded by Python itself on first use, which is too late here: time zones and parsing of dates, names of
-#: characters, and the encodings that texts are met in.
+#: Modules that Python loads on first use, which is too late here: time zones and parsing of dates, names of characters,
+#: and the common encodings.
 _LOADED_LATE: Final = (
     "_strptime bisect calendar fractions heapq locale operator unicodedata encodings.ascii encodings.latin_1 "
     "encodings.utf_8_sig encodings.utf_16 encodings.utf_32 encodings.cp1252 encodings.shift_jis encodings.cp932 "
@@ -32,7 +32,7 @@ _LOADED_LATE: Final = (
 
 
 def load_modules() -> dict[str, ModuleType]:
-    """Load whatever scripts may need, and return the modules they may import, by name."""
+    """Load all modules that scripts may need, and return the modules they may import, by name."""
     for name in _LOADED_LATE.split():
         importlib.import_module(name)
     os.environ["TZ"] = "UTC0"
@@ -57,22 +57,22 @@ print(datetime.datetime(2024, 1, 1).isoformat(), math.floor(1.5))
 
 
 class _Refused(Exception):
-    """The script's text is not run."""
+    """The script's text is refused."""
 
 
 class _Printed:
-    """What a script prints, up to a bound."""
+    """The printed text of a script, up to a bound."""
 
     def __init__(self, max_bytes: int) -> None:
         self._parts: list[str] = []
         self._left = max_bytes
 
     def print(self, *values: object, sep: str | None = " ", end: str | None = "\n", **_: object) -> None:
-        """Python's `print`, except that there is no other file to print to."""
+        """Print like Python's `print`, but without other files."""
         text = (" " if sep is None else sep).join(map(str, values)) + ("\n" if end is None else end)
         if self._left <= 0:
             return
-        # Half of a surrogate pair cannot be told as UTF-8: it is printed as a question mark.
+        # UTF-8 cannot encode a half of a surrogate pair: it is printed as a question mark.
         written = text.encode("utf-8", "replace")
         if len(written) > self._left:
             self._parts.append(written[: self._left].decode("utf-8", "ignore") + CUT)
@@ -85,7 +85,7 @@ class _Printed:
 
 
 class ScriptInterpreter:
-    """Runs the text of one script, as often as asked."""
+    """Interpreter of one script's text, which may run any number of times."""
 
     def __init__(self, limits: ScriptLimits, modules: Mapping[str, ModuleType]) -> None:
         self._limits = limits
@@ -114,7 +114,7 @@ class ScriptInterpreter:
         return FAILED + as_json({**failure, "printed": printed.text()})
 
     def warm_up(self) -> None:
-        """Run a script while no one waits: a forked process copies the memory that it touches first, for 2 ms."""
+        """Run a script while no caller waits: the first touch of the memory shared with the parent takes 2 ms."""
         self.run(_WARM_UP, b'{"number":1.5,"texts":["a","b"]}')
         self._code = self._text = None
 
@@ -145,13 +145,14 @@ class ScriptInterpreter:
         return names
 
     def _importer(self) -> Callable[..., ModuleType | None]:
-        """What `import` calls: the check has seen every module name of the text."""
+        """Return the function behind `import`: the check has seen every module name of the text."""
         facades: dict[str, ModuleType] = {}
 
         def import_module(name: str, *_: object) -> ModuleType | None:
             if name not in self._public:
                 if name in sys.modules:
-                    # Python's own code asks on a script's behalf (strptime, "\N{BULLET}") and takes it from elsewhere.
+                    # Python's own code imports on a script's behalf (strptime, "\N{BULLET}") and reads it from
+                    # elsewhere.
                     return None
                 raise ImportError(f"{name} cannot be imported in a script")
             if name not in facades:
@@ -161,14 +162,14 @@ class ScriptInterpreter:
         return import_module
 
     def _facade(self, name: str) -> ModuleType:
-        """A module's public names without the modules it has imported itself, anew for each run."""
+        """Return a module's public names without the modules it has imported itself, newly made for each run."""
         facade = ModuleType(name)
         vars(facade).update(self._public[name])
         return facade
 
 
 def serve_scripts(interpreter: ScriptInterpreter) -> None:
-    """Answer runs at descriptors 0 and 1 until the pool is done with this process."""
+    """Answer runs at descriptors 0 and 1 until the pool closes them."""
     while True:
         try:
             reply = interpreter.run(read_frame(0), read_frame(0))
@@ -202,7 +203,7 @@ def _public_names(module: ModuleType) -> dict[str, object]:
 
 
 def _describe(error: BaseException) -> dict[str, object]:
-    """Name, text and line of an exception, whose `str` may be a script's own and may fail as well."""
+    """Return name, text and line of an exception, whose `str` may be the script's own and may fail as well."""
     if isinstance(error, MemoryError):
         return {"error_type": MEMORY_ERROR, "text": "the script needs more memory than it may have", "line": None}
     line, trace = None, error.__traceback__
@@ -219,7 +220,7 @@ def _describe(error: BaseException) -> dict[str, object]:
 
 
 def _require_open(name: object) -> None:
-    # A str of its own making could be one name when it is looked at and another when it is used.
+    # A str subclass could give one name when it is checked and another when it is used.
     if type(name) is not str:
         raise TypeError("attribute name must be string, not " + repr(type(name).__name__))
     if is_refused_name(name):
@@ -241,5 +242,5 @@ def _setattr(target: object, name: str, value: object) -> None:
 
 
 for _guard, _name in ((_getattr, "getattr"), (_hasattr, "hasattr"), (_setattr, "setattr")):
-    # Errors speak of the builtin that the script called.
+    # Errors name the builtin that the script called.
     _guard.__name__ = _guard.__qualname__ = _name

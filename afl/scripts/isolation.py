@@ -1,4 +1,4 @@
-"""What this platform shuts scripts off from, measured; and what it takes to run them at all."""
+"""The measured isolation of scripts on this platform, and the isolation required to run them."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import Final
 
 from afl.scripts.errors import ScriptsNotIsolated
 
-#: What a script must be shut off from: other processes and making new ones; the network, the own machine's included;
-#: files; memory beyond its limit; the rights of a root user, whose limits don't bind.
+#: The aspects of isolation: other processes and making new ones; the network, also to the own machine; files; memory
+#: beyond the limit; the rights of a root user, whose limits do not bind.
 ASPECTS: Final = frozenset(["processes", "network", "files", "memory", "privileges"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolation:
-    """What a shut-in process tried and was refused."""
+    """The actions that an isolated process tried and was refused."""
 
     refused: frozenset[str]
 
     @classmethod
     def of_measurement(cls, measured: Mapping[str, object]) -> Isolation:
-        """Take over a worker's measurement; what it doesn't speak of was not refused."""
+        """Take over a worker's measurement; an aspect that it does not mention was not refused."""
         return cls(refused=frozenset(aspect for aspect in ASPECTS if measured.get(aspect) is True))
 
     @property
     def missing(self) -> frozenset[str]:
-        """What scripts are not shut off from."""
+        """The aspects from which scripts are not isolated."""
         return ASPECTS - self.refused
 
     def require(self, accept_missing: Collection[str] = ()) -> None:
-        """Raise ScriptsNotIsolated when more is missing than the operator accepts by name.
+        """Raise ScriptsNotIsolated when an aspect is missing that the operator does not accept by name.
 
-        Raises ValueError for a name that is none of ASPECTS.
+        Raises ValueError for a name that is not in ASPECTS.
         """
         unknown = set(accept_missing) - ASPECTS
         if unknown:
@@ -45,6 +45,6 @@ class Isolation:
 
 
 def require_posix() -> None:
-    """Raise ScriptsNotIsolated where processes cannot be forked and limited at all; nothing makes up for that."""
+    """Raise ScriptsNotIsolated where processes cannot be forked and limited at all; no setting accepts that."""
     if os.name != "posix":
         raise ScriptsNotIsolated(ASPECTS, f"{sys.platform} cannot fork and limit processes, whatever is accepted")

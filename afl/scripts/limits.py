@@ -1,4 +1,4 @@
-"""What one run of a script may use."""
+"""The limits of one run of a script."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ class ScriptLimits:
 
     #: From the hand-over of the parameters to the result, a second try included.
     wall_s: float = 30.0
-    #: Processor time. Less than the wall clock's: endless loops end early, and a busy machine costs a script nothing.
+    #: Processor time. Lower than the wall clock's limit: endless loops end early, and a busy machine does not fail a
+    #: script.
     cpu_s: int = 10
-    #: Address space of the script's process, the interpreter's own 40 MiB included.
+    #: Address space of the script's process, including the interpreter's own 40 MiB.
     memory_bytes: int = 256 * MEBIBYTE
-    #: The script's text.
+    #: Length of the script's text.
     code_bytes: int = MEBIBYTE
-    #: The result as JSON in UTF-8.
+    #: Size of the result as JSON in UTF-8.
     output_bytes: int = 4 * MEBIBYTE
-    #: What `print` keeps; the rest is dropped and said to be.
+    #: Printed text that is kept; the rest is dropped, and a note says so.
     printed_bytes: int = 64 * 1024
-    #: What the processes of one worker hold that wait for their text and workflow to come again.
+    #: Memory of one worker's processes that wait for another run of their text and workflow.
     idle_bytes: int = 128 * MEBIBYTE
 
     def __post_init__(self) -> None:

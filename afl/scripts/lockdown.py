@@ -1,6 +1,6 @@
-"""Takes from the calling process what a script must not have: privileges, network, files, processes, memory.
+"""Remove from the calling process what a script must not have: privileges, network, files, processes, memory.
 
-Each step is tried and none is trusted: what holds in the end is measured by `measure_lockdown`.
+Each step is tried, and none is trusted: `measure_lockdown` measures the result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CLONE_NEWUSER: Final = 0x10000000
 _CLONE_NEWNET: Final = 0x40000000
 _CAPABILITY_VERSION: Final = 0x20080522
 
-#: `nobody` of every Linux and BSD: owns nothing.
+#: The user `nobody` of every Linux and BSD, who owns no files.
 NOBODY: Final = 65534
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -34,12 +34,12 @@ _program = seccomp_program()
 
 
 def shut_in_worker(empty_folder: str) -> None:
-    """Shut in a worker, and so every process that it forks. Nothing can be opened or imported afterwards.
+    """Isolate a worker, and so every process that it forks. It cannot open or import anything afterwards.
 
-    The order matters: namespaces and root folder need privileges, which go next; then no way leads back.
+    The order matters: namespaces and root folder need privileges, which go next; after that the steps are irreversible.
     """
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-        # When the machine runs out of memory, scripts go first.
+        # When the machine runs out of memory, the kernel kills scripts first.
         score.write("1000")
     os.chdir(empty_folder)
     is_root = os.geteuid() == 0
@@ -62,10 +62,10 @@ def shut_in_worker(empty_folder: str) -> None:
 
 
 def shut_in_script(limits: ScriptLimits) -> None:
-    """Shut in a script's process, which has nothing open but its two pipes, at 0 and 1."""
+    """Isolate a script's process, which has only its two pipes open, at 0 and 1."""
     _limit(resource.RLIMIT_AS, limits.memory_bytes)
-    # The signal at the soft limit ends the process; the hard one is for who outlives it. A process that is used
-    # again has spent up to a second before.
+    # The signal at the soft limit ends the process; the hard limit is for a process that survives it. A process that is
+    # used again has spent up to a second before.
     resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_s + 1, limits.cpu_s + 2))
     _limit(resource.RLIMIT_NPROC, 0)
     _limit(resource.RLIMIT_NOFILE, 2)
@@ -76,13 +76,13 @@ def shut_in_script(limits: ScriptLimits) -> None:
 
 
 def has_privileges() -> bool:
-    """Whether this process is still root; asked outside the filter, which would refuse the question."""
+    """Say whether this process is still root. Called outside the filter, which would refuse the system call."""
     return os.getuid() == 0 or os.geteuid() == 0
 
 
 def measure_lockdown(limits: ScriptLimits, worker_pid: int) -> dict[str, bool]:
-    """Try what a script must not do, from inside a shut-in process, and say what was refused."""
-    # A number below the limit of open files becomes free, as a script could make one.
+    """Try from inside an isolated process what a script must not do, and say what was refused."""
+    # A number below the limit of open files must be free, because a script could free one.
     os.close(0)
     return {
         "processes": _refuses_processes(worker_pid),
@@ -107,7 +107,7 @@ def _drop_capabilities() -> None:
 
 
 def _refuses_processes(worker_pid: int) -> bool:
-    """Neither a new process, nor a signal to another one."""
+    """Say whether new processes, and signals to other processes, are refused."""
     try:
         child = os.fork()
     except OSError:
@@ -125,7 +125,7 @@ def _refuses_processes(worker_pid: int) -> bool:
 
 
 def _refuses_network() -> bool:
-    """Not even the loopback: connecting a datagram socket sends nothing, but needs a network."""
+    """Say whether even the loopback is refused: connecting a datagram socket sends nothing, but needs a network."""
     try:
         attempt = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
     except OSError:

@@ -1,22 +1,22 @@
-"""What a pool orders a zygote to do: five bytes each, so that nothing of a script ever passes through it."""
+"""The orders of a pool to a zygote: five bytes each, so that no data of a script ever passes through it."""
 
 from __future__ import annotations
 
 import struct
 from typing import Final
 
-#: Fork a script's process. The two descriptors that come along are its pipes: where it reads requests, and where it
-#: writes replies. The answer is its process id, or a negative error number.
+#: Fork a script's process. The two descriptors that come with the order are its pipes: one to read requests, one to
+#: write replies. The answer is its process id, or a negative error number.
 FORK: Final = b"F"
-#: Kill the process and reap it. There is no answer.
+#: Kill the process and reap it. This order has no answer.
 END: Final = b"E"
-#: Wait a moment for a process that closed its pipe, kill it where it does not end, reap it. The answer is its wait
+#: Wait briefly for a process that closed its pipe, kill it if it does not end, and reap it. The answer is its wait
 #: status.
 STATUS: Final = b"S"
-#: Stop the process until it is woken, so that it computes and allocates nothing between two runs. The answer comes when
-#: it stands still.
+#: Stop the process until it is woken, so that it uses no processor time and memory between two runs. The answer comes
+#: when it has stopped.
 REST: Final = b"R"
-#: Let a stopped process go on. The answer comes when it does.
+#: Let a stopped process continue. The answer comes when it does.
 WAKE: Final = b"W"
 
 _ORDER: Final = struct.Struct("!cI")
@@ -26,18 +26,22 @@ ANSWER_BYTES: Final = _ANSWER.size
 
 
 def encode_order(kind: bytes, pid: int = 0) -> bytes:
+    """Return the bytes of an order, with the process that it is about."""
     return _ORDER.pack(kind, pid)
 
 
 def decode_order(order: bytes) -> tuple[bytes, int]:
+    """Return the kind of an order, and the id of its process."""
     kind, pid = _ORDER.unpack(order)
     return kind, pid
 
 
 def encode_answer(number: int) -> bytes:
+    """Return the bytes of an answer."""
     return _ANSWER.pack(number)
 
 
 def decode_answer(answer: bytes) -> int:
+    """Return the number that an answer holds."""
     number: int = _ANSWER.unpack(answer)[0]
     return number

@@ -1,24 +1,24 @@
-"""How a run ended, in the words that workers and pool share."""
+"""The ends of a run, in the words that workers and pool share."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: First byte of a script process's reply: whether there is a result. After a failure the process is not used again.
+#: The first byte of a script process's reply: whether it has a result. A process that failed is not used again.
 SUCCEEDED: Final = b"+"
 FAILED: Final = b"-"
 
-#: How a run ended as the pool saw it; after EXITED comes the exit status, after SIGNALLED the signal's number.
+#: The end of a run as the pool saw it; EXITED is followed by the exit status, SIGNALLED by the signal's number.
 REPLIED: Final = "replied"
 TIMED_OUT: Final = "timed out"
 TOO_LARGE: Final = "too large"
 EXITED: Final = "exited"
 SIGNALLED: Final = "signalled"
 
-#: Exit status of a script's process that had no memory left even to say so.
+#: The exit status of a script's process that lacked the memory to report its failure.
 EXIT_OUT_OF_MEMORY: Final = 77
 
-#: Characters kept of what an exception said.
+#: Characters kept of an exception's text.
 MAX_TEXT_CHARS: Final = 4000
-#: What stands after printed text that was cut.
+#: The mark behind printed text that was cut.
 CUT: Final = "\n... (more was printed than is kept)\n"

@@ -1,4 +1,4 @@
-"""Runs scripts in warm worker processes: `ScriptPool.run` waits for the result, `submit` doesn't."""
+"""Run scripts in warm worker processes: `ScriptPool.run` waits for the result, `submit` does not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ from afl.scripts.zygote_process import ZygoteLost
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptResult:
-    """What a script put into `result`, what it printed, and how long its caller waited for a worker's answer."""
+    """The names that a script put into `result`, its printed text, and the time that its caller waited for a worker's
+    answer.
+    """
 
     result: Mapping[str, Any]
     printed: str
@@ -40,11 +42,12 @@ class ScriptResult:
 
 
 class ScriptPool:
-    """Workers that are ready for scripts.
+    """Worker processes that run scripts.
 
-    Scripts run in processes shut off from files, network, other processes and privileges, within `limits`. Where this
-    platform cannot give that, making the pool raises ScriptsNotIsolated; `accept_missing` names what its operator
-    takes the risk of (`isolation.ASPECTS`). For any number of threads; each worker runs one script at a time.
+    Scripts run in processes without files, network, other processes and privileges, within `limits`. Where this
+    platform cannot isolate them so, making the pool raises ScriptsNotIsolated; `accept_missing` names the aspects whose
+    risk the operator accepts (`isolation.ASPECTS`). Any number of threads may use a pool; each worker runs one script
+    at a time.
     """
 
     def __init__(
@@ -71,10 +74,10 @@ class ScriptPool:
         self.isolation: Isolation = self._idle[0].isolation
 
     def run(self, code: str, params: Mapping[str, object], workflow_id: str = "") -> ScriptResult:
-        """Run a script and wait for its result, while waiting for a free worker as well.
+        """Run a script and wait for its result; this includes waiting for a free worker.
 
-        `params` must be what JSON can hold; the script gets a copy. A process that ran the text for this workflow may
-        run it again; without a `workflow_id` every run has a process of its own. Raises ScriptFailed, ScriptPoolClosed,
+        `params` must be JSON data; the script gets a copy. A process that ran the text for this workflow may run it
+        again; without a `workflow_id` every run has a process of its own. Raises ScriptFailed, ScriptPoolClosed,
         ScriptWorkerUnavailable.
         """
         text = _encode_code(code, self._limits)
@@ -88,21 +91,21 @@ class ScriptPool:
         return ScriptResult(result=told.result, printed=told.printed, duration_s=duration_s)
 
     def submit(self, code: str, params: Mapping[str, object], workflow_id: str = "") -> Future[ScriptResult]:
-        """Run a script as soon as a worker is free; the future has what `run` returns or raises."""
+        """Run a script as soon as a worker is free; the future holds what `run` returns or raises."""
         try:
             return self._executor.submit(self.run, code, params, workflow_id)
         except RuntimeError as error:
             raise ScriptPoolClosed from error
 
     def close(self) -> None:
-        """End all workers; scripts that run fail, those that wait are given up."""
+        """End all workers: running scripts fail, and waiting ones are given up."""
         with self._changed:
             self._closed = True
             workers, self._all = self._all, set()
             idle, self._idle = self._idle, []
             self._changed.notify_all()
         for worker in workers.difference(idle):
-            # A running script's thread owns the pipes of its worker: only the process is ended here.
+            # The thread of a running script owns the pipes of its worker: only the process is ended here.
             worker.terminate()
         self._executor.shutdown(cancel_futures=True)
         for worker in idle:
@@ -117,9 +120,9 @@ class ScriptPool:
         self.close()
 
     def _run_on_worker(self, text: bytes, params: bytes, key: ScriptKey | None) -> tuple[str, bytes]:
-        """Run on a worker; on another one should the first be lost, since scripts change nothing but their result.
+        """Run on a worker, and on another one if the first is lost: a script changes nothing but its result.
 
-        One deadline is for both tries: it is set when the first worker has the script.
+        Both tries share one deadline, which is set when the first worker has the script.
         """
         worker = self._take(key)
         deadline_s = time.monotonic() + self._limits.wall_s
@@ -151,7 +154,10 @@ class ScriptPool:
         return ended
 
     def _take(self, key: ScriptKey | None, deadline_s: float | None = None) -> Worker:
-        """Wait for an idle worker, rather one that has a process for this key, or start one in a lost one's place."""
+        """Wait for an idle worker, or start one in place of a lost one.
+
+        A worker that has a process for this key is preferred.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._idle or self._to_start, _left_s(deadline_s))
             if self._closed:
@@ -200,7 +206,7 @@ class ScriptPool:
         self._free_place()
 
     def _failure(self, outcome: str) -> ScriptFailed:
-        """A run without a reply, as its worker saw it, in words."""
+        """Describe the end of a run without a reply, as its worker saw it."""
         limits = self._limits
         ending, _, number = outcome.rpartition(" ")
         if outcome == TIMED_OUT:
@@ -241,7 +247,7 @@ def _encode_params(params: Mapping[str, object]) -> bytes:
     try:
         return json.dumps(dict(params), ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError):
-        # Only then: what the engine hands on was looked at when it came in.
+        # Checked only here: values from the engine were checked when they came in.
         pass
     try:
         return json.dumps(plain_values(params, "params"), ensure_ascii=False).encode()

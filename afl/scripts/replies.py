@@ -1,7 +1,7 @@
-"""What a script's process replied, judged before anyone takes it: it may come from a script that got past the checks.
+"""The reply of a script's process, checked before use: it may come from a script that got past the checks.
 
-An interpreter of ours writes its replies in one way only. So what was read is written again and compared: what JSON
-allows and values do not (numbers without an end, halves of surrogate pairs, a key twice) does not come through.
+Our interpreter writes a reply in one way only. So the text that was read is written again and compared: data that is
+JSON but not a value (numbers without an end, halves of surrogate pairs, a key twice) is refused.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from afl.scripts.outcomes import CUT, FAILED, MAX_TEXT_CHARS, SUCCEEDED
 
 _LONG_MIN: Final = -(2**63)
 _LONG_MAX: Final = 2**63 - 1
-#: As many digits as the largest integers have. What has none so long holds no integer beyond 64 bits.
+#: The number of digits of the largest integers. A text without a run of so many digits holds no integer beyond 64 bits.
 _MANY_DIGITS: Final = re.compile(rb"[0-9]{19}")
 _MOST_LINES: Final = 10**7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a script put into `result`, and what it printed."""
+    """The names that a script put into `result`, and its printed text."""
 
     result: Mapping[str, Any]
     printed: str
 
 
 def read_reply(reply: bytes, limits: ScriptLimits) -> Reply:
-    """Return what a run gave. Raises ScriptFailed, with the script's own failure or with what is wrong with the reply.
+    """Return the result of a run.
 
-    Texts over their bounds are cut; a result is taken as it is or not at all.
+    Raises ScriptFailed, with the script's own failure or with the fault of the reply. Texts over their bounds are cut;
+    a result is used whole or not at all.
     """
     told = _decoded(reply[1:])
     printed = _cut_bytes(told.get("printed"), limits.printed_bytes)
@@ -59,7 +60,9 @@ def read_reply(reply: bytes, limits: ScriptLimits) -> Reply:
 
 
 def as_json(value: object) -> bytes:
-    """Return a value as interpreters write it. Raises TypeError, ValueError and RecursionError for what is no JSON."""
+    """Return a value as interpreters write it. Raises TypeError, ValueError and RecursionError for data that is not
+    JSON.
+    """
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
@@ -72,7 +75,7 @@ def _decoded(text: bytes) -> dict[str, Any]:
             return told
         json.loads(text, object_pairs_hook=_refuse_doubles)
     except (ValueError, TypeError, RecursionError) as error:
-        # Beyond what can be read back, a number without an end, half of a surrogate pair.
+        # An integer that cannot be read back, a number without an end, half of a surrogate pair.
         raise ScriptFailed(SCRIPT_ERROR, f"the script's process gave no readable result: {error}") from error
     raise _refused("it is not written as an interpreter writes it")
 

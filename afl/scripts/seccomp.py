@@ -1,4 +1,4 @@
-"""A filter in the kernel that leaves a process the few calls that computing needs: memory, time, its open pipes."""
+"""A kernel filter that leaves a process the few system calls that computing needs: memory, time, its open pipes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _JUMP_IF_EQUAL: Final = 0x15
 _RETURN: Final = 0x06
 _ALLOW: Final = 0x7FFF0000
 _KILL_PROCESS: Final = 0x80000000
-#: Refused calls fail with EPERM, so that a script sees an error like any other.
+#: Refused calls fail with EPERM, so that a script sees an ordinary error.
 _REFUSE: Final = 0x00050000 | 1
 
-#: Kernel architecture, then the numbers of the calls that stay. What is not here is refused: files, sockets,
-#: processes, signals to others, limits, namespaces, and whatever comes with later kernels.
+#: The kernel's architecture, then the numbers of the allowed calls. Every other call is refused: files, sockets,
+#: processes, signals to others, limits, namespaces, and the calls of later kernels.
 _ALLOWED: Final[dict[str, tuple[int, dict[str, int]]]] = {
     "x86_64": (
         0xC000003E,
@@ -88,13 +88,13 @@ class _Program(ctypes.Structure):
 
 
 def seccomp_program() -> bytes | None:
-    """The filter for this machine, None where there is none."""
+    """Return the filter for this machine, None where there is none."""
     if sys.platform != "linux" or platform.machine() not in _ALLOWED or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
     architecture, calls = _ALLOWED[platform.machine()]
     numbers = sorted(calls.values())
     instructions = [
-        # Another architecture's numbers mean other calls.
+        # On another architecture the numbers mean other calls.
         (_LOAD_WORD, 0, 0, 4),
         (_JUMP_IF_EQUAL, 1, 0, architecture),
         (_RETURN, 0, 0, _KILL_PROCESS),
@@ -107,7 +107,10 @@ def seccomp_program() -> bytes | None:
 
 
 def install_seccomp(program: bytes, libc: ctypes.CDLL) -> bool:
-    """Put this process under the filter for good; it must have given up new privileges before. Says whether it is."""
+    """Put this process under the filter permanently, and say whether it is.
+
+    The process must have given up gaining privileges before.
+    """
     instructions = ctypes.create_string_buffer(program, len(program))
     described = _Program(len(program) // 8, ctypes.cast(instructions, ctypes.c_void_p).value)
     set_filter = libc.prctl(

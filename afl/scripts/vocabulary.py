@@ -1,4 +1,4 @@
-"""Which names, modules and attributes a script may use."""
+"""The names, modules and attributes that a script may use."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _INTROSPECTIVE: Final = (
     "co_names co_varnames func_code func_globals func_closure func_defaults mro"
 )
 
-#: Every builtin of a script. `True`, `False` and `None` are syntax.
+#: All builtins of a script. `True`, `False` and `None` are syntax.
 BUILTIN_NAMES: Final = frozenset(f"{_TYPES} {_FUNCTIONS} {_EXCEPTIONS}".split())
 
 #: What a script may import, by these names only: `import collections.abc` is not among them.
 MODULES: Final = frozenset(_MODULES.split())
 
-#: Public names of these modules that scripts don't see, because they fetch attributes by name without asking.
+#: Public names of these modules that scripts do not see, because they read attributes by name without a check.
 WITHHELD: Final = {
     "string": frozenset(["Formatter"]),
     "functools": frozenset(["update_wrapper", "wraps", "WRAPPER_ASSIGNMENTS", "WRAPPER_UPDATES"]),
@@ -37,22 +37,22 @@ WITHHELD: Final = {
 #: Attributes without underscores that lead from a value to frames, code and namespaces.
 INTROSPECTIVE: Final = frozenset(_INTROSPECTIVE.split())
 
-#: A replacement field of `str.format` that reaches for a special attribute.
+#: A replacement field of `str.format` that reads a special attribute.
 _FORMAT_FIELD: Final = re.compile(r"\{[^{}]*[.\[]__")
 
 _ALL_BUILTINS: Final = frozenset(vars(builtins))
 
 
 def is_refused_name(name: str) -> bool:
-    """Whether a name or attribute is one that scripts may not say."""
+    """Say whether a name or attribute is forbidden in scripts."""
     return name.startswith("__") or name in INTROSPECTIVE
 
 
 def is_refused_text(text: str) -> bool:
-    """Whether a text is a format that reaches for a special attribute."""
+    """Say whether a text is a format that reads a special attribute."""
     return "__" in text and _FORMAT_FIELD.search(text) is not None
 
 
 def is_missing_builtin(name: str) -> bool:
-    """Whether Python has this builtin and scripts don't."""
+    """Say whether Python has this builtin and scripts do not."""
     return name in _ALL_BUILTINS and name not in BUILTIN_NAMES

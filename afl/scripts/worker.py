@@ -1,7 +1,7 @@
 """A worker as the pool sees it: a zygote, and the processes that it has forked for scripts.
 
-A process belongs to one text of one workflow. It may run again for the same two, since the steps of a loop share them;
-for another text or another workflow a new process is forked, from a zygote that has never held data.
+A process belongs to one text of one workflow. It may run again for the same two, because the steps of a loop share
+them; for another text or another workflow a new process is forked, from a zygote that has never held data.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from afl.scripts.orders import END, FORK, REST, STATUS, WAKE
 from afl.scripts.outcomes import EXITED, REPLIED, SIGNALLED, SUCCEEDED, TIMED_OUT, TOO_LARGE
 from afl.scripts.zygote_process import ZygoteLost, ZygoteProcess
 
-#: A process is used for this many runs and seconds at most, so that what it leaks is bounded.
+#: The most runs and seconds of one process, so that its leaks are bounded.
 _MOST_RUNS: Final = 1000
 _MOST_RUN_S: Final = 1.0
-#: Processes of one worker that wait for their text and workflow to come again.
+#: The most processes of one worker that wait for another run of their text and workflow.
 _MOST_IDLE: Final = 8
-#: What a zygote may take at least to clear up after a script, when its time is over.
+#: The time that a zygote has at least to clean up after a script that used up its own time.
 _MOMENT_S: Final = 0.5
-#: Room for what a reply says beside the result and the printed text.
+#: The room in a reply beside the result and the printed text.
 _REPLY_ROOM: Final = 64 * 1024
 _PAGE_BYTES: Final = resource.getpagesize()
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptKey:
-    """What a process may be used again for: the same text in the same workflow."""
+    """The key for reusing a process: the same text in the same workflow."""
 
     workflow_id: str
     text: bytes
@@ -66,7 +66,7 @@ class ScriptProcess:
                 os.close(descriptor)
 
     def run(self, text: bytes, params: bytes, deadline_s: float) -> bytes:
-        """Return the reply to one run. Raises what `exchange` does; the process is of no use then."""
+        """Return the reply to one run. Raises as `exchange` does; the process is unusable then."""
         began_s = time.monotonic()
         reply = exchange(
             encode_frame(text) + encode_frame(params),
@@ -81,13 +81,15 @@ class ScriptProcess:
         return reply
 
     def may_run_again(self) -> bool:
-        """Whether it has said no more than it was asked, and has not run for too long."""
+        """Say whether it has sent nothing beyond its replies, and has not run for too long."""
         poller = select.poll()
         poller.register(self._replies, select.POLLIN)
         return self._runs < _MOST_RUNS and self._run_s < _MOST_RUN_S and not poller.poll(0)
 
     def resident_bytes(self) -> int | None:
-        """The memory that it holds, pages that it shares with its zygote counted in; None where nothing tells."""
+        """Return the memory of the process, including pages shared with its zygote; None where the system does not
+        tell.
+        """
         try:
             return int(Path(f"/proc/{self.pid}/statm").read_bytes().split()[1]) * _PAGE_BYTES
         except (OSError, ValueError, IndexError):
@@ -99,16 +101,16 @@ class ScriptProcess:
 
 
 class Worker:
-    """Runs one script at a time. Not for two threads at once, but for `terminate`."""
+    """A worker that runs one script at a time. One thread may use it; `terminate` is for any thread."""
 
     def __init__(self, limits: ScriptLimits, within_s: float | None = None) -> None:
         """Start the zygote and have a process ready. Raises ScriptWorkerUnavailable."""
         self._limits = limits
-        #: Whether its zygote was lost after the last run had its reply: the worker is of no use any more.
+        #: Whether its zygote was lost after the last run had its reply: the worker is unusable then.
         self.is_lost = False
         self._zygote = ZygoteProcess(limits) if within_s is None else ZygoteProcess(limits, within_s)
         self.isolation: Isolation = self._zygote.isolation
-        #: Processes at rest with the memory that they hold, least recently used first.
+        #: Resting processes with the memory that they hold, least recently used first.
         self._idle: dict[ScriptKey, tuple[ScriptProcess, int]] = {}
         self._spare: ScriptProcess | None = None
         try:
@@ -123,14 +125,14 @@ class Worker:
         return self._zygote.pid
 
     def knows(self, key: ScriptKey | None) -> bool:
-        """Whether a process waits for this text and workflow."""
+        """Say whether a process waits for this text and workflow."""
         return key is not None and key in self._idle
 
     def run(self, text: bytes, params: bytes, key: ScriptKey | None, deadline_s: float) -> tuple[str, bytes]:
         """Return how the run ended, and the reply if there is one.
 
-        Without a key the process is used once. Raises ZygoteLost, and ScriptWorkerUnavailable where the system forks
-        no process.
+        Without a key the process is used once. Raises ZygoteLost, and ScriptWorkerUnavailable where the system cannot
+        fork a process.
         """
         idle = self._idle.pop(key, None) if key is not None else None
         if idle is not None:
@@ -143,20 +145,20 @@ class Worker:
             outcome, reply = self._run(process, text, params, key, deadline_s)
             if outcome in (REPLIED, TIMED_OUT, TOO_LARGE):
                 return outcome, reply
-            # Perhaps it was gone before it was asked; a script changes nothing, so it can run again.
+            # It may have been gone before the run was sent. A script changes nothing, so it can run again.
         return self._run(self._take_spare(deadline_s), text, params, key, deadline_s)
 
     def terminate(self) -> None:
-        """End the worker's processes; who waits for their answer sees that. For any thread."""
+        """End the worker's processes; threads that wait for their answers notice it. For any thread."""
         self._zygote.terminate()
 
     def end(self) -> None:
-        """End a worker that runs nothing; its zygote reaps what it has forked."""
+        """End an idle worker; its zygote reaps the processes that it has forked."""
         self._zygote.end()
         self.kill()
 
     def kill(self) -> None:
-        """End the worker and whatever it runs, and close all pipes; doing so again is harmless."""
+        """End the worker and its running processes, and close all pipes; calling it again is harmless."""
         self._zygote.kill()
         idle, self._idle = self._idle, {}
         spare, self._spare = self._spare, None
@@ -185,7 +187,7 @@ class Worker:
         return REPLIED, reply
 
     def _put_away(self, key: ScriptKey | None, process: ScriptProcess, deadline_s: float) -> None:
-        """Let a process rest where it has a key, else end it. How its run ended is known, whatever is lost here."""
+        """Let a process rest if it has a key, else end it. The end of its run is known, whatever is lost here."""
         try:
             if key is None:
                 self._end(process)
@@ -195,7 +197,7 @@ class Worker:
             self.is_lost = True
 
     def _keep(self, key: ScriptKey, process: ScriptProcess, deadline_s: float) -> None:
-        """Let a process rest for the next run of its text and workflow, and end what rests beyond the bounds."""
+        """Let a process rest for the next run of its text and workflow, and end resting ones beyond the bounds."""
         try:
             stands_still = self._ask(REST, process.pid, deadline_s) == 1
         except ZygoteLost:
@@ -220,10 +222,10 @@ class Worker:
         return f"{EXITED} {os.WEXITSTATUS(status)}"
 
     def _ask(self, kind: bytes, pid: int, deadline_s: float) -> int:
-        """Give an order that is answered, and return its answer."""
+        """Send an order that has an answer, and return the answer."""
         until_s = max(deadline_s, time.monotonic() + _MOMENT_S)
         if self._spare is not None and not self._spare.pid:
-            # Answers come in the order of the orders: the spare's process was ordered before.
+            # Answers come in the order of the orders: the spare process was ordered before.
             self._spare.pid = self._zygote.receive(until_s)
         self._zygote.send(kind, pid)
         return self._zygote.receive(until_s)
@@ -232,7 +234,7 @@ class Worker:
         self._spare = ScriptProcess(self._zygote, self._limits)
 
     def _take_spare(self, deadline_s: float) -> ScriptProcess:
-        """Take the process that is ready, and have the next one forked while this one runs."""
+        """Take the spare process, and have the next one forked while this one runs."""
         process, self._spare = self._spare, None
         try:
             if process is None:

@@ -1,7 +1,7 @@
-"""The zygote: a process that shuts itself in, and from then on does nothing but fork the processes of scripts.
+"""The zygote: a process that isolates itself, and from then on only forks the processes of scripts.
 
-Text, params and replies go through pipes between the pool and a script's process; the zygote hands the ends of these
-pipes on and never reads them. So a process that it forks begins with nothing of any other script in its memory.
+Text, params and replies go through pipes between the pool and a script's process; the zygote passes the ends of these
+pipes on and never reads them. So a process that it forks begins without any data of another script in its memory.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from afl.scripts.orders import END, FORK, ORDER_BYTES, REST, STATUS, WAKE, decod
 
 _PIPES: Final = struct.Struct("2i")
 _PIPES_SPACE: Final = _socket.CMSG_SPACE(_PIPES.size)
-#: How long a process that closed its pipe may take to end by itself.
+#: The time that a process has to end by itself after it closed its pipe.
 _ENDING_S: Final = 0.5
 
 
 class Zygote:
-    """Carries out the orders that come at descriptor 0, until the pool closes it."""
+    """The zygote that carries out the orders at descriptor 0, until the pool closes it."""
 
     def __init__(self, limits: ScriptLimits, interpreter: ScriptInterpreter) -> None:
         self._limits = limits
@@ -40,13 +40,13 @@ class Zygote:
         self._children: set[int] = set()
 
     def serve(self) -> None:
-        """Return when nobody gives orders any more; no process is left then."""
+        """Carry out orders until the pool closes the socket; no process is left then."""
         while (order := self._next_order()) is not None:
             kind, pid, pipes = order
             if kind == FORK:
                 self._answer(self._fork(pipes))
             elif pid not in self._children:
-                # Another process may have its number by now. An answer is due all the same.
+                # Another process may have its number by now. The answer must be sent all the same.
                 if kind != END:
                     self._answer(-1)
             elif kind == END:
@@ -131,7 +131,10 @@ def _keep_only(reading: int, writing: int) -> None:
 
 
 def _measure(limits: ScriptLimits) -> dict[str, bool]:
-    """What a shut-in process was refused, as such a process found it. One that ended over it has told nothing."""
+    """Return what an isolated process was refused, as measured by such a process.
+
+    A process that ended during the measurement has reported nothing.
+    """
     reading, writing = os.pipe()
     zygote_pid = os.getpid()
     pid = os.fork()
@@ -153,7 +156,7 @@ def _measure(limits: ScriptLimits) -> dict[str, bool]:
 
 
 def _get_ready() -> tuple[ScriptLimits, ScriptInterpreter]:
-    """Read the settings, load what scripts need, and shut in."""
+    """Read the settings, load the modules that scripts need, and isolate the process."""
     settings = json.loads(read_frame(0))
     limits = ScriptLimits(**settings["limits"])
     interpreter = ScriptInterpreter(limits, load_modules())
@@ -167,8 +170,8 @@ def _get_ready() -> tuple[ScriptLimits, ScriptInterpreter]:
 
 
 def main() -> None:
-    """Run a zygote: descriptor 0 brings the settings, then orders; the measured isolation goes out first."""
-    # A terminal's Ctrl-C is for the engine, which closes the socket when it wants this to end.
+    """Run a zygote: descriptor 0 brings the settings, then orders; the measured isolation is sent first."""
+    # A terminal's Ctrl-C is for the engine, which closes the socket to end this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         limits, interpreter = _get_ready()

@@ -1,6 +1,6 @@
-"""A zygote as the pool sees it: executed, given orders, killed.
+"""A zygote as the pool sees it: started, given orders, killed.
 
-It is executed as a program of its own and never forked from the evaluator: an evaluator has threads, whose locks a fork
+It is started as a program of its own and never forked from the evaluator: the evaluator has threads, whose locks a fork
 would copy in any state, and memory that holds every workflow's data.
 """
 
@@ -26,23 +26,23 @@ from afl.scripts.isolation import Isolation
 from afl.scripts.limits import ScriptLimits
 from afl.scripts.orders import ANSWER_BYTES, decode_answer, encode_order
 
-#: Loads nothing but Python's own library and this package, and only until the zygote has shut itself in.
+#: It loads only Python's standard library and this package, and only until the zygote has isolated itself.
 _BOOT: Final = "import sys; sys.path.append(sys.argv[1]); from afl.scripts.zygote import main; main()"
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
 _START_S: Final = 60.0
-#: Longest wait for the answer to an order. They take milliseconds; a zygote that is this late hangs.
+#: The longest wait for the answer to an order. Orders take milliseconds; a zygote that is this late hangs.
 _ANSWER_S: Final = 5.0
-#: How long a zygote that is to end may take over it.
+#: The time that a zygote has to end.
 _ENDING_S: Final = 1.0
 _LARGEST_HELLO: Final = 64 * 1024
 
 
 class ZygoteLost(Exception):
-    """The zygote ended, or hangs: it and the processes that it forked are of no use any more."""
+    """A zygote that ended or hangs: it and the processes that it forked are unusable."""
 
 
 class ZygoteProcess:
-    """One zygote. Not for two threads at once, but for `terminate`."""
+    """One zygote. One thread may use it; `terminate` is for any thread."""
 
     def __init__(self, limits: ScriptLimits, within_s: float = _START_S) -> None:
         """Start a zygote and wait until it is ready. Raises ScriptWorkerUnavailable."""
@@ -84,9 +84,9 @@ class ZygoteProcess:
             raise ZygoteLost(f"the zygote takes no orders: {error}") from error
 
     def receive(self, deadline_s: float) -> int:
-        """Return the answer to the oldest order that has one and was not received yet. Raises ZygoteLost.
+        """Return the answer to the oldest unanswered order. Raises ZygoteLost.
 
-        `deadline_s` is a reading of `time.monotonic()`; a zygote has never longer than it needs at most.
+        `deadline_s` is a reading of `time.monotonic()`; an answer is never awaited longer than the longest wait above.
         """
         patience_s = min(_ANSWER_S, deadline_s - time.monotonic())
         answer = b""
@@ -104,17 +104,17 @@ class ZygoteProcess:
         return decode_answer(answer)
 
     def terminate(self) -> None:
-        """End the zygote's process, and by that those it has forked: they end with it. For any thread."""
+        """End the zygote's process, and with it the processes it has forked. For any thread."""
         self._process.kill()
 
     def end(self) -> None:
-        """Let the zygote end the processes that it has forked, and itself; `kill` is still due."""
+        """Tell the zygote to end its processes and itself; `kill` must still be called."""
         self._control.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDING_S)
 
     def kill(self) -> None:
-        """End the zygote and whatever it has forked, and close the socket; doing so again is harmless."""
+        """End the zygote and all its processes, and close the socket; calling it again is harmless."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self._process.poll() is None:
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -123,9 +123,9 @@ class ZygoteProcess:
         self._control.close()
 
     def _hello(self, limits: ScriptLimits, within_s: float) -> dict[str, str]:
-        """Send the settings, and return what the zygote has measured or why it failed."""
+        """Send the settings, and return the zygote's measurement or the reason why it failed."""
         self._control.setblocking(False)
-        # The zygote makes it its root, and goes on in it when it is gone: no one can put anything there.
+        # The zygote makes it its root, and keeps it after it is deleted: no process can put files there.
         with tempfile.TemporaryDirectory(prefix="afl-scripts-") as empty_folder:
             settings = {"limits": asdict(limits), "empty_folder": empty_folder}
             try:
