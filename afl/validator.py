@@ -11,7 +11,7 @@ from afl.validation import validate_program
 
 @dataclass(frozen=True)
 class ValidationError:
-    """One finding: what and where, and the rule's code."""
+    """One finding: message, place, and the rule's code."""
 
     message: str
     line: int | None = None
@@ -27,14 +27,14 @@ class ValidationError:
 
 @dataclass
 class ValidationResult:
-    """What was found in a program."""
+    """The findings in a program."""
 
     errors: list[ValidationError] = field(default_factory=list)
     warnings: list[ValidationError] = field(default_factory=list)
 
     @property
     def is_valid(self) -> bool:
-        """Tell whether there are no errors; warnings do not count."""
+        """Say whether there are no errors; warnings do not count."""
         return not self.errors
 
     def add_error(self, message: str, location: SourceLocation | None = None) -> None:
@@ -43,10 +43,10 @@ class ValidationResult:
 
 
 class AFLValidator:
-    """Validates programs; holds no state."""
+    """Validator of programs; holds no state."""
 
     def validate(self, program: Program) -> ValidationResult:
-        """Return everything that is wrong or doubtful in a program."""
+        """Return all errors and warnings of a program."""
         result = ValidationResult()
         for diagnostic in validate_program(program):
             (result.errors if diagnostic.is_error else result.warnings).append(_as_error(diagnostic))
@@ -54,7 +54,7 @@ class AFLValidator:
 
 
 def validate(program: Program) -> ValidationResult:
-    """Return everything that is wrong or doubtful in a program."""
+    """Return all errors and warnings of a program."""
     return AFLValidator().validate(program)
 
 

@@ -1,4 +1,4 @@
-"""Checks a syntax tree against the rules of the language."""
+"""Check a syntax tree against the rules of the language."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["RULES", "Examined", "Rule", "examine_program", "judged", "validate_p
 
 
 class Examined(NamedTuple):
-    """What the rules find in a program, and what its names mean."""
+    """The findings of the rules in a program, and its symbols."""
 
     diagnostics: list[Diagnostic]
     symbols: Symbols
 
 
 def validate_program(program: Program) -> list[Diagnostic]:
-    """Return everything that the rules find, all errors and warnings, ordered by source and place."""
+    """Return all errors and warnings of the rules, ordered by source and place."""
     return examine_program(program).diagnostics
 
 
 def examine_program(program: Program, observer: ScopeObserver | None = None) -> Examined:
-    """Validate a program and return the symbols too; `observer` is told which scope its blocks see."""
+    """Validate a program and return the symbols too; `observer` gets each block with the scope that it sees."""
     findings = Findings()
     symbols = Symbols(program, findings)
     checker = DeclarationChecker(symbols, findings, observer)
@@ -38,7 +38,7 @@ def examine_program(program: Program, observer: ScopeObserver | None = None) -> 
     for signature in symbols.all:
         checker.check(signature)
     check_recursion(symbols, findings)
-    # Texts keep the order in which they were given, as far as the tree still shows it.
+    # Texts keep their given order, as far as the tree still shows it.
     order: dict[str | None, int] = {}
     implicits = (implicit for implicit, _ in symbols.implicits)
     for node in [*program.namespaces, *(signature.node for signature in symbols.all), *implicits]:

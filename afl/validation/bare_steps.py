@@ -1,4 +1,4 @@
-"""Checks steps that are passed on as values: by their bare names, or from a parameter that holds one."""
+"""Check steps that are passed on as values: by their bare names, or from a parameter that holds one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from afl.validation.value_types import ValueType
 
 
 class BareSteps:
-    """Says which parameter takes which step: one of a facet's type a step of that facet, others an object at most."""
+    """Checker of the steps that are given to parameters.
+
+    A parameter of a facet's type accepts steps of that facet; any other parameter accepts a step only as an object.
+    """
 
     def __init__(self, symbols: Symbols, findings: Findings) -> None:
         self._symbols = symbols
@@ -34,7 +37,7 @@ class BareSteps:
             self._report("TYPE_ARG_MISMATCH", node.location, name=name, wanted=wanted, found=found)
 
     def check_passed_on(self, node: ast.Expression, found: ValueType, slot: Slot, name: str) -> None:
-        """Check a value that is known to be a step of some facet and is given to a parameter of a facet's type."""
+        """Check a value that is known to be a step and is given to a parameter of a facet's type."""
         wanted = slot.type
         if wanted is None or wanted.name != "step":
             return

@@ -1,4 +1,4 @@
-"""Checks calls: their arguments, their mixins, and what is left without a value."""
+"""Check calls: their arguments, their mixins, and parameters left without a value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from afl.validation.symbols import Symbols
 
 
 class CallChecker:
-    """Checks calls in the scope in which their arguments are evaluated."""
+    """Checker of calls, in the scope in which their arguments are evaluated."""
 
     def __init__(self, symbols: Symbols, findings: Findings, expressions: ExpressionChecker) -> None:
         self._symbols = symbols
@@ -46,12 +46,12 @@ class CallChecker:
             self._check_names(mixin.node.args, target)
 
     def check_sub_step(self, mixin: Mixin, part: Part) -> None:
-        """Warn about parameters of an aliased mixin, which runs as a step of its own, that nothing supplies."""
+        """Warn about parameters without a value in an aliased mixin, which runs as a step of its own."""
         if mixin.target is not None and all(arg.name in mixin.target.params for arg in mixin.node.args):
             self._check_missing(mixin.node, mixin.target, {arg.name for arg in mixin.node.args}, (), part)
 
     def check_values(self, args: Sequence[ast.NamedArg], slots: Mapping[str, Slot] | None, scope: Scope) -> set[str]:
-        """Check values given by name; `slots` None if it is not known to what. Returns the names."""
+        """Check values given by name, and return the names; `slots` is None if the parameters are unknown."""
         given: set[str] = set()
         for arg in args:
             if arg.name in given:
@@ -62,7 +62,7 @@ class CallChecker:
         return given
 
     def _check_names(self, args: Sequence[ast.NamedArg], callee: Signature, rule: str = "ARG_UNKNOWN") -> bool:
-        """Report arguments that a facet has no parameters for; tell whether all are fine."""
+        """Report arguments that match no parameter of the facet; say whether all match."""
         unknown = [arg for arg in args if arg.name not in callee.params]
         for arg in unknown:
             hint = self._findings.did_you_mean(arg.name, callee.params)
@@ -89,7 +89,7 @@ class CallChecker:
         mixins: Sequence[Mixin],
         part: Part,
     ) -> None:
-        """Warn about parameters that get a value from nowhere.
+        """Warn about parameters that get no value.
 
         Values come from arguments, from mixins without alias of the call and of the signature, from an implicit, and
         from defaults.
@@ -106,7 +106,7 @@ class CallChecker:
             self._report("ARG_MISSING", target_place(call), facet=callee.name, names=listed(missing))
 
     def check_implicit(self, implicit: ast.ImplicitDecl, part: Part) -> None:
-        """Check an implicit: its target, that the target has the parameters, and that it gives constants."""
+        """Check an implicit: its target exists and has the parameters, and the values are constants."""
         call = implicit.call
         self._symbols.report_facet(part, call)
         target = self._symbols.facet(part, call.name)

@@ -1,4 +1,4 @@
-"""Characters that make a text look other than it is read, wherever they stand: in code, comments and strings."""
+"""Characters that make a text look different from how it is read: in code, comments and strings."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from afl.core.text.line_ends import with_line_feeds
 from afl.diagnostics import Diagnostic
 from afl.validation.findings import Findings
 
-#: What Unicode calls Bidi_Control: marks, embeddings and overrides, isolates.
+#: Unicode's Bidi_Control characters: marks, embeddings and overrides, isolates.
 _BIDI_CONTROLS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-#: Findings of one text. A text full of them is no better understood by more.
+#: The most findings for one text. More of them would not help to understand it.
 _MOST: Final = 50
 
 

@@ -1,4 +1,4 @@
-"""Checks values that may not depend on a run: defaults, and what implicits supply."""
+"""Check values that may not depend on a run: defaults, and the values of implicits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from afl.validation.references import references_in
 from afl.validation.scopes import Scope
 from afl.validation.signatures import Part, Signature, Slot
 
-#: Where constants are evaluated: there is nothing to refer to.
+#: The scope of constants, which contains no names.
 _NOWHERE = Scope(declaration=Signature("", "", Kind.FACET, Part("", ()), ast.FacetDecl(ast.FacetSig(""))))
 
 
 class ConstantChecker:
-    """Checks that values are constants."""
+    """Checker of constant values."""
 
     def __init__(self, findings: Findings, expressions: ExpressionChecker) -> None:
         self._report = findings.report
@@ -33,7 +33,7 @@ class ConstantChecker:
         scope: Scope = _NOWHERE,
         earlier: Container[str] = (),
     ) -> None:
-        """Check the value for `name`: it may use nothing but those inputs of the scope that are in `earlier`."""
+        """Check the value for `name`: it may only use those inputs of the scope that are in `earlier`."""
         outside = [
             reference
             for reference in references_in(value)

@@ -1,4 +1,4 @@
-"""Checks declarations: defaults, mixins, prompt, and by way of the statements everything that runs in them."""
+"""Check declarations: defaults, mixins, prompt, and the statements that run in them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from afl.validation.statements import ScopeObserver, StatementChecker
 from afl.validation.symbols import Symbols
 from afl.validation.unset_returns import check_unset_returns
 
-#: A placeholder of a prompt, after the doubled braces that stand for braces.
+#: A placeholder of a prompt, after the doubled braces that mean literal braces.
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class DeclarationChecker:
-    """Checks the declarations and implicits of a program one by one."""
+    """Checker of the declarations and implicits of a program, one by one."""
 
     def __init__(self, symbols: Symbols, findings: Findings, observer: ScopeObserver | None = None) -> None:
         self._findings = findings
@@ -51,7 +51,7 @@ class DeclarationChecker:
         check_unset_returns(signature, self._findings)
 
     def _check_defaults(self, signature: Signature, sig: ast.FacetSig) -> None:
-        """Defaults may use constants and what is bound before them; returns come after all parameters."""
+        """Check the defaults, which may use constants and names bound earlier; returns come after all parameters."""
         earlier: set[str] = set()
         for item in sig.params:
             if item.default is not None:
@@ -74,7 +74,7 @@ class DeclarationChecker:
         self._constants.check(default, slot, item.name, "DEFAULT_NOT_CONSTANT", scope, frozenset(earlier))
 
     def _check_mixins(self, signature: Signature) -> None:
-        """Check the mixins of a signature, whose arguments see its parameters and nothing else."""
+        """Check the mixins of a signature, whose arguments see only its parameters."""
         scope = Scope(declaration=signature, is_binding=True)
         taken = {
             **dict.fromkeys(signature.returns, "a return"),

@@ -1,4 +1,4 @@
-"""Checks expressions: what they refer to, and the types that are known."""
+"""Check expressions: their references, and the types that are known."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_LONG = 2**63 - 1
 
 
 class ExpressionChecker:
-    """Checks expressions inside a scope and returns what is known of their type."""
+    """Checker of the expressions inside a scope, which also returns their types as far as known."""
 
     def __init__(self, symbols: Symbols, findings: Findings) -> None:
         self._symbols = symbols
@@ -53,13 +53,13 @@ class ExpressionChecker:
         return self._checks[type(expression)](expression, scope)
 
     def check_boolean(self, expression: ast.Expression, scope: Scope, rule: str) -> None:
-        """Report a condition that is known to be something else than a Boolean."""
+        """Report a condition that is known not to be a Boolean."""
         found = self.check(expression, scope)
         if found is not None and found != BOOLEAN:
             self._report(rule, expression.location, found=found)
 
     def check_against(self, expression: ast.Expression, slot: Slot | None, name: str, scope: Scope) -> None:
-        """Check a value that is given to a parameter, return or field; slot None if that is not known."""
+        """Check a value that is given to a parameter, return or field; the slot is None if unknown."""
         if isinstance(expression, ast.Reference):
             step = _bare_step(expression, scope)
             if step is not None:
@@ -71,7 +71,7 @@ class ExpressionChecker:
             self._bare_steps.check_passed_on(expression, found, slot, name)
 
     def check_constant(self, expression: ast.Expression, slot: Slot | None, name: str) -> None:
-        """Report a constant that contradicts the declared type it is given to."""
+        """Report a constant that contradicts the declared type."""
         wrong = mismatch(slot.type, expression) if slot is not None else None
         if wrong is not None:
             at, found, wanted = wrong
@@ -286,7 +286,7 @@ def _bare_step(node: ast.Reference, scope: Scope) -> Step | None:
 
 _OperandCheck = Callable[[ExpressionChecker, ast.BinaryExpr, ValueType | None, ValueType | None], None]
 
-#: What the operators that give a Boolean want of their operands; `==` and `!=` take anything.
+#: The operand types of the operators that give a Boolean; `==` and `!=` take anything.
 _OPERAND_CHECKS: dict[str, _OperandCheck] = {
     **dict.fromkeys(("&&", "||"), ExpressionChecker._check_logic),
     **dict.fromkeys(("<", "<=", ">", ">="), ExpressionChecker._check_ordering),

@@ -1,4 +1,4 @@
-"""Collects what the rules find."""
+"""The findings of the rules."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from afl.core.text.near_names import did_you_mean, names_alike
 from afl.diagnostics import Diagnostic
 from afl.validation.rules import RULES
 
-#: How many names all suggestions together are picked from. A text full of unknown names must not take minutes.
+#: The most names that all suggestions together are chosen from. A text full of unknown names must not take minutes.
 MAX_COMPARED = 50_000
 
-#: How many names a message lists.
+#: The most names that a message lists.
 MAX_LISTED = 12
 
 
@@ -24,7 +24,7 @@ class Findings:
         self._compared = 0
 
     def report(self, rule_key: str, place: SourceLocation | None, *, hint: str | None = None, **facts: object) -> None:
-        """Add what a rule says; `facts` fill the blanks of its message, and a hint replaces the rule's own."""
+        """Add a finding of a rule; `facts` fill the blanks of its message, and a hint replaces the rule's own."""
         rule = RULES[rule_key]
         line, column, end_line, end_column, source_id = place or (None, None, None, None, None)
         self.diagnostics.append(
@@ -42,7 +42,7 @@ class Findings:
         )
 
     def did_you_mean(self, wanted: str, known: Collection[str]) -> str | None:
-        """Return a hint that names what looks like the wanted name; None if nothing does."""
+        """Return a hint with names that resemble the wanted one; None without such names."""
         self._compared += len(known)
         if self._compared > MAX_COMPARED:
             return None
@@ -50,7 +50,7 @@ class Findings:
 
 
 def name_place(place: SourceLocation | None, name: str) -> SourceLocation | None:
-    """Return the place of the word that a node begins with."""
+    """Return the place of the first word of a node."""
     if place is None:
         return None
     return place._replace(end_line=place.line, end_column=place.column + len(name))

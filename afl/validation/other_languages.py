@@ -1,4 +1,4 @@
-"""What to say to types and values that are written as other languages write them."""
+"""Hints for types and values that are spelled as in other languages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TYPES: Final = {
     "Boolean": "boolean bool",
     "Json": "json any object map dict dictionary record struct hash variant",
 }
-#: Types that AFL has no type of its own for: how their values travel.
+#: Types that AFL lacks, with the form in which their values travel.
 _CARRIED: Final = {
     **dict.fromkeys(
         ["datetime", "date", "time", "timestamp", "instant", "duration"],
@@ -41,7 +41,7 @@ _SELVES: Final = frozenset(
 
 
 def is_self(name: str, declaration: str) -> bool:
-    """Tell whether a name may stand for the parameters of the declaration around it: this.x, input.x, Pay.x."""
+    """Say whether a name may stand for the parameters of the declaration around it: this.x, input.x, Pay.x."""
     return name in _SELVES or name == declaration
 
 

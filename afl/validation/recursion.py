@@ -1,4 +1,4 @@
-"""Finds declarations that call themselves, directly or through others, whatever happens."""
+"""Find declarations that always call themselves, directly or through others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Calls = dict[str, list[tuple[str, _Call]]]
 
 
 def check_recursion(symbols: Symbols, findings: Findings) -> None:
-    """Report each declaration on a cycle of calls, at the call that leads round it."""
+    """Report each declaration on a cycle of calls, at the call that continues the cycle."""
     calls: _Calls = {
         signature.qualified: list(_certain_calls(signature, symbols.by_name))
         for signature in symbols.by_name.values()
@@ -29,14 +29,14 @@ def check_recursion(symbols: Symbols, findings: Findings) -> None:
 
 
 def _certain_calls(signature: Signature, known_names: Container[str]) -> Iterator[tuple[str, _Call]]:
-    """Return what runs each time that a declaration runs: aliased mixins, and calls of its blocks."""
+    """Return the calls that happen in each run of a declaration: aliased mixins, and calls of its blocks."""
     for mixin in signature.mixins:
         if mixin.node.alias is not None and mixin.target is not None and mixin.target.qualified in known_names:
             yield mixin.target.qualified, mixin.node
     if not isinstance(signature.node, ast.SchemaDecl):
         callees = signature.part.callees
         for call in _calls_in(signature.node.body):
-            # The statements have been checked: every callee is known to its part by now.
+            # The statements have been checked, so the part knows every callee.
             known = callees.get(call.name)
             callee = known.signature if known is not None else None
             if callee is not None and not callee.is_schema:
@@ -46,8 +46,8 @@ def _certain_calls(signature: Signature, known_names: Container[str]) -> Iterato
 def _calls_in(body: ast.Body | None) -> Iterator[ast.CallExpr]:
     """Return the calls whose own bodies run each time this body runs.
 
-    A foreach may have nothing to go over, the cases of a `when` depend on conditions, and a step with clauses of its
-    own does not run its callee's.
+    A foreach may have no items, the cases of a `when` depend on conditions, and a step with clauses of its own does not
+    run its callee's.
     """
     for clause in ast.clauses(body):
         if clause.foreach is not None:
@@ -62,7 +62,9 @@ def _calls_in(body: ast.Body | None) -> Iterator[ast.CallExpr]:
 
 
 def _components(calls: _Calls) -> dict[str, int]:
-    """Number the strongly connected components (Tarjan's algorithm, with a stack of its own: chains may be long)."""
+    """Return the number of each strongly connected component (Tarjan's algorithm without recursion: chains may be
+    long).
+    """
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     component: dict[str, int] = {}

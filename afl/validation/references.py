@@ -1,4 +1,4 @@
-"""References of expressions and statements, and the cycle that those of a block's steps may close."""
+"""References of expressions and statements, and cycles between the steps of a block."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from afl import ast
 
 
 def references_in(node: object) -> Iterator[ast.Reference]:
-    """Yield every reference in a node, a list of nodes or what hangs below them, in the order of the text."""
-    # A stack of its own: a chain of operators may be longer than Python's stack is deep.
+    """Yield every reference in a node, a list of nodes or their children, in the order of the text."""
+    # An own stack instead of recursion: a chain of operators may be longer than Python's stack is deep.
     pending: list[object] = [node]
     while pending:
         current = pending.pop()
@@ -23,7 +23,7 @@ def references_in(node: object) -> Iterator[ast.Reference]:
 
 
 def cycle_from(statement: str, first: str, statements: Iterable[ast.StepStmt]) -> list[str]:
-    """Return the names from a step over the one that it refers to and back to it; empty where no way leads back.
+    """Return the names on the way from a step over the one that it refers to and back; empty without a way back.
 
     `statement` is the step that refers to `first`, both of one block.
     """

@@ -1,4 +1,4 @@
-"""What a rule of the language consists of."""
+"""The parts of a rule of the language."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class Rule(NamedTuple):
     example: str
     near_miss: str
     hint: str | None = None
-    #: Whether a library may leave it to those who use it. In a program, where it is final, commands take it for an
-    #: error (see `afl.validation.strictness`).
+    #: Whether a library may leave this open for its users. In a program it is final, and commands treat it as an error
+    #: (see `afl.validation.strictness`).
     is_left_open: bool = False
 
 
 def error(code: str, meaning: str, message: str, example: str, near_miss: str, hint: str | None = None) -> Rule:
-    """Return a rule whose breach refuses the program."""
+    """Return a rule that refuses a program which breaks it."""
     return Rule(code, Severity.ERROR, meaning, message, example, near_miss, hint)
 
 
 def warning(code: str, meaning: str, message: str, example: str, near_miss: str, hint: str | None = None) -> Rule:
-    """Return a rule whose breach is only mentioned."""
+    """Return a rule whose breach is only reported."""
     return Rule(code, Severity.WARNING, meaning, message, example, near_miss, hint)
 
 
 def left_open(code: str, meaning: str, message: str, example: str, near_miss: str, hint: str | None = None) -> Rule:
-    """Return a rule whose breach a library may have, and a program that is to be run may not."""
+    """Return a rule that a library may break, but a program that is to be run may not."""
     return Rule(code, Severity.WARNING, meaning, message, example, near_miss, hint, is_left_open=True)

@@ -11,5 +11,5 @@ from afl.validation.rules_of_values import VALUE_RULES
 
 __all__ = ["RULES", "Rule"]
 
-#: By key: the code, followed by a word or two where one code covers several cases.
+#: The rules by key: the code, followed by a word or two where one code covers several cases.
 RULES: dict[str, Rule] = {**NAME_RULES, **STEP_RULES, **CALL_RULES, **BODY_RULES, **VALUE_RULES}

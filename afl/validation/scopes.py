@@ -1,4 +1,4 @@
-"""Who sees what inside a declaration: steps, foreach variables, and the scopes behind `$`."""
+"""The names that are visible inside a declaration: steps, foreach variables, and the scopes behind `$`."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from afl.validation.value_types import ValueType
 
 
 class Step(NamedTuple):
-    """A step that may be referred to; callee None where it is unknown, `written` is what the call says."""
+    """A step that may be referred to; callee None where it is unknown, `written` is the call's name."""
 
     name: str
     written: str
     callee: Signature | None
     place: SourceLocation | None
-    #: What the mixins of the call add to the parameters.
+    #: The names that the mixins of the call add to the parameters.
     extras: Mapping[str, Slot] = MappingProxyType({})
-    #: As the step's own catch sees it.
+    #: The step as its own catch sees it.
     is_failed: bool = False
 
     def attribute(self, name: str) -> Slot | None:
-        """Return what `step.name` reads: a return if there are any, else a parameter, or what a script has set."""
+        """Return the slot of `step.name`: a return if there are any, else a parameter, or a name set by a script."""
         if self.is_failed and name in FAILURE:
             return FAILURE[name]
         callee = self.callee
@@ -45,7 +45,7 @@ class Step(NamedTuple):
         return list(dict.fromkeys(names))
 
     def input(self, name: str) -> Slot | None:
-        """Return what `$.name` reads in the bodies of the step: parameters, and returns over them."""
+        """Return the slot of `$.name` in the bodies of the step: parameters, and returns over them."""
         callee = self.callee
         if callee is None:
             return UNKNOWN
@@ -65,7 +65,7 @@ class Variable(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Scope:
-    """One block: of a declaration, or with `owner` of that step; or what a group of blocks has in common."""
+    """One block: of a declaration, or with `owner` of that step; or the common part of a group of blocks."""
 
     declaration: Signature
     outer: Scope | None = None
@@ -77,18 +77,18 @@ class Scope:
     own_names: dict[str, SourceLocation | None] = field(default_factory=dict)
     #: The steps of the block themselves, in the order of the text.
     own_steps: Sequence[StepStmt] = ()
-    #: Steps of the blocks beside this one, which are not seen.
+    #: Steps of neighbouring blocks, which are not visible.
     sibling_names: frozenset[str] = frozenset()
-    #: Steps of the declaration that are out of sight for another reason, and what to do about it.
+    #: Steps of the declaration that are invisible for another reason, with advice.
     unseen_names: frozenset[str] = frozenset()
     unseen_hint: str = ""
-    #: This is the catch of the declaration.
+    #: True for the catch of the declaration.
     is_catch: bool = False
-    #: Only what is bound by arguments counts: the scope of the arguments of the signature's mixins.
+    #: True when only bound arguments count: the scope of the arguments of the signature's mixins.
     is_binding: bool = False
 
     def outwards(self) -> Iterator[Scope]:
-        """Return this scope and those around it, up to the declaration."""
+        """Return this scope and the ones around it, up to the declaration."""
         scope: Scope | None = self
         while scope is not None:
             yield scope
@@ -110,11 +110,11 @@ class Scope:
         return None
 
     def later_step(self, name: str) -> SourceLocation | None:
-        """Return the place of a step that is defined, but further down; None if there is none."""
+        """Return the place of a step that is defined further down; None without one."""
         return next((scope.own_names[name] for scope in self.outwards() if name in scope.own_names), None)
 
     def cycle_over(self, name: str) -> list[str]:
-        """Return the steps from the current one over a later one of its block back to it; empty if there is no way."""
+        """Return the steps of a cycle from the current one over a later one of its block; empty without a cycle."""
         for scope in self.outwards():
             if name in scope.own_names:
                 current = next((step.name for step in scope.own_steps if step.name not in scope.steps), None)
@@ -136,7 +136,7 @@ class Scope:
         return list(names)
 
     def input(self, name: str) -> Slot | None:
-        """Return what `$.name` is. A step whose callee is unknown may have it, so then its type is unknown too."""
+        """Return the slot of `$.name`. A step with an unknown callee may have it, so then its type is unknown too."""
         for scope in self.outwards():
             if scope.variable is not None and scope.variable.name == name:
                 return Slot(scope.variable.type, place=scope.variable.place)

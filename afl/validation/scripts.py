@@ -1,6 +1,6 @@
-"""Checks the Python code of scripts.
+"""Check the Python code of scripts.
 
-What reads Python is imported only when there is a script: programs without any are to be checked quickly.
+The modules that read Python are imported only when there is a script: other programs must be checked quickly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def check_script(script: ScriptBlock, findings: Findings) -> tuple[frozenset[str
         return frozenset(), True
     if not script.code.strip():
         findings.report("SCRIPT_EMPTY", name_place(script.location, "script"))
-        # What was meant to be there would have set something.
+        # The missing code might have set a name.
         return frozenset(), True
     from afl.scripts.check import ProblemKind
     from afl.scripts.check import check_script as read
@@ -39,9 +39,9 @@ def check_script(script: ScriptBlock, findings: Findings) -> tuple[frozenset[str
 
 
 def _place(script: ScriptBlock, line: int, column: int) -> SourceLocation | None:
-    """Return where the word at a line and column of the code stands in the source.
+    """Return the place in the source of a line and column of the code.
 
-    Escapes in a quoted script move what follows them; a place that ends up outside is the whole script's.
+    Escapes in a quoted script move the text behind them; a place that lands outside becomes that of the whole script.
     """
     block = script.location
     if block is None or not script.code_line:

@@ -1,4 +1,4 @@
-"""Declarations as those who call, read and address them see them."""
+"""Declarations as their callers, readers and yields see them."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from afl.validation.value_types import STRING, ValueType
 
 
 class Slot(NamedTuple):
-    """A parameter, return or field; type None for Json and wherever the type is not known."""
+    """A parameter, return or field; type None for Json and for an unknown type."""
 
     type: ValueType | None
     has_default: bool = False
-    #: The type could not be found, which has been reported: anything may be given.
+    #: The type could not be found, which has been reported: any value may be given.
     is_broken: bool = False
-    #: Where it is declared.
+    #: The place of its declaration.
     place: ast.SourceLocation | None = None
 
 
-#: Something that is there, or may be there, and of which nothing else is known.
+#: Something that exists, or may exist, and is otherwise unknown.
 UNKNOWN = Slot(None, has_default=True, is_broken=True)
 
 #: A slot whose type could not be found.
 BROKEN = Slot(None, is_broken=True)
 
-#: What is known of a failure: in the catch of a step as its attributes, in the catch of a declaration as `$.error`.
+#: The known attributes of a failure: of the step itself in its catch, and of `$.error` in the catch of a declaration.
 FAILURE = {"error": Slot(STRING), "error_type": Slot(STRING)}
 
 
 class Answer(NamedTuple):
-    """What a name was found to mean, and the rule that has something to say about it, with its facts."""
+    """The meaning of a name, and a rule with its facts if there is a finding."""
 
     signature: Signature | None
     rule: str | None = None
@@ -44,7 +44,7 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Part:
-    """One opening of a namespace, or the top level: how names written there are looked up."""
+    """One opening of a namespace, or the top level: it decides how names written there are looked up."""
 
     namespace: str
     uses: tuple[str, ...]
@@ -78,9 +78,9 @@ class Signature:
     params: dict[str, Slot] = field(default_factory=dict)
     returns: dict[str, Slot] = field(default_factory=dict)
     mixins: list[Mixin] = field(default_factory=list)
-    #: Parameters of a step besides the declared ones: maps of aliased mixins, values that other mixins bring along.
+    #: Parameters of a step besides the declared ones: maps of aliased mixins, and values of other mixins.
     extras: dict[str, Slot] = field(default_factory=dict)
-    #: What the script in front of the blocks sets, and whether it may set other names as well.
+    #: The names that the script in front of the blocks sets, and whether it may set others.
     scripted: dict[str, Slot] = field(default_factory=dict)
     is_open: bool = False
 
@@ -89,7 +89,7 @@ class Signature:
         return self.kind is Kind.SCHEMA
 
     def param(self, name: str) -> Slot | None:
-        """Return what `$.name` reads in the body of this declaration; None if there is no such thing."""
+        """Return the slot of `$.name` in the body of this declaration; None if there is none."""
         found = self.scripted.get(name) or self.params.get(name) or self.extras.get(name)
         return UNKNOWN if found is None and self.is_open else found
 
@@ -97,14 +97,14 @@ class Signature:
         return list({**self.params, **self.extras, **self.scripted})
 
     def member(self, name: str) -> Slot | None:
-        """Return what `.name` reads of a reference to a step of this facet: a mixin's map, a return, a parameter."""
+        """Return the slot of `.name` for a reference to a step of this facet: a mixin's map, a return, a parameter."""
         return self.extras.get(name) or self.returns.get(name) or self.param(name)
 
     def member_names(self) -> list[str]:
         return list({**self.returns, **dict.fromkeys(self.param_names())})
 
     def satisfies(self, wanted: Signature) -> bool:
-        """Tell whether a step of this facet may stand for one of `wanted`: it is that, or mixes it in somehow."""
+        """Say whether a step of this facet may stand for one of `wanted`: it is that facet, or mixes it in."""
         seen = {self.qualified}
         open_ends = [self]
         while open_ends:
@@ -112,7 +112,7 @@ class Signature:
             if facet.qualified == wanted.qualified:
                 return True
             for mixin in facet.mixins:
-                # A mixin that nobody knows (which is reported) may be, or have, the wanted one.
+                # An unknown mixin, which is reported, may be or have the wanted one.
                 if mixin.target is None and mixin.short_name == wanted.name:
                     return True
                 if mixin.target is not None and mixin.target.qualified not in seen:
@@ -122,7 +122,7 @@ class Signature:
 
 
 def alias_place(node: ast.MixinSig | ast.MixinCall) -> ast.SourceLocation | None:
-    """Return the place of the alias, with which a mixin ends."""
+    """Return the place of the alias, which ends a mixin."""
     place = node.location
     if place is None or place.end_column is None or node.alias is None:
         return place
@@ -130,7 +130,7 @@ def alias_place(node: ast.MixinSig | ast.MixinCall) -> ast.SourceLocation | None
 
 
 def mixin_extras(mixins: list[Mixin], declared: dict[str, Slot] | None) -> Iterator[tuple[str, Slot]]:
-    """Return what mixins add to the parameters of a step: maps by their aliases, and undeclared arguments."""
+    """Return the names that mixins add to the parameters of a step: maps by their aliases, and undeclared arguments."""
     for mixin in mixins:
         if mixin.node.alias is not None:
             held = None if mixin.target is None else ValueType("Map", facet=mixin.target.qualified)

@@ -1,4 +1,4 @@
-"""Checks what runs inside declarations: blocks, when, catch, and their statements."""
+"""Check what runs inside declarations: blocks, when, catch, and their statements."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from afl.validation.symbols import Symbols
 from afl.validation.value_types import SCALARS, STRING
 from afl.validation.yields import YieldChecker
 
-#: Is told of every block and `when` with the scope that its statements or conditions see.
+#: Called with every block and `when`, and the scope that its statements or conditions see.
 ScopeObserver = Callable[[ast.Block | ast.WhenBlock, Scope], None]
 
 
 class StatementChecker:
-    """Checks the blocks of declarations, and inside them those of steps."""
+    """Checker of the blocks of declarations, and of the steps' blocks inside them."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class StatementChecker:
         if len(clauses) > 1:
             siblings = frozenset(name for clause in clauses for name in _step_names(clause))
             hidden = frozenset(name for clause in clauses if not _is_plain(clause) for name in _step_names(clause))
-        # Of a declaration's blocks, and only of them, a `when` sees the steps of the plain ones before it.
+        # A `when` sees the steps of the plain blocks before it only among the blocks of a declaration.
         above = outer
         if owner is None and any(clause.when is not None for clause in clauses):
             above = Scope(declaration=declaration, sibling_names=hidden, unseen_names=siblings - hidden)
@@ -80,7 +80,7 @@ class StatementChecker:
                     above.steps.update(scope.steps)
 
     def _foreach_variable(self, clause: ast.ForeachClause, scope: Scope) -> Variable:
-        """Check the source, which the clause's own variable and steps are not part of, and type the variable."""
+        """Check the source, which does not see the clause's variable and steps, and type the variable."""
         source = self._expressions.check(clause.iterable, scope)
         place = clause.location
         if source is None:
@@ -88,7 +88,7 @@ class StatementChecker:
         if source.name in SCALARS or source.name == "step":
             self._report("FOREACH_NOT_ITERABLE", clause.iterable.location, found=source)
             return Variable(clause.variable, None, place)
-        # Going over a map, a schema's value included, goes over its keys.
+        # A foreach over a map, or over a schema's value, goes over its keys.
         return Variable(clause.variable, source.element if source.name == "Array" else STRING, place)
 
     def _check_when(self, when: ast.WhenBlock, scope: Scope) -> None:
@@ -156,7 +156,7 @@ class StatementChecker:
             failed = step._replace(is_failed=True)
             self._check_catch(node.catch, Scope(declaration=scope.declaration, outer=scope, owner=failed))
         if node.name in scope.steps:
-            # Which of the two a reference means no one knows, so nothing is said about its attributes.
+            # It is unknown which of the two a reference means, so its attributes are not checked.
             step = step._replace(callee=None)
         scope.steps[node.name] = step
 
@@ -195,5 +195,5 @@ def _names(block: ast.Block) -> Iterable[str]:
 
 
 def _case_place(case: ast.WhenCase) -> ast.SourceLocation | None:
-    """Return the place of the words `case _`, of the first if a line end is between them."""
+    """Return the place of the words `case _`, or of the first word if a line end is between them."""
     return name_place(case.location, "case")

@@ -1,4 +1,4 @@
-"""How strictly a program is judged: what a library may leave open, a program that is to be run may not."""
+"""The strictness of checks: what a library may leave open, a runnable program may not."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from afl.core.strictness import Strictness
 from afl.diagnostics import Diagnostic, Severity
 from afl.validation.rules import RULES
 
-#: The codes of warnings about what a library may leave open.
+#: The codes of warnings about things that a library may leave open.
 LEFT_OPEN: Final = frozenset(rule.code for rule in RULES.values() if rule.is_left_open)
 
 _WAY_OUT: Final = "a library may leave this open; --lenient lets a program do so too"
 
 
 def programs_of(tree: Program, libraries: Collection[str] = ()) -> frozenset[str | None]:
-    """Return the sources outside of these libraries that declare a workflow. What declares none is a library itself."""
+    """Return the sources outside these libraries that declare a workflow. A source without a workflow is a library."""
     workflows = [*tree.workflows, *(workflow for namespace in tree.namespaces for workflow in namespace.workflows)]
     sources = {None if item.location is None else item.location.source_id for item in workflows}
     return frozenset(source for source in sources if source is None or source not in libraries)
@@ -27,16 +27,16 @@ def programs_of(tree: Program, libraries: Collection[str] = ()) -> frozenset[str
 def judged(
     findings: Iterable[Diagnostic], tree: Program, strictness: Strictness, libraries: Collection[str] = ()
 ) -> list[Diagnostic]:
-    """Return the findings with the severity that they have here: each source is a program or a library by itself.
+    """Return the findings with their severity here: each source is a program or a library by itself.
 
-    Those of library sources keep theirs.
+    Findings of library sources keep their severity.
     """
     found = list(findings)
     programs = programs_of(tree, libraries)
     if strictness is Strictness.LENIENT or (strictness is Strictness.PROGRAM and not programs):
         return found
 
-    # What a namespace that is not there would have declared is no mistake of its own.
+    # A name that is missing because its namespace is missing is not a mistake of its own.
     lacking = {item.source_id for item in found if item.code == "USE_UNKNOWN_NAMESPACE"}
 
     def weighed(item: Diagnostic) -> Diagnostic:

@@ -48,11 +48,11 @@ class Symbols:
         self._findings = findings
         self._names = Names()
         self._known_names: dict[frozenset[Kind], list[str]] = {}
-        #: How callers see the declaration of each qualified name.
+        #: The signature of each qualified name, as callers see it.
         self.by_name: dict[str, Signature] = {}
         #: Every declaration, duplicates included.
         self.all: list[Signature] = []
-        #: Every implicit, with the part that it stands in.
+        #: Every implicit, with the part of the program around it.
         self.implicits: list[tuple[ast.ImplicitDecl, Part]] = []
         self._declare_all(program)
         for signature in self.all:
@@ -60,7 +60,7 @@ class Symbols:
         self._merge_duplicates()
         for signature in self.all:
             self._add_extras(signature)
-        #: By the target's qualified name: what each of its implicits supplies, and where it stands.
+        #: By the target's qualified name: the parameters that each of its implicits supplies, and its place.
         self._supplies: dict[str, list[tuple[str, frozenset[str]]]] = {}
         for implicit, part in self.implicits:
             target = self.facet(part, implicit.call.name)
@@ -81,7 +81,7 @@ class Symbols:
         return known.signature
 
     def facet(self, part: Part, name: str) -> Signature | None:
-        """Return the facet that a mixin or implicit means; says nothing of names that are unknown."""
+        """Return the facet that a mixin or implicit means; reports nothing about unknown names."""
         return self._facet(part, name).signature
 
     def report_facet(self, part: Part, node: ast.MixinSig | ast.MixinCall | ast.CallExpr) -> None:
@@ -151,7 +151,7 @@ class Symbols:
         return Answer(None, "REF_UNKNOWN_FACET" if "." in name else "REF_UNKNOWN_FACET short", hint, {"name": name})
 
     def _known(self, kinds: frozenset[Kind]) -> list[str]:
-        """Return the declared names of some kinds, for suggestions: put together once for all of them."""
+        """Return the declared names of some kinds, for suggestions; computed once for each set of kinds."""
         found = self._known_names.get(kinds)
         if found is None:
             found = self._known_names[kinds] = self._names.all(kinds)
@@ -220,7 +220,7 @@ class Symbols:
                 slots[item.name] = _placed(slot, item)
 
     def _merge_duplicates(self) -> None:
-        """Where a name is declared twice, let callers see what either has: which one they mean no one knows."""
+        """Merge the declarations of a duplicate name, so that callers see the slots of both: either may be meant."""
         for signature in self.all:
             first = self.by_name[signature.qualified]
             if first is signature:
@@ -285,7 +285,7 @@ class Symbols:
         return BROKEN, Answer(None, rule, near, {"name": name})
 
     def _check_event_names(self) -> None:
-        """Find event facets whose names cannot be, or are not told apart as, names of Kafka topics."""
+        """Find event facets whose names are invalid as names of Kafka topics, or collide as such."""
         folded: dict[str, Signature] = {}
         for signature in self.by_name.values():
             if signature.kind is not Kind.EVENT_FACET:
@@ -307,7 +307,7 @@ def _placed(slot: Slot, item: ast.Parameter | ast.SchemaField) -> Slot:
 
 
 def _where(first: ast.SourceLocation | None, second: ast.SourceLocation | None) -> str:
-    """Return where a name was declared first, for a message about the second time."""
+    """Return where a name was declared first, for a message about the second declaration."""
     if first is None:
         return "elsewhere"
     if second is None or first.source_id == second.source_id:
@@ -324,6 +324,6 @@ def _declarations(owner: ast.Program | ast.Namespace) -> Iterator[ast.Callable |
         *owner.schemas,
     ]
     if isinstance(owner, ast.Namespace):
-        # The kinds are kept apart in the tree; which of two namesakes came first is a matter of the text.
+        # The tree keeps the kinds apart; the text decides which of two declarations of a name is first.
         items.sort(key=lambda item: item.location[:2] if item.location else (0, 0))
     return iter(items)

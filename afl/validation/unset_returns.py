@@ -1,4 +1,4 @@
-"""Finds returns that nothing in a declaration's body can set."""
+"""Find returns that no part of a declaration's body can set."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from afl.validation.signatures import Signature
 
 
 def check_unset_returns(signature: Signature, findings: Findings) -> None:
-    """Warn of the returns of a workflow that have no default and are in no yield.
+    """Warn about the returns of a workflow that have no default and are in no yield.
 
-    Nothing is said where something else may set them: a script, or a yield to a mixin. A yield with a mistake, which is
-    reported, may mean any of them.
+    There is no warning where another part may set them: a script, or a yield to a mixin. A yield with a mistake, which
+    is reported, may mean any of them.
     """
     node = signature.node
     if not isinstance(node, ast.WorkflowDecl) or not signature.returns or node.pre_script is not None:

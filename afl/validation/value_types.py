@@ -1,4 +1,4 @@
-"""What is known at compile time about the type of a value."""
+"""The type of a value as far as it is known at compile time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BUILTINS = SCALARS | {"Json"}
 class ValueType(NamedTuple):
     """A known type: a builtin's name, `Null`, `Array`, `Map`, `schema` with the schema's qualified name, or `step`.
 
-    `facet` is the qualified name of what a `step` is a step of, and of the mixin whose attributes a `Map` holds.
-    Where nothing is known (Json, values of unknown facets) there is None instead.
+    `facet` is the qualified name of the facet of a `step`, or of the mixin whose attributes a `Map` holds. An unknown
+    type (Json, values of unknown facets) is None instead.
     """
 
     name: str
@@ -27,7 +27,7 @@ class ValueType(NamedTuple):
 
     @property
     def is_object(self) -> bool:
-        """Whether it is a schema's value or a reference to a step, which no operator but equality takes."""
+        """Whether it is a schema's value or a reference to a step: operators other than equality refuse those."""
         return bool(self.schema) or self.name == "step"
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ BY_LITERAL_KIND = {"string": STRING, "integer": INT, "double": DOUBLE, "boolean"
 
 
 def arithmetic_result(operator: str, left: ValueType | None, right: ValueType | None) -> ValueType | None:
-    """Return the type of `left operator right` for numbers; None as soon as one side is not known to be one."""
+    """Return the type of `left operator right` for numbers; None when one side is not known to be a number."""
     if left is None or right is None or left.name not in NUMBERS or right.name not in NUMBERS:
         return None
     if operator == "/" or "Double" in (left.name, right.name):
@@ -59,9 +59,9 @@ def arithmetic_result(operator: str, left: ValueType | None, right: ValueType | 
 
 
 def mismatch(declared: ValueType | None, value: ast.Expression) -> tuple[ast.Expression, ValueType, ValueType] | None:
-    """Return the constant that contradicts a declared type, what it is and what was wanted; None if all is well.
+    """Return the constant that contradicts a declared type, its type and the wanted type; None if it fits.
 
-    Only constants are judged: a value that is computed shows its type at run time.
+    Only constants are checked: a computed value shows its type at run time.
     """
     if declared is None or declared.schema:
         return None
@@ -78,7 +78,7 @@ def mismatch(declared: ValueType | None, value: ast.Expression) -> tuple[ast.Exp
 
 
 def inexact_integer(declared: ValueType | None, value: ast.Expression) -> ast.Expression | None:
-    """Return the constant integer that is given to a Double and that no Double holds exactly; None if there is none."""
+    """Return the constant integer that is given to a Double and that a Double cannot hold exactly; None without one."""
     if declared is None:
         return None
     if declared.name == "Array" and isinstance(value, ast.ArrayLiteral):
@@ -96,7 +96,7 @@ def inexact_integer(declared: ValueType | None, value: ast.Expression) -> ast.Ex
 
 def _constant_type(value: ast.Expression) -> ValueType | None:
     if isinstance(value, ast.Reference):
-        return None  # as most values are
+        return None  # most values take this path
     if isinstance(value, ast.Literal):
         return BY_LITERAL_KIND[value.kind]
     if isinstance(value, ast.UnaryExpr) and value.operator == "-":

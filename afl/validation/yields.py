@@ -1,4 +1,4 @@
-"""Checks yields: whom they give to, and what."""
+"""Check yields: their targets, and their values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from afl.validation.signatures import Signature, Slot
 
 
 class YieldTarget(NamedTuple):
-    """Something a yield may give to, by any of its names; signature None where it is unknown."""
+    """A possible target of a yield, with all of its names; signature None where it is unknown."""
 
     names: tuple[str, ...]
     signature: Signature | None
@@ -21,14 +21,14 @@ class YieldTarget(NamedTuple):
     alias: str | None = None
 
     def fields(self) -> Mapping[str, Slot] | None:
-        """Return what may be given, None where that is not known."""
+        """Return the slots that a yield may set, None where they are unknown."""
         if self.signature is None:
             return None
         return {**self.signature.params, **self.signature.returns} if self.is_mixin else self.signature.returns
 
 
 class YieldChecker:
-    """Checks the yields of blocks."""
+    """Checker of the yields of blocks."""
 
     def __init__(self, findings: Findings, calls: CallChecker) -> None:
         self._findings = findings
@@ -78,7 +78,7 @@ class YieldChecker:
             place = target_place(call)
             self._report("YIELD_INVALID_TARGET", place, hint=hint, name=call.name, allowed=listed(allowed))
             return None
-        # The innermost one takes it; only among the mixins, which are on a level, may several be meant.
+        # The innermost one wins; only mixins, which are on the same level, may be ambiguous.
         if targets[found[0]].is_mixin and len(found) > 1:
             by_alias = [number for number in found if targets[number].alias == call.name]
             if by_alias:
@@ -96,7 +96,9 @@ class YieldChecker:
 
 
 def yield_targets(scope: Scope) -> list[YieldTarget]:
-    """Return what a yield of this block may give to: enclosing steps from inside out, the declaration, its mixins."""
+    """Return the possible targets of a yield in this block: enclosing steps from inside out, the declaration, its
+    mixins.
+    """
     targets: list[YieldTarget] = []
     for level in scope.outwards():
         if level.owner is None:
