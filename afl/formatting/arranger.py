@@ -1,7 +1,7 @@
-"""Arranges the tokens of a program as a document: which belong together, and where lines may end.
+"""Arrange the tokens of a program as a document: which of them belong together, and where lines may end.
 
-It follows the grammar rule by rule but over tokens, not over the tree: parentheses, spellings and comments, which
-leave no node, stay what they are.
+The arranger follows the grammar rule by rule, but over tokens and not over the tree: parentheses, spellings and
+comments, which leave no node, stay as they are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Item:
     document: Sequence[Document]
     first: Token
     large: bool = False
-    #: Which declarations need no empty line between them; empty if this is none.
+    #: Declarations of these kinds need no empty line between them; empty for other items.
     kind: str = ""
 
 
@@ -78,13 +78,13 @@ class Arranger(ExpressionArranger):
             middle = self._at
             head += [SPACE, self._take(), SPACE]
             returns = self._list("(", ")", self._slot)
-            # Of two lists that do not fit on one line, the longer one is broken first.
+            # When two lists do not fit on one line, the longer one is broken first.
             returns.gives_way = self._length(middle, self._at) > self._length(start, middle)
             head.append(returns)
         return head, self._mixins()
 
     def _length(self, start: int, stop: int) -> int:
-        """Return the characters of some tokens, without the commas, which depend on the layout."""
+        """Return the number of characters of some tokens, without the commas, which depend on the layout."""
         return sum(len(token.text) for token in self._tokens[start:stop] if token.text != ",")
 
     def _fields(self) -> Document:
@@ -102,15 +102,15 @@ class Arranger(ExpressionArranger):
     # -- what follows a head or a call ---------------------------------------------------------------------------------
 
     def _tail(self, *, of_a_declaration: bool) -> list[Document]:
-        """Return what may follow a head or a call, beginning with a blank if there is any."""
+        """Return the part that may follow a head or a call, with a blank in front if there is one."""
         parts: list[Document] = []
         if of_a_declaration and self._sees("script"):
             parts += [SPACE, *self._script()]
         elif of_a_declaration and self._sees("prompt"):
             parts += [SPACE, self._take(), SPACE, self._braces(self._directive)]
-        # No step can have one of these names, so that they need no second look.
+        # A step cannot have one of these names, so one look is enough.
         while self._sees("andThen") or self._sees("catch"):
-            # A clause that does not fit behind the one before begins a line, with what it is a clause of.
+            # A clause that does not fit on the line begins a new line together with its keyword.
             parts += [Group([GAP], gives_way=True) if parts else SPACE, self._take(), SPACE]
             if self._sees("script"):
                 parts += self._script()
@@ -147,7 +147,7 @@ class Arranger(ExpressionArranger):
     # -- blocks --------------------------------------------------------------------------------------------------------
 
     def _block(self) -> Document:
-        """Return a block; one statement that was written on one line may stay on it."""
+        """Return a block; a single statement that was written on one line may stay on it."""
         first = self._next
         return self._braces(self._statement, may_be_flat=not first.starts_line)
 
@@ -192,10 +192,7 @@ class Arranger(ExpressionArranger):
 
 
 def _joined(head: Sequence[Document], mixins: Sequence[Document], body: Sequence[Document] = ()) -> list[Document]:
-    """Return a head or call with what follows it.
-
-    Mixins that do not fit stand on lines of their own, and then the body begins one too.
-    """
+    """Return a head or call with the parts that follow it."""
     if not mixins:
         return [*head, *body]
     gap: list[Document] = [GAP] if body else []
@@ -203,7 +200,7 @@ def _joined(head: Sequence[Document], mixins: Sequence[Document], body: Sequence
 
 
 def _stacked(items: Sequence[_Item]) -> list[Document]:
-    """Return items below each other; empty lines stay, one at a time, and set off what is large."""
+    """Return items below each other. Single empty lines stay, and large items get empty lines around them."""
     parts: list[Document] = []
     before: _Item | None = None
     for item in items:

@@ -1,4 +1,4 @@
-"""Arranges lists, types and expressions: where their lines may end."""
+"""Arrange lists, types and expressions: where their lines may end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ExpressionArranger(TokenReader):
     # -- lists ---------------------------------------------------------------------------------------------------------
 
     def _list(self, opening: str, closing: str, item: Callable[[], Sequence[Document]]) -> Group:
-        """Return a bracketed list: on one line, or one item on each, then with a comma behind the last.
+        """Return a bracketed list on one line, or with one item on each line and a comma behind the last.
 
         A comma behind the last item in the source keeps the list broken.
         """
@@ -60,7 +60,7 @@ class ExpressionArranger(TokenReader):
 
     @staticmethod
     def _empty(opener: Code, comments: Sequence[Document], closer: Code, *, gap: str) -> Group:
-        """Return brackets with nothing but comments between them; without those a line never ends there."""
+        """Return brackets with only commas and comments between them; a line can end there only after a comment."""
         if comments:
             return Group([opener, Indent(comments), GAP, closer])
         if opener.token.trailing:
@@ -80,7 +80,7 @@ class ExpressionArranger(TokenReader):
         return comments, self._take()
 
     def _comma(self) -> Document:
-        """Take a comma. Comments in front of it go behind it, where a line can end."""
+        """Take a comma. Comments in front of it move behind it, where a line can end."""
         token, following = self._now, self._next
         if token.leading:
             moved = (*token.leading, *token.trailing)
@@ -129,7 +129,7 @@ class ExpressionArranger(TokenReader):
     def _expression(self, loosest: int = 0) -> list[Document]:
         """Return an expression of operators that bind as `loosest` or tighter.
 
-        A line may end before the operators that bind it most loosely.
+        A line may end before the loosest-binding operators.
         """
         parts = self._operand()
         while (level := _LEVELS.get(self._now.text, -1)) >= loosest:
@@ -145,7 +145,7 @@ class ExpressionArranger(TokenReader):
     def _operand(self) -> list[Document]:
         signs: list[Document] = []
         while self._now.text in UNARY_OPERATORS:
-            # Two pluses in a row would be read as the operator that joins.
+            # The lexer would read two pluses in a row as the concatenation operator.
             close = self._now.text == "+" and self._next.text == "+"
             signs += [self._take(), *([SPACE] if close else [])]
         parts = self._atom()

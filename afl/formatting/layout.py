@@ -1,4 +1,4 @@
-"""A small pretty printer: documents whose groups are laid out on one line where they fit, else broken at every gap."""
+"""A small pretty printer: each group of documents goes on one line where it fits, else every gap of it breaks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from afl.formatting.tokens import Comment, Token
 from afl.grammar.script_bodies import script_code
 from afl.syntax.comments import PieceKind
 
-#: Columns that a line may take, and blanks of one level.
+#: The columns of a line, and the blanks of one level.
 WIDTH = 100
 INDENT = 4
 
-#: Kinds of token that may hold line ends.
+#: Kinds of tokens that may hold line ends.
 _MULTILINE = (PieceKind.STRING, PieceKind.RAW_BODY)
 
 
@@ -27,7 +27,7 @@ class Text:
 
 @dataclass(slots=True)  # not frozen: there is one for every token, and that would cost three times as much
 class Code:
-    """A token of the source with its comments; `own_line` says that it is the first of its line by layout."""
+    """A token of the source with its comments; with `own_line` the layout puts it first on its line."""
 
     token: Token
     own_line: bool = False
@@ -35,14 +35,17 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class CommentLines:
-    """Comments on lines of their own, as before a closing bracket."""
+    """Comments on lines of their own, for example before a closing bracket."""
 
     comments: tuple[Comment, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A gap: `flat` in a group on one line, a line end in a broken one or if `hard`; `blank` adds an empty line."""
+    """A gap: `flat` in a group on one line, a line end in a broken group or if `hard`.
+
+    `blank` adds an empty line.
+    """
 
     flat: str = " "
     hard: bool = False
@@ -51,13 +54,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class IfBroken:
-    """Text that only a broken group has."""
+    """Text that appears only in a broken group."""
 
     text: str
 
 
 class Indent:
-    """Lines that begin inside stand one level deeper."""
+    """Lines one level deeper."""
 
     __slots__ = ("parts", "shape")
     __match_args__ = ("parts",)
@@ -68,9 +71,9 @@ class Indent:
 
 
 class Group:
-    """Laid out on one line if it fits there and nothing in it forces a line end; `broken` does so by itself.
+    """Documents that go on one line if they fit and contain no forced line end; `broken` forces line ends itself.
 
-    A group that `gives_way` is broken before one in front of it is.
+    A group that `gives_way` is broken before a group in front of it.
     """
 
     __slots__ = ("broken", "gives_way", "parts", "shape")
@@ -87,15 +90,15 @@ Document: TypeAlias = "Text | Code | CommentLines | Line | IfBroken | Indent | G
 
 
 class _Shape(NamedTuple):
-    """What decides whether documents in a row can stand on one line; found once, as they are made."""
+    """The facts that decide whether documents in a row fit on one line; computed once, when they are made."""
 
-    #: A comment or a hard line end inside leaves no way to do so.
+    #: Whether a comment or a hard line end inside prevents that.
     broken: bool
-    #: Something in them is more than a gap.
+    #: Whether at least one of them is not a gap.
     solid: bool
-    #: A comment behind their last token takes the rest of its line, whatever follows them.
+    #: Whether a comment behind their last token takes the rest of its line.
     open: bool
-    #: Columns they take on one line; None if a text inside has several lines.
+    #: The columns of the documents on one line; None if a text inside has several lines.
     width: int | None
 
 
@@ -147,7 +150,7 @@ class _Renderer:
         self._out: list[str] = []
         self._column = 0
         self._indent = 0
-        #: A comment that runs to the end of its line waits for that end, so that commas can go before it.
+        #: A comment that takes the rest of its line is held back until the line ends, so that commas can go before it.
         self._suffix = ""
         self._at_line_start = True
         self._must_end_line = False
@@ -181,7 +184,7 @@ class _Renderer:
                 case Indent(inner):
                     stack.extend((indent + 1, broken, item) for item in reversed(inner))
                 case Group(inner):
-                    # What is in a group on one line is on that line too.
+                    # Inside a group on one line, everything is on that line.
                     split = broken and (part.broken or not self._fits(part, stack))
                     stack.extend((indent, split, item) for item in reversed(inner))
         self._end_line()
@@ -246,7 +249,7 @@ class _Renderer:
         return self._at_line_start or (self._out[-1][-1] in "([#{$." and self._out[-1] != "{")
 
     def _fits(self, group: Group, rest: Sequence[_Task]) -> bool:
-        """Whether the group fits flat, with what must follow it on the line."""
+        """Say whether the group fits flat, with the text that must follow it on the line."""
         left = WIDTH - (self._indent if self._at_line_start else self._column + self._wants_blank)
         pending: list[tuple[bool, Document]] = [(False, group)]
         behind = len(rest)
@@ -294,7 +297,7 @@ def _inline_texts(token: Token) -> Iterator[str]:
 
 
 def _aligned(comment: str, indent: int) -> str:
-    """Return a comment for a place `indent` blanks from the left: stars below each other, other lines as they were."""
+    """Return a comment `indent` blanks from the left: stars below each other, other lines unchanged."""
     first, *others = [line.rstrip() for line in comment.split("\n")]
     if others and all(line.lstrip().startswith("*") for line in others):
         others = [" " * indent + " " + line.lstrip() for line in others]

@@ -1,4 +1,4 @@
-"""Reads the tokens of a text one by one, and turns those taken into documents."""
+"""Read the tokens of a text one by one, and turn the taken ones into documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GAP = Line()
 
 
 class UnknownConstruct(Exception):
-    """A token where the arranger knows no rule."""
+    """A token that no rule of the arranger expects."""
 
     def __init__(self, token: Token) -> None:
         super().__init__(f"did not expect `{token.text}` here" if token.text else "the text ends too early")
@@ -25,7 +25,7 @@ class TokenReader:
     """A place in the tokens of a text, the last of which is its end."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
-        # Nothing looks further ahead than two tokens, and so the end is there three times.
+        # The reader looks at most two tokens ahead, so the end token is there three times.
         self._tokens = [*tokens, tokens[-1], tokens[-1]]
         self._at = 0
         self._now = self._tokens[0]
@@ -35,7 +35,7 @@ class TokenReader:
         return self._tokens[self._at + 1]
 
     def _sees(self, text: str) -> bool:
-        # A string has its quotes, so that it is never mistaken for another token.
+        # A string keeps its quotes here, so that it is never mistaken for another token.
         return self._now.text == text
 
     def _name(self, *, own_line: bool = False) -> Code:
@@ -44,7 +44,7 @@ class TokenReader:
         return self._take(own_line=own_line)
 
     def _take(self, text: str | None = None, *, own_line: bool = False) -> Code:
-        """Take the token here, which has to read `text` if that is given; `own_line` as in Code."""
+        """Take the next token, which must read `text` if that is given; `own_line` as in Code."""
         token = self._now
         if token.kind is PieceKind.END or (text is not None and token.text != text):
             raise UnknownConstruct(token)

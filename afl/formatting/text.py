@@ -1,4 +1,4 @@
-"""Formats AFL text, and proves of every result that it is still the same program with the same comments."""
+"""Format AFL text, and prove for every result that it is the same program with the same comments."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from afl.formatting.tokens import tokens_of
 from afl.grammar.script_bodies import script_code
 from afl.syntax.comments import Piece, PieceKind, pieces
 
-#: A comment that moves to another line can let its neighbours move too, so the layout is repeated until it rests.
+#: A comment that moves to another line may let its neighbours move too, so the layout repeats until nothing changes.
 MAX_PASSES = 12
 
 
 class FormatRefused(AFLError):
-    """A text that the formatter leaves alone rather than risk its meaning."""
+    """A text that the formatter leaves unchanged because its meaning is at risk."""
 
     def __init__(self, reason: str, line: int | None = None) -> None:
         place = "" if line is None else f" (line {line})"
@@ -54,7 +54,7 @@ def _arranged(text: list[Piece]) -> str:
 
 
 def _program_of(text: list[Piece]) -> list[tuple[PieceKind, str]]:
-    """Return what the parser gets to see, without the marks that only separate."""
+    """Return the tokens that the parser sees, without separators."""
     return [
         (piece.kind, script_code(piece.text) if piece.kind is PieceKind.RAW_BODY else piece.text)
         for piece in text

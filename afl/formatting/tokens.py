@@ -1,4 +1,4 @@
-"""Gives every comment a token to travel with: the one it stands behind, or the one it stands before."""
+"""Attach every comment to the token that it moves with: the one before it or the one behind it."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from afl.syntax.comments import Piece, PieceKind
 
 _CLOSERS = frozenset({")", "]", "}", ",", ""})
 
-#: Words that open what a doc comment may belong to.
+#: Words that begin a declaration, which may have a doc comment.
 _DOCUMENTED = frozenset({"namespace", "facet", "event", "workflow", "schema"})
 
 
 @dataclass(slots=True)
 class Comment:
-    """A comment, and how it stood in the source."""
+    """A comment, with its position relative to lines in the source."""
 
     text: str
     kind: PieceKind
-    #: An empty line stands before it.
+    #: True if an empty line stands before it.
     blank_before: bool
-    #: A line end stands before it, and behind it.
+    #: True if a line end stands before it, and behind it.
     starts_line: bool
     ends_line: bool
 
     @property
     def takes_the_line(self) -> bool:
-        """Nothing may follow it on its line."""
+        """Say whether it must be the last text on its line."""
         return self.kind is not PieceKind.BLOCK_COMMENT
 
 
 @dataclass(slots=True)
 class Token:
-    """A token and its comments. `;` is no token here: line ends do its work."""
+    """A token and its comments. `;` is dropped: line ends replace it."""
 
     kind: PieceKind
     text: str
     line: int
-    #: An empty line, a line end, stands before the token and its leading comments.
+    #: True if an empty line, or a line end, stands before the token and its leading comments.
     blank_before: bool
     starts_line: bool
     leading: tuple[Comment, ...] = ()
     trailing: tuple[Comment, ...] = ()
-    #: An empty line stands between the leading comments and the token.
+    #: True if an empty line stands between the leading comments and the token.
     blank_inside: bool = False
 
 
@@ -76,7 +76,7 @@ def tokens_of(pieces: Sequence[Piece]) -> list[Token]:
 
 
 def _keep_apart(comments: list[Piece], cut_off: int) -> None:
-    """Let a `;` stay that keeps a doc comment among the first `cut_off` comments from the declaration behind them."""
+    """Keep a `;` that separates a doc comment among the first `cut_off` comments from the next declaration."""
     docs = [number for number, comment in enumerate(comments) if comment.kind is PieceKind.DOC_COMMENT]
     if docs and docs[-1] < cut_off:
         last = comments[docs[-1]]
@@ -114,7 +114,7 @@ def _attach(found: list[Token], waiting: Sequence[Piece], piece: Piece) -> None:
 
 
 def _how_many_trail(waiting: Sequence[Piece], token: Piece) -> int:
-    """Return how many of the comments before a token belong to the token before: those that end its line."""
+    """Return how many of the comments before a token belong to the previous token: those that end its line."""
     on_the_line = 0
     for comment in waiting:
         if comment.line_ends_before or comment.kind is PieceKind.DOC_COMMENT:

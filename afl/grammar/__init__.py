@@ -1,4 +1,4 @@
-"""The grammar of AFL and what is derived from it: parse table and lexer."""
+"""The grammar of AFL and its derived parts: parse table and lexer."""
 
 from afl.grammar.lexer import Lexer, Token
 from afl.grammar.table import GRAMMAR_FILE, ParseTable, load_table

@@ -1,4 +1,4 @@
-"""Turns AFL text into tokens with their places."""
+"""Split AFL text into tokens with their places."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _END_GROUP = "END_OF_TEXT"
 
 _GROUP_NAME = re.compile(r"\(\?P<\w+>")
 
-#: The token of a script in braces, which no regular expression can find the end of.
+#: The token of a braced script, whose end no regular expression can find.
 RAW_BODY = "RAW_BODY"
 
-#: The kinds of token that may hold line ends.
+#: The kinds of tokens that may hold line ends.
 MULTILINE = frozenset(["STRING", RAW_BODY])
 
 
 class Token(NamedTuple):
-    """A terminal with its text and its place (1-based)."""
+    """A terminal with its text and its 1-based place."""
 
     type: str
     text: str
@@ -31,7 +31,7 @@ class Token(NamedTuple):
     column: int
 
     def end(self) -> tuple[int, int]:
-        """Return line and column just behind the token."""
+        """Return the line and column just behind the token."""
         if self.type in MULTILINE and "\n" in self.text:
             return self.line + self.text.count("\n"), len(self.text) - self.text.rfind("\n")
         return self.line, self.column + len(self.text)
@@ -42,10 +42,10 @@ class Lexer:
 
     def __init__(self, table: ParseTable) -> None:
         self._types = {**table.punctuation, **table.keywords}
-        # A brace may open a script, so that each is looked at.
+        # Each brace is looked at, because it may open a script.
         self._types.pop("{", None)
         marks = [mark for mark in table.punctuation if mark != "{"]
-        # Order is speed: the frequent kinds first. A comment's slash must be tried before the operator's.
+        # The order is for speed: frequent kinds first. A comment's slash must be tried before the operator's.
         named = [f"(?P<{name}>{pattern})" for name, pattern in sorted(table.patterns.items(), key=_rank)]
         pieces = "|".join(
             [
@@ -59,8 +59,8 @@ class Lexer:
                 r"(?P<STRAY>(?s:.))",
             ]
         )
-        # What a piece is, goes by its text alone. Most come again, so that pieces are found without names, which is
-        # faster, and a name is asked for once.
+        # The kind of a piece follows from its text alone, and most texts occur again. So pieces are matched without
+        # group names, which is faster, and the kind is looked up once for each text.
         self._kinds = re.compile(pieces)
         self._pieces = re.compile(rf"([ \t\f\r\n]*)({_GROUP_NAME.sub('(?:', pieces)})")
 
@@ -69,15 +69,15 @@ class Lexer:
     ) -> list[Token]:
         """Return the tokens of a text, the last one of type `$END`.
 
-        Doc comments are put into `doc_comments`, if it is given, by the number of the token that follows: of several
-        in front of one token, the last. Raises ParseError at a character that starts no token, and at strings,
-        comments and scripts that never end.
+        If `doc_comments` is given, doc comments go there under the number of the token that follows; of several in
+        front of one token, the last. Raises ParseError at a character that starts no token, and at strings, comments
+        and scripts without an end.
         """
         text = with_line_feeds(text)
         found: list[Token] = []
         append = found.append
         types = self._types.copy()
-        make = tuple.__new__  # what Token(...) comes down to, at half its cost
+        make = tuple.__new__  # the fields of Token(...) set directly, at half the cost
         # A byte order mark is not part of the program, and takes no column.
         position = 1 if text.startswith("\ufeff") else 0
         line = column = 1
@@ -120,7 +120,7 @@ class Lexer:
                     column = len(piece) - piece.rfind("\n")
                 else:
                     column += len(piece)
-            # At the brace of a script, whose end has rules of its own: go on behind it.
+            # A brace opens a script, whose end has rules of its own: continue behind it.
             start = match.start(2)
             end = end_of_body(text, start)
             if end is None:
@@ -142,7 +142,7 @@ def _rank(pattern: tuple[str, str]) -> int:
 
 
 def _marks_pattern(marks: list[str]) -> str:
-    """Return a pattern for the operators: longest match, and a character class for those that begin no longer one."""
+    """Return a pattern for the operators: longest match first, and a character class for unambiguous single ones."""
     alone = [mark for mark in marks if len(mark) == 1 and not any(other[0] == mark for other in marks if other != mark)]
     rest = sorted(set(marks) - set(alone), key=len, reverse=True)
     others = [re.escape(mark) + ("(?![/*])" if mark == "/" else "") for mark in rest]
@@ -150,7 +150,7 @@ def _marks_pattern(marks: list[str]) -> str:
     return f"[{singles}]|" + "|".join([*others, *(["/(?![/*])"] if "/" in alone else [])])
 
 
-#: What to say to characters that other languages have and this one has not.
+#: Hints for characters of other languages that AFL does not have.
 _STRAY = {
     "?": "a parameter that may be left out has a default: note: String = null",
     "`": 'strings are written "..."; values are joined with ++: "hello " ++ $.name',

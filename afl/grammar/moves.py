@@ -1,22 +1,22 @@
-"""What the parser does next, with the productions that only hand their child on left out.
+"""The parser's next action, without the productions that only pass their child on.
 
-An expression passes through a dozen levels of precedence, and most of them have nothing to do with it. Which of them
-are passed depends on two states (the top one and the one below it) and the next terminal alone, so each way is walked
-once and remembered.
+An expression passes through a dozen levels of precedence, and most of them do nothing with it. Which levels are passed
+depends only on two states (the top one and the one below it) and the next terminal, so each way is walked once and
+remembered.
 """
 
 from __future__ import annotations
 
 from afl.grammar.table import ParseTable
 
-#: The state in which there is something to do, and the table's action there.
+#: The state in which the next action happens, and the table's action there.
 Move = tuple[int, int]
 
 
 class Moves(list["_Above"]):
-    """By the state below the top, the top state and the terminal: the next move, None where the text is refused.
+    """The next move by the state below the top, the top state and the terminal; None where the text is refused.
 
-    Filled as it is used, also by several threads: they can only find the same.
+    Filled as it is used, by several threads too: all of them compute the same moves.
     """
 
     def __init__(self, table: ParseTable) -> None:
@@ -24,7 +24,7 @@ class Moves(list["_Above"]):
 
 
 class _Above(dict[int, "_ByTerminal"]):
-    """What the states above one state do."""
+    """The moves of the states above one state."""
 
     def __init__(self, table: ParseTable, below: int) -> None:
         self._table = table
@@ -36,7 +36,7 @@ class _Above(dict[int, "_ByTerminal"]):
 
 
 class _ByTerminal(dict[str, Move | None]):
-    """What one state above another does."""
+    """The moves of one state above another, by terminal."""
 
     def __init__(self, table: ParseTable, below: int, top: int) -> None:
         self._table = table

@@ -13,12 +13,12 @@ from typing import TypedDict
 GRAMMAR_FILE = Path(__file__).parent.parent / "grammar.lark"
 TABLE_FILE = Path(__file__).parent / "table.json"
 
-#: The terminal that stands for the end of the text.
+#: The terminal for the end of the text.
 END = "$END"
 
 
 class TableDocument(TypedDict):
-    """What is stored: plain JSON."""
+    """The stored form of a table: plain JSON."""
 
     keywords: dict[str, str]
     punctuation: dict[str, str]
@@ -31,10 +31,10 @@ class TableDocument(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class ParseTable:
-    """What the parser runs on.
+    """The table that the parser runs on.
 
     `actions[state][terminal]` is a state to shift to (zero or more) or the complement `~r` of a rule to reduce;
-    `rules[r]` is (nonterminal, length, callback), callback None where the only child is handed on.
+    `rules[r]` is (nonterminal, length, callback), callback None where the only child is passed on.
     """
 
     keywords: dict[str, str]

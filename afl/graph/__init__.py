@@ -1,4 +1,4 @@
-"""Draws what a workflow does: its steps, and which waits for which."""
+"""Draw a workflow: its steps, and which step waits for which."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes a graph in Graphviz' language, for those who want another layout than ours."""
+"""Write a graph in Graphviz' language, for users who want another layout than ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LINES = {
 
 
 def dot(graph: Graph) -> str:
-    """Return the graph. Ids are numbers of its own: the same program gives the same text."""
+    """Return the graph as DOT. Ids are numbered anew: the same program gives the same text."""
     names = {item.id: f"n{number}" for number, item in enumerate(everything(graph.items))}
     clusters = {item.id: item for item in everything(graph.items) if isinstance(item, Cluster)}
     lines = [
@@ -64,7 +64,7 @@ def _write(item: Item, names: dict[str, str], indent: str, lines: list[str]) -> 
 
 
 def _first(cluster: Cluster) -> str:
-    """Return the id of a vertex in the cluster; of an empty one, a name that nothing has."""
+    """Return the id of a vertex in the cluster, or for an empty cluster an unused name."""
     return next((item.id for item in everything(cluster.items) if isinstance(item, Vertex)), f"{cluster.id} (empty)")
 
 

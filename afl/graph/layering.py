@@ -1,4 +1,4 @@
-"""Places boxes in layers, so that arrows lead from one layer to a later one and cross little.
+"""Place boxes in layers, so that arrows lead from one layer to a later one with few crossings.
 
 The usual four steps: layers by the longest path, a stand-in in every layer that an arrow passes, an order in the layers
 by the mean of the neighbours, and places as near to the neighbours as the order allows. Lengths are in pixels; `across`
@@ -14,45 +14,45 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
 
-#: Room between boxes of a layer, and what an arrow that passes by takes.
+#: The room between boxes of a layer, and the room for an arrow that passes them.
 GAP_ACROSS = 22.0
 GAP_ALONG = 42.0
 WIDEST_GAP = 150.0
-#: How far a small box stands behind the beginning of a layer that a large one makes deep.
+#: The distance of a small box from the beginning of a layer that a large box makes deep.
 INDENT = 14.0
 LANE = 10.0
 
 _SWEEPS = 12
 
-#: A box, or where an arrow from one box to another passes a layer.
+#: A box, or the place where an arrow between two boxes passes a layer.
 Key: TypeAlias = str | tuple[str, str, int]
 Size: TypeAlias = tuple[float, float]
 
 
 @dataclass(slots=True)
 class Layers:
-    """Where the boxes of one frame are: near corner of each, the size of all, and what arrows pass on their way."""
+    """The places of the boxes of one frame: near corner of each, the size of all, and the points that arrows pass."""
 
     places: dict[str, tuple[float, float]] = field(default_factory=dict)
     size: Size = (0.0, 0.0)
-    #: Points as (across, along), by the arrow's ends; two for each layer that is passed.
+    #: Points as (across, along), by the arrow's ends; two for each passed layer.
     routes: dict[tuple[str, str], list[tuple[float, float]]] = field(default_factory=dict)
-    #: How deep each layer is, where it ends along, and in which one a box is.
+    #: The depth of each layer, where it ends along, and the layer of each box.
     depths: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
     layer_of: dict[str, int] = field(default_factory=dict)
 
     def is_apart(self, ends: tuple[str, str]) -> bool:
-        """Whether two boxes are in different layers."""
+        """Say whether two boxes are in different layers."""
         return self.layer_of[ends[0]] != self.layer_of[ends[1]]
 
 
 def place(
     sizes: Mapping[str, Size], arrows: Iterable[tuple[str, str]], first: Iterable[str] = (), last: Iterable[str] = ()
 ) -> Layers:
-    """Place boxes, given as (across, along) in the order in which they are read. Arrows lead to later boxes only.
+    """Place boxes, given as (across, along) in reading order. Arrows lead to later boxes only.
 
-    Those that `first` and `last` name are put into the first and the last layer: where arrows come in and go out.
+    The boxes that `first` and `last` name go into the first and the last layer, where arrows come in and go out.
     """
     number = {key: position for position, key in enumerate(sizes)}
     ahead = {(a, b) for a, b in arrows if number[a] < number[b]}
@@ -60,7 +60,7 @@ def place(
     rank = _ranks(sizes, forward)
     rank.update(dict.fromkeys(first, 0))
     rank.update(dict.fromkeys(last, max(rank.values(), default=0)))
-    # An end that is in the layer of what it belongs to would only be in the way.
+    # An end in the layer of its own box would only take room.
     forward = [(a, b) for a, b in forward if rank[a] < rank[b]]
     rows: list[list[Key]] = [[] for _ in range(max(rank.values(), default=-1) + 1)]
     for key in sizes:
@@ -83,7 +83,10 @@ def place(
 
 
 def _ranks(sizes: Mapping[str, Size], arrows: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Return the layer of each box: behind all that it needs; what needs nothing stands just before what needs it."""
+    """Return the layer of each box: behind all boxes that it needs.
+
+    A box that needs nothing goes just before the boxes that need it.
+    """
     rank = dict.fromkeys(sizes, 0)
     wanted_by: dict[str, list[str]] = defaultdict(list)
     for source, target in arrows:
@@ -99,7 +102,7 @@ def _ranks(sizes: Mapping[str, Size], arrows: Sequence[tuple[str, str]]) -> dict
 
 
 def _order(rows: list[list[Key]], before: Mapping[Key, list[Key]], after: Mapping[Key, list[Key]]) -> None:
-    """Reorder the rows in place; of all orders that were tried, the one with the fewest crossings stays."""
+    """Reorder the rows in place; of all tried orders, the one with the fewest crossings stays."""
     best, fewest = [list(row) for row in rows], _crossings(rows, after)
     for sweep in range(_SWEEPS):
         if fewest == 0:
@@ -129,7 +132,7 @@ def _crossings(rows: Sequence[Sequence[Key]], after: Mapping[Key, list[Key]]) ->
         seen: list[int] = []
         for key in upper:
             for end in sorted(position[target] for target in after.get(key, ())):
-                # Those before it that end behind it.
+                # The arrows before it that end behind it.
                 at = bisect_right(seen, end)
                 total += len(seen) - at
                 seen.insert(at, end)
@@ -142,7 +145,7 @@ def _centres(
     before: Mapping[Key, list[Key]],
     after: Mapping[Key, list[Key]],
 ) -> dict[Key, float]:
-    """Return the middle of everything across: each row in turn moves to the mean of its neighbours."""
+    """Return the centre of everything across: each row in turn moves to the mean of its neighbours."""
     centres: dict[Key, float] = {}
     for row in rows:
         at = 0.0
@@ -156,7 +159,7 @@ def _centres(
         for row in rows if sweep % 2 == 0 else list(reversed(rows)):
             wanted = []
             for key in row:
-                # The last sweeps look both ways: nothing shall lean to the side of where it came from.
+                # The last sweeps look both ways, so that the picture does not lean to one side.
                 near = [*before.get(key, ()), *after.get(key, ())] if sweep >= _SWEEPS - 2 else neighbours.get(key, ())
                 wanted.append(sum(centres[item] for item in near) / len(near) if near else centres[key])
             for key, centre in zip(row, _apart(wanted, [widths[key] for key in row]), strict=True):
@@ -165,9 +168,9 @@ def _centres(
 
 
 def _apart(wanted: Sequence[float], widths: Sequence[float]) -> list[float]:
-    """Return middles as near to the wanted ones as can be (least squares) without changing the order or overlapping.
+    """Return centres as near to the wanted ones as possible (least squares), in the same order and without overlap.
 
-    Less what stands to the left, that is a monotonic regression: neighbours that would overlap are pooled.
+    After subtracting the room to the left this is a monotonic regression: overlapping neighbours are pooled.
     """
     offsets = [0.0]
     for left, right in pairwise(widths):
@@ -208,7 +211,7 @@ def _measured(
                 passed += [(centres[key] - left, along), (centres[key] - left, along + depth)]
         done.depths.append(depth)
         done.ends.append(along + depth)
-        # Arrows that lead far to the side get room to do so.
+        # Arrows that lead far to the side get more room.
         aside = max((abs(centres[end] - centres[key]) for key in row for end in after.get(key, ())), default=0.0)
         gap = min(max(GAP_ALONG, aside / 7), WIDEST_GAP)
         along += depth + gap

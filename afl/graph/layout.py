@@ -1,4 +1,4 @@
-"""Lays a graph out on a plane: boxes in boxes, and the ways of the arrows."""
+"""Lay a graph out on a plane: nested boxes, and the ways of the arrows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from afl.graph.model import Edge, Graph, Item, Vertex
 
 Point: TypeAlias = tuple[float, float]
 
-#: A character of the titles in pixels, at their size of 13; the font is the viewer's, so this is on the wide side.
+#: The width of a title's character in pixels, at size 13. The viewer chooses the font, so this is rather wide.
 CHARACTER = 7.6
 SMALL_CHARACTER = 6.6
 
@@ -21,7 +21,7 @@ _PAD, _PAD_TOP = 16.0, 34.0
 _EMPTY: Size = (60.0, 20.0)
 _PORT_GAP = 14.0
 
-#: How much wider than high a picture may be; past that it had better be high, for pages scroll downwards.
+#: The largest ratio of width to height; a wider picture is laid out downwards, because pages scroll downwards.
 _SHAPE = 1.2
 
 
@@ -37,7 +37,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """An arrow with the points it passes, its ends included."""
+    """An arrow with the points it passes, both ends included."""
 
     edge: Edge
     points: tuple[Point, ...]
@@ -45,7 +45,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything is. `is_down`: arrows lead downwards, else to the right."""
+    """The places of all boxes and arrows. With `is_down` arrows lead downwards, else to the right."""
 
     boxes: dict[str, Box]
     ways: tuple[Way, ...]
@@ -55,13 +55,13 @@ class Layout:
 
 
 def layout(graph: Graph) -> Layout:
-    """Lay the graph out downwards or to the right, whichever is nearer to the shape of a screen."""
+    """Lay the graph out downwards or to the right, whichever comes nearer to the shape of a screen."""
     candidates = [_Layouter(graph, is_down=is_down).lay_out() for is_down in (True, False)]
     return min(candidates, key=lambda found: max(found.width / _SHAPE, found.height))
 
 
 def text_width(text: str, character: float) -> float:
-    """Return about how wide a text is."""
+    """Return the approximate width of a text."""
     cells = sum(1.7 if unicodedata.east_asian_width(char) in "WF" else 1.0 for char in text)
     return cells * character
 
@@ -88,7 +88,7 @@ class _Layouter:
                 self._find_parents(item.items, (*parents, item.id))
 
     def _measure(self, frame: str, items: tuple[Item, ...]) -> Size:
-        """Place what is in a frame; the width and height of all of it."""
+        """Place the content of a frame, and return its width and height."""
         for item in items:
             self._sizes[item.id] = self._size_of(item)
         inside = {item.id for item in items}
@@ -107,12 +107,12 @@ class _Layouter:
             elif source is not None and edge.source != frame:
                 exits[f"out {number}"] = (LANE, 0.0)
                 arrows.append((source, f"out {number}"))
-        # The ends stand before and behind everything: arrows lead to later boxes only.
+        # The ends stand before and behind all boxes: arrows lead to later boxes only.
         self._inner[frame] = place({**entries, **sizes, **exits}, arrows, first=entries, last=exits)
         return self._turned(self._inner[frame].size)
 
     def _in(self, inside: set[str], end: str) -> str | None:
-        """Return the box of a frame in which the end of an arrow is, or None when it is elsewhere."""
+        """Return the box of a frame that contains the end of an arrow, or None when the end is elsewhere."""
         return next((key for key in self._parents[end] if key in inside), None)
 
     def _size_of(self, item: Item) -> Size:
@@ -130,7 +130,7 @@ class _Layouter:
             self._boxes[item.id] = Box(x + dx, y + dy, width, height)
             if not isinstance(item, Vertex) and item.items:
                 inner_width = self._turned(self._inner[item.id].size)[0]
-                # A title may be wider than what is below it.
+                # A title may be wider than the content below it.
                 self._put(item.id, item.items, x + dx + (width - inner_width) / 2, y + dy + _PAD_TOP)
 
     def _ways(self) -> list[Way]:
@@ -155,7 +155,7 @@ class _Layouter:
         return points
 
     def _beside(self, frame: str, source: str, port: Point) -> list[Point]:
-        """Return where an arrow leaves the layer of its box: up to there it goes straight, past what is deeper."""
+        """Return where an arrow leaves the layer of its box: up to there it goes straight, past deeper boxes."""
         inner = self._inner[frame]
         corner, along = self._turned(self._corner(frame)), inner.ends[inner.layer_of[source]]
         across, begin = self._turned(port)
@@ -167,12 +167,12 @@ class _Layouter:
         return [(x + dx, y + dy) for dx, dy in map(self._turned, self._inner[frame].routes.get(ends, []))]
 
     def _border(self, frame: str, ends: tuple[str, str]) -> list[Point]:
-        """Return the points of an arrow from a frame's border to a box in it, or the other way round."""
+        """Return the points of an arrow between a frame's border and a box in the frame."""
         inner = self._inner[frame]
         is_in = ends[0].startswith("in ")
         end = ends[0] if is_in else ends[1]
         if ends not in inner.routes and not inner.is_apart(ends):
-            # What it leads to stands at the border itself.
+            # The box that it leads to stands at the border itself.
             return []
         across, along = inner.places[end]
         depth = inner.depths[0 if is_in else -1]
@@ -183,7 +183,7 @@ class _Layouter:
         return [*points, *passed] if is_in else [*passed, *points]
 
     def _common_frame(self, edge: Edge) -> tuple[str, tuple[str, str]]:
-        """Return the innermost frame that has both ends of an arrow, and between which of its boxes it leads."""
+        """Return the innermost frame around both ends of an arrow, and the two boxes of it that the arrow connects."""
         source, target = self._parents[edge.source], self._parents[edge.target]
         depth = 0
         while depth < min(len(source), len(target)) - 1 and source[depth] == target[depth]:
@@ -197,7 +197,7 @@ class _Layouter:
         return box.x + (box.width - self._turned(self._inner[frame].size)[0]) / 2, box.y + _PAD_TOP
 
     def _ports(self, passed: Mapping[Edge, Sequence[Point]]) -> tuple[dict[Edge, Point], dict[Edge, Point]]:
-        """Return where each arrow leaves and enters: side by side, in the order of where they go and come from."""
+        """Return where each arrow leaves and enters: side by side, in the order of the boxes at their other ends."""
         leaving: dict[str, list[Edge]] = defaultdict(list)
         entering: dict[str, list[Edge]] = defaultdict(list)
         for edge in self._graph.edges:

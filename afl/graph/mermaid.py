@@ -1,4 +1,4 @@
-"""Writes a graph as a Mermaid flowchart, which Markdown viewers draw."""
+"""Write a graph as a Mermaid flowchart, which Markdown viewers draw."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CLASSES = {
 
 
 def mermaid(graph: Graph) -> str:
-    """Return the flowchart. Ids are numbers of its own: the same program gives the same text."""
+    """Return the flowchart. Ids are numbered anew: the same program gives the same text."""
     return _Chart(graph).write()
 
 
@@ -62,7 +62,7 @@ class _Chart:
 
 
 def _text(text: str) -> str:
-    """Return a text as it may stand between quotes in a flowchart, where HTML has its say too."""
+    """Return a text escaped for quotes in a flowchart, where HTML counts too."""
     for char in '#"<>&`':
         text = text.replace(char, f"\0{ord(char)};")
     return text.replace("\0", "#")

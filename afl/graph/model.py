@@ -1,4 +1,6 @@
-"""The dependency graph of a workflow: its steps in their blocks, and arrows from what is needed to what needs it."""
+"""The dependency graph of a workflow: steps in their blocks, with arrows from each needed step to the steps that need
+it.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """A workflow as a picture: what it is called, what it takes and gives, and what is in it."""
+    """A workflow as a picture: its name, its parameters and returns, and its content."""
 
     name: str
     params: str
@@ -60,7 +62,7 @@ class Graph:
 
 
 def everything(items: tuple[Item, ...]) -> Iterator[Item]:
-    """Return items and all that is in them, each before what is in it."""
+    """Return items and everything in them, each item before its content."""
     for item in items:
         yield item
         if isinstance(item, Cluster):
@@ -74,7 +76,7 @@ def graph_of(program: CompiledProgram, workflow: Declaration) -> Graph:
 
 @dataclass(slots=True)
 class _Builder:
-    """Walks the blocks of one declaration."""
+    """Builder that walks the blocks of one declaration."""
 
     program: CompiledProgram
     declaration: Declaration
@@ -106,7 +108,7 @@ class _Builder:
         )
 
     def _telling(self, items: list[Item]) -> Iterator[Edge]:
-        """Return the edges without those that lead from a step into its own blocks: the one to the block says it."""
+        """Return the edges without those from a step into its own blocks: the edge to the block is enough."""
         own = {(edge.source, edge.target) for edge in self.edges if edge.kind != "needs"}
         around: dict[str, tuple[str, ...]] = {}
 
@@ -122,7 +124,7 @@ class _Builder:
                 yield edge
 
     def _block(self, block: Node, scope: Scope, title: str, *, is_only: bool = False) -> list[Item]:
-        """Return what a clause looks like; the only plain one of a declaration needs no frame."""
+        """Return the items for a clause; a declaration's only plain clause needs no frame."""
         clause, when = block.get("foreach"), block.get("when")
         if block.get("script"):
             return [self._script(title if title.startswith("block") else f"{title}: script")]

@@ -1,4 +1,4 @@
-"""Draws a graph as SVG, without anything that has to be installed."""
+"""Draw a graph as SVG, without any program that must be installed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", Helveti
 .through { stroke-opacity: .55 }
 """.strip()
 
-#: What the legend calls the kinds that need a word.
+#: The legend's words for the kinds that need one.
 _LEGEND_WORDS = {
     "event": "event facet: waits for an agent",
     "workflow": "workflow",
@@ -67,7 +67,7 @@ def svg(graph: Graph) -> str:
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>',
         f'<text class="name" x="{_MARGIN:.0f}" y="36">{escape(graph.name)}</text>',
         f'<text class="about" x="{_MARGIN:.0f}" y="56">{escape(about)}</text>',
-        # In a picture that its words make wider, what is drawn stands in the middle.
+        # A picture that its words make wider is centred.
         f'<g transform="translate({(width - found.width) / 2:.1f} {_MARGIN + _HEAD:.1f})">',
         *_frames(graph, found),
         *(_arrow(way, found) for way in found.ways),

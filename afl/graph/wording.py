@@ -1,4 +1,4 @@
-"""Writes compiled expressions the way they stand in a program, for titles."""
+"""Write compiled expressions as a program spells them, for titles."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from afl.compiled.chains import hung
 
-#: Longest piece of an expression that a title shows, in characters.
+#: The longest piece of an expression in a title, in characters.
 LONGEST = 36
 
-#: How tightly an operator binds, as in the grammar; what binds less gets parentheses.
+#: The precedence of operators, as in the grammar; a looser one gets parentheses.
 _TIGHTNESS = {"||": 1, "&&": 2, "++": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
 _RELATION, _UNARY, _ATOM = 3, 7, 8
-#: Operators between two.
+#: Binary operators.
 _LINKS = ("BinaryExpr", "IndexExpr", "ChainExpr")
 
 
@@ -29,7 +29,7 @@ def expression(node: Mapping[str, Any]) -> str:
 
 
 def _write(node: Mapping[str, Any]) -> tuple[str, int]:
-    """Return the text of an expression, and how tightly its outermost operator binds."""
+    """Return the text of an expression, and the precedence of its outermost operator."""
     kind = node["type"]
     if kind == "InputRef":
         return "$." + ".".join(node["path"]), _ATOM
@@ -50,7 +50,7 @@ def _write(node: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _chain(node: Mapping[str, Any]) -> tuple[str, int]:
-    """Return the text of operators that hang to their left, in a loop: there may be any number of them."""
+    """Return the text of left-nested operators, in a loop: a chain may have any length."""
     links: list[Mapping[str, Any]] = []
     while (kind := node["type"]) in _LINKS:
         if kind == "ChainExpr":
