@@ -1,6 +1,6 @@
-"""What a handler is, whoever calls it: pollers of a store and agents of topics load and call handlers in this one way.
+"""Handlers and how they are called: pollers of a store and agents of topics load and call them in this one way.
 
-Belongs to neither side: it imports nothing of `afl` and nothing of `afl_stream`, and both import it.
+This package belongs to neither side: it imports nothing of `afl` or `afl_stream`, and both import it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Which modules may be run because a registry names them.
+"""The modules that may be run because a registry names them.
 
-Who may write to a registry says what agents load. Without a bound that is any module that Python finds and any file of
-the machine: `os`, with `system` as the function. So a process takes from a registry only what its operator allowed.
+A user who may write to a registry decides which modules agents load. Without a bound, that is any module that Python
+finds and any file of the machine: `os`, with `system` as the function. So a process loads from a registry only the
+modules that its operator allowed.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from typing import Final
 
 from afl.core.handlers.modules import HandlerModuleError, path_of
 
-#: What stands below the folder that a process was started in.
+#: The modules below the folder in which a process was started.
 HERE: Final = "."
-#: Packages that were installed, which a folder around them does not allow: a virtual environment often stands there.
+#: Installed packages, which a folder around them does not allow: a virtual environment often stands there.
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 
 
 class HandlerNotAllowed(HandlerModuleError):
-    """A registry names a module, or a function of one, that its operator has not allowed."""
+    """A registry names a module, or a function of one, that the operator of this process has not allowed."""
 
 
 class AllowedHandlers:
-    """Modules by name, and folders.
+    """The allowed handler modules: module names and folders.
 
-    An entry that is `.` or has a `/` is a folder, and allows the modules that stand below it; another one is a module
-    (`shop` allows `shop` and `shop.billing`) or a pattern (`shop_*`). The folder `/` counts only when it is written
-    so. Folders allow no installed packages and nothing of Python's own library, unless they stand in there themselves.
-    `setting` is where an operator allows more, for messages.
+    An entry that is `.` or has a `/` is a folder, and allows the modules below it. Any other entry is a module (`shop`
+    allows `shop` and `shop.billing`) or a pattern (`shop_*`). The folder `/` counts only when it is written exactly so.
+    Folders allow no installed packages and nothing of Python's own library, unless the folder itself is inside them.
+    `setting` names the setting for messages to operators.
     """
 
     def __init__(self, entries: Iterable[str] = (HERE,), *, setting: str = "agent.allowed_handlers") -> None:
@@ -45,11 +46,11 @@ class AllowedHandlers:
         self._vouched: set[str] = set()
 
     def vouch(self, module_uri: str) -> None:
-        """Allow a module that this process was told of by its own code or command line."""
+        """Allow a module that this process's own code or command line named."""
         self._vouched.add(module_uri)
 
     def check(self, module_uri: str) -> None:
-        """Raise HandlerNotAllowed for a module that is not to be loaded. Nothing of it is loaded by this."""
+        """Raise HandlerNotAllowed for a module that must not be loaded. This check loads no part of it."""
         if module_uri not in self._vouched and not self._allows(module_uri):
             raise HandlerNotAllowed(
                 module_uri,
@@ -58,7 +59,9 @@ class AllowedHandlers:
             )
 
     def check_function(self, module_uri: str, module: ModuleType, function: object) -> None:
-        """Raise HandlerNotAllowed for a function that an allowed module only imports, from one that is not allowed."""
+        """Raise HandlerNotAllowed for a function that an allowed module only imports, from a module that is not
+        allowed.
+        """
         if not isinstance(function, FunctionType | BuiltinFunctionType | type):
             # Made by the module itself: an object, or another function with arguments bound.
             return
@@ -80,12 +83,12 @@ class AllowedHandlers:
         if any(name == entry or name.startswith(f"{entry}.") or fnmatchcase(name, entry) for entry in self._patterns):
             return True
         try:
-            # Only the package at the top: looking for what is in it would run it.
+            # Only the top-level package is looked up: looking inside it would run it.
             spec = importlib.util.find_spec(_package(name))
         except (ImportError, ValueError):
             return False
         if spec is None:
-            # Loading it says what is missing.
+            # Loading the module reports what is missing.
             return True
         places = [*(spec.submodule_search_locations or ()), *([spec.origin] if spec.has_location else [])]
         return bool(places) and all(place is not None and self._is_below(Path(place)) for place in places)
@@ -109,5 +112,5 @@ def _is_folder(entry: str) -> bool:
     return entry in (".", "..", "~") or "/" in entry
 
 
-#: Where Python's own modules stand.
+#: The folders of Python's own modules.
 _LIBRARY: Final = tuple(Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib"))

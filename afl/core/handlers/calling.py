@@ -1,4 +1,4 @@
-"""How a handler is called, and what it may return besides a result."""
+"""The ways in which a handler is called, and what it may return besides a result."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-#: Takes the payload, or the payload and its context; returns a dict, None, `Deferred`, or an awaitable of them.
+#: Takes the payload, or the payload and its context; returns a dict, None, `Deferred`, or an awaitable of one of them.
 Handler: TypeAlias = Callable[..., Any]
 
-#: What a payload says of the facet it is for, and of what was registered with the handler.
+#: Keys of a payload for the name of its facet, and for the metadata that was registered with the handler.
 FACET_NAME_KEY: Final = "_facet_name"
 METADATA_KEY: Final = "_handler_metadata"
 
@@ -19,23 +19,23 @@ _CONTEXT_NAMES: Final = frozenset({"context", "ctx"})
 
 
 def short_name(facet_name: str) -> str:
-    """The part of a facet's name after its namespace."""
+    """Return the part of a facet's name after its namespace."""
     return facet_name.rpartition(".")[2]
 
 
 class Deferred:
-    """Returned by a handler whose answer comes later, from anyone: the event is taken care of.
+    """The return value of a handler whose answer comes later, from any process: the event counts as handled.
 
-    Whoever answers needs the event's step id, and its event id and answer token where there are any: the handler's
-    context has them all. On a store the task stays claimed until then, by nobody's lease.
+    The answer needs the event's step id, and its event id and answer token where they exist: the handler's context has
+    all of them. On a store the task stays claimed until the answer, without a lease.
     """
 
-    #: What it is known by: a value of any class that says so is one. See `afl.core.handlers.returned.answers_later`.
+    #: The mark of such a value: any class may set it. See `afl.core.handlers.returned.answers_later`.
     answers_later: Final = True
 
 
 class HandlerOver(Exception):
-    """A handler speaks for its step after its answer was given or its time was up."""
+    """A handler acted for its step after its answer was given or its time was up."""
 
     def __init__(self, step_id: str) -> None:
         super().__init__(f"step {step_id} has its answer already; a handler may send updates only while it runs")
@@ -44,14 +44,14 @@ class HandlerOver(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CallShape:
-    """How a handler is called: with the payload and maybe the context, and whether that gives a coroutine."""
+    """The way in which a handler is called: with the payload and maybe the context, and maybe giving a coroutine."""
 
     takes_context: bool
     is_async: bool
 
 
 def call_shape(handler: Handler) -> CallShape:
-    """Look at a handler's parameters, once for each that can be remembered. Never raises an Exception."""
+    """Inspect a handler's parameters, once for each handler that can be cached. Never raises an Exception."""
     try:
         return _known_shape(handler)
     except Exception:  # noqa: BLE001 - an object that cannot be hashed, or compared, may still be called
@@ -66,7 +66,7 @@ _known_shape = functools.lru_cache(maxsize=1_000)(_shape)
 
 
 def takes_context(handler: Handler) -> bool:
-    """Say whether the handler wants `(payload, context)`: a second parameter that is required, or named so."""
+    """Say whether the handler wants `(payload, context)`: a second parameter that is required, or called `context`."""
     try:
         parameters = list(inspect.signature(handler).parameters.values())
     except Exception:  # noqa: BLE001 - built-in callables have no signature, and an object's own may be anything

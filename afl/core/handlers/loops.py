@@ -12,10 +12,10 @@ log = logging.getLogger(__name__)
 
 
 def run_loop(loop: asyncio.AbstractEventLoop, grace_s: float | None = None) -> None:
-    """Run a loop until it is stopped, then cancel what is left in it, and close it; see `cancel_the_rest`.
+    """Run a loop until it is stopped, then cancel its remaining tasks, and close it; see `cancel_the_rest`.
 
-    What a handler leaves running in it may raise SystemExit, which asyncio lets through: the loop goes on for
-    the others.
+    A task that a handler left running may raise SystemExit, which asyncio lets through: the loop continues for the
+    others.
     """
     loop.set_exception_handler(_tell)
     try:
@@ -32,7 +32,7 @@ def run_loop(loop: asyncio.AbstractEventLoop, grace_s: float | None = None) -> N
 
 
 def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log what nobody waits for, in a line: it may be a garbage collection that finds it, in the midst of anything."""
+    """Log an error that no code awaits, in one line: a garbage collection may report it, in the middle of any code."""
     error = context.get("exception")
     what = "" if error is None else f": {exception_line(error)}"
     log.error("in the event loop of the handlers: %s%s", context.get("message"), what)
@@ -41,11 +41,11 @@ def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 async def cancel_the_rest(grace_s: float | None = None) -> None:
     """Cancel every other task of the running loop, and wait for them.
 
-    One that does not let itself be cancelled is left behind after `grace_s`; None: it is waited for.
+    A task that resists cancellation is left behind after `grace_s`; with None it is awaited.
     """
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
     if left:
-        # Gathered, so that what they raise of it is told to nobody.
+        # Gathered, so that asyncio does not report their exceptions.
         await asyncio.wait([asyncio.gather(*left, return_exceptions=True)], timeout=grace_s)

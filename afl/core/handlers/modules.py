@@ -1,12 +1,12 @@
-"""Loads handlers from Python modules, and registers what a module says it handles.
+"""Load handlers from Python modules, and register the facets that a module handles.
 
 A module is named by a dotted path (`shop.billing`), a `file://` URI or a path to a `.py` file. It may be written in
 three ways:
 
-1. `def handle(payload)`: one function for one facet, or for several that it tells apart by `payload["_facet_name"]`.
-2. `def handle(payload)` beside a mapping `_DISPATCH` (or `FACETS`, or `FACET = "ns.Name"`): its keys are the facets.
-3. `def register_handlers(runner)`: the module calls `runner.register_handler(facet_name=..., module_uri=..., ...)` or
-   `runner.register("ns.Name", function)` itself.
+  1. `def handle(payload)`: one function for one facet, or for several, distinguished by `payload["_facet_name"]`.
+  2. `def handle(payload)` beside a mapping `_DISPATCH` (or `FACETS`, or `FACET = "ns.Name"`): its keys are the facets.
+  3. `def register_handlers(runner)`: the module itself calls `runner.register("ns.Name", function)` or
+     `runner.register_handler(facet_name=..., module_uri=..., ...)`.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from afl.core.handlers.calling import Handler
 from afl.core.text.exception_text import class_name, exception_line
 
 DEFAULT_ENTRYPOINT: Final = "handle"
-#: What the names start with that modules of files are given; a digest follows.
+#: The prefix of the module names given to files; a digest follows.
 _OF_FILE: Final = "afl_handlers_"
 REGISTER_FUNCTION: Final = "register_handlers"
-#: Where a module may say which facets its entrypoint handles, in the order in which they are looked at.
+#: The names by which a module may declare the facets of its entrypoint, in the order in which they are looked at.
 FACET_ATTRIBUTES: Final = ("FACET", "FACETS", "_DISPATCH", "DISPATCH")
 
-#: Never what somebody meant.
+#: Paths that can only be mistakes.
 _OURS: Final = frozenset({"afl", "afl.core.handlers", "afl_stream"})
 
-#: What a module that is loaded raises of itself. Not KeyboardInterrupt, which is Ctrl-C while it is loaded.
+#: The exceptions that loading a module may raise. KeyboardInterrupt is excluded: it is Ctrl-C during the load.
 _ITS_OWN: Final = (Exception, SystemExit, GeneratorExit, asyncio.CancelledError)
 
 FACET_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
@@ -59,19 +59,19 @@ class HandlerModuleError(Exception):
 
 
 class ModuleNotLoaded(HandlerModuleError, ImportError):
-    """There is no such module, or it raised while it was loaded."""
+    """A module that does not exist, or that raised while it was loaded."""
 
 
 class FunctionMissing(HandlerModuleError, AttributeError):
-    """The module has nothing of that name."""
+    """A module without the named function."""
 
 
 class NotAFunction(HandlerModuleError, TypeError):
-    """What the module has under that name cannot be called."""
+    """An object of the module that cannot be called as a function."""
 
 
 class FacetsUnknown(HandlerModuleError, ValueError):
-    """Nothing says, or not in a way that can be used, which facets a module is for."""
+    """The facets of a module are not declared, or not in a usable way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class HandlersArgument:
 
     @classmethod
     def parse(cls, text: str) -> HandlersArgument:
-        """Take the argument apart. Raises FacetsUnknown when a part is empty or a facet name is none."""
+        """Parse the argument. Raises FacetsUnknown when a part is empty or a facet name is invalid."""
         rest, equals, names = text.partition("=")
         facets = tuple(name.strip() for name in names.split(",")) if equals else ()
         for name in facets:
@@ -99,7 +99,7 @@ class HandlersArgument:
 
 
 class HandlerRegistrar(Protocol):
-    """What `register_handlers(runner)` is given. There may be more to say about a handler; see each runner."""
+    """The argument of `register_handlers(runner)`. Some runners accept more options for a handler."""
 
     def register(self, facet_name: str, handler: Handler, /) -> None:
         """Handle a facet with a function."""
@@ -109,9 +109,10 @@ class HandlerRegistrar(Protocol):
 
 
 class ModuleLoader:
-    """Loads modules once for each (module_uri, checksum); another checksum loads anew. Any thread may use it.
+    """Loader that loads each (module_uri, checksum) once; another checksum loads the module again. Any thread may use
+    it.
 
-    What is loaded anew stands beside what was loaded before: a handler at work keeps what it had.
+    A newly loaded module stands beside the old one: a running handler keeps the old one.
     """
 
     def __init__(self) -> None:
@@ -119,7 +120,7 @@ class ModuleLoader:
         self._modules: dict[tuple[str, str], ModuleType] = {}
 
     def load(self, module_uri: str, checksum: str = "") -> ModuleType:
-        """Return the module. Raises ModuleNotLoaded that names it, with what it raised itself as the cause."""
+        """Return the module. Raises ModuleNotLoaded that names it, with the module's own exception as the cause."""
         key = (module_uri, checksum)
         # An RLock: a module may load others while it is loaded.
         with self._lock:
@@ -134,12 +135,12 @@ class ModuleLoader:
             return module
 
     def function(self, module_uri: str, entrypoint: str = DEFAULT_ENTRYPOINT, checksum: str = "") -> Handler:
-        """Return the module's function of this name, looked up now: a module may change what it points to.
+        """Return the module's function of this name, looked up now: a module may rebind the name.
 
-        Raises ModuleNotLoaded, FunctionMissing and NotAFunction, naming the module, what was found, and near names.
+        Raises ModuleNotLoaded, FunctionMissing and NotAFunction, with the module, the object found, and near names.
         """
         module = self.load(module_uri, checksum)
-        # Not by `_guarded`, which costs a microsecond: an agent looks its handler up for each event.
+        # Without `_guarded`, which costs a microsecond: an agent looks its handler up for each event.
         try:
             has_it, function = hasattr(module, entrypoint), getattr(module, entrypoint, None)
         except _ITS_OWN as error:
@@ -167,8 +168,8 @@ def register_module(
 ) -> None:
     """Register all handlers of a module.
 
-    `facets`, when given, are those of its `entrypoint`; else the module says itself; `otherwise` is for one that does
-    not. Raises HandlerModuleError.
+    `facets`, when given, are those of its `entrypoint`; else the module declares them; `otherwise` is for a module that
+    does not. Raises HandlerModuleError.
     """
     module = loader.load(module_uri)
     with _guarded(module_uri):
@@ -194,7 +195,7 @@ def register_module(
 
 
 def _require_handlers(module_uri: str, module: ModuleType) -> None:
-    """Raise FunctionMissing for a module that has neither of the two functions, with the one that it nearly has."""
+    """Raise FunctionMissing for a module without either of the two functions, with the name that comes nearest."""
     with _guarded(module_uri):
         if hasattr(module, DEFAULT_ENTRYPOINT):
             return
@@ -210,7 +211,9 @@ def _require_handlers(module_uri: str, module: ModuleType) -> None:
 
 
 def checksum_of(module_uri: str) -> str:
-    """A digest of the module's text, which another text changes; empty where the module has none or is not here."""
+    """Return a digest of the module's text, which changes with the text; empty where the module has no text or is not
+    here.
+    """
     path = path_of(module_uri)
     try:
         if path is None:
@@ -222,7 +225,7 @@ def checksum_of(module_uri: str) -> str:
 
 
 def path_of(module_uri: str) -> Path | None:
-    """The file that the URI names, or None when it is a dotted path."""
+    """Return the file that the URI names, or None when it is a dotted path."""
     if module_uri.startswith("file:"):
         return Path(unquote(urlparse(module_uri).path))
     if module_uri.endswith(".py") or "/" in module_uri:
@@ -231,14 +234,14 @@ def path_of(module_uri: str) -> Path | None:
 
 
 def module_of(handler: Handler) -> str:
-    """The module that a function stands in: its dotted path, or its file where it was loaded from one."""
+    """Return the module of a function: its dotted path, or its file where it was loaded from one."""
     name = getattr(handler, "__module__", None) or ""
     file = getattr(sys.modules.get(name), "__file__", None) if name.startswith(_OF_FILE) else None
     return file or name
 
 
 def full_uri(module_uri: str) -> str:
-    """The module as any process finds it, wherever it stands: a path becomes a file:// URI."""
+    """Return the module in a form that any process finds, wherever it runs: a path becomes a file:// URI."""
     path = path_of(module_uri)
     return module_uri if path is None or module_uri.startswith("file:") else path.resolve().as_uri()
 
@@ -263,7 +266,7 @@ def _call_register_handlers(module_uri: str, registrar: HandlerRegistrar, loader
 
 
 class _Counted:
-    """A registrar that counts: a module that registers nothing is a mistake that should be heard of at start."""
+    """A registrar that counts: a module that registers no handler is a mistake, to be reported at start."""
 
     def __init__(self, registrar: HandlerRegistrar) -> None:
         self._registrar = registrar
@@ -322,17 +325,19 @@ def _import_dotted(module_uri: str, known: bool) -> ModuleType:
     if not known or spec is None or not isinstance(spec.loader, importlib.abc.InspectLoader):
         return module
     source = spec.loader.get_source(module_uri)
-    # Without a source, as an extension is, it is what it was.
+    # A module without a source, such as an extension, stays the same.
     return module if source is None else _run(module_uri, spec, source)
 
 
 def _run(module_uri: str, spec: ModuleSpec, source: str | bytes) -> ModuleType:
-    """Make a new module of this text. From the text itself: a bytecode cache goes by the second, and a changed file may
-    be younger than that.
+    """Make a new module from this text.
+
+    The text itself is compiled: a bytecode cache only compares whole seconds, and a changed file may be younger than
+    that.
     """
     module, name = importlib.util.module_from_spec(spec), spec.name
     before = sys.modules.get(name)
-    # Before it runs: dataclasses and pickle look their module up by name.
+    # Registered before it runs: dataclasses and pickle look their module up by name.
     sys.modules[name] = module
     try:
         exec(compile(source, spec.origin or module_uri, "exec"), module.__dict__)
@@ -349,7 +354,7 @@ def _run(module_uri: str, spec: ModuleSpec, source: str | bytes) -> ModuleType:
 
 @contextmanager
 def _guarded(module_uri: str) -> Iterator[None]:
-    """Turn what a module raises when it is read or asked, or its file when it is opened, into ModuleNotLoaded."""
+    """Turn an exception of a module that is read or called, or of opening its file, into ModuleNotLoaded."""
     try:
         yield
     except HandlerModuleError:
@@ -363,7 +368,7 @@ def _raised(module_uri: str, error: BaseException) -> ModuleNotLoaded:
 
 
 def _near_modules(missing: str) -> str:
-    """What stands where the missing module was looked for."""
+    """Return names of modules where the missing one was looked for."""
     parent, _, last = missing.rpartition(".")
     if parent in sys.modules and not hasattr(sys.modules[parent], "__path__"):
         return f"{parent} is a module; its functions are named as in {parent}:{last}=ns.Facet"

@@ -1,4 +1,4 @@
-"""Whether a handler that raised is called again: a policy is asked, and what it says is looked at."""
+"""The decision whether a handler that raised is called again: a policy is asked, and its answer is checked."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ log = logging.getLogger(__name__)
 
 
 class RetryPolicy(Protocol):
-    """When a handler that raised is called again: agents on Kafka bring such an object."""
+    """A policy that decides when a handler that raised is called again: agents on Kafka bring such an object."""
 
     def wait_s(self, tries: int, error: BaseException) -> float | None:
-        """The wait after this many failed tries, or None when there is no other."""
+        """Return the wait after this many failed tries, or None when there is no further try."""
 
 
 def next_try_s(policy: RetryPolicy | None, tries: int, error: BaseException) -> float | None:
-    """Ask a policy, which may be anybody's code. None where there is none, where it says so, and where it fails."""
+    """Ask a policy, which may be foreign code. Returns None without a policy, when it says so, and when it fails."""
     if policy is None:
         return None
     try:

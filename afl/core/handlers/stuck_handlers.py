@@ -1,4 +1,4 @@
-"""Handlers whose time was up and that still run: each keeps a thread that nobody can end, so there is a bound."""
+"""Handlers that still run after their time was up: each keeps a thread that cannot be ended, so there is a bound."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from threading import Lock
 
 
 class HandlersStuck(Exception):
-    """More handlers are stuck than may be: the process ends, and is to be started anew without them."""
+    """More handlers are stuck than allowed: the process ends, and must be restarted without them."""
 
     def __init__(self, facets: Counter[str], most: int) -> None:
         told = ", ".join(f"{facet} ({count})" for facet, count in facets.most_common())
@@ -20,7 +20,7 @@ class HandlersStuck(Exception):
 
 
 class StuckHandlers:
-    """Counts them by facet. Any thread may use it."""
+    """The count of stuck handlers by facet. Any thread may use it."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -31,18 +31,18 @@ class StuckHandlers:
         return len(self._facets)
 
     def add(self, call: object, facet: str) -> HandlersStuck | None:
-        """Note that a call's time was up; the error, where these are too many now."""
+        """Note that a call's time was up; return the error if too many are stuck now."""
         with self._lock:
             self._facets[id(call)] = facet
         return self.problem()
 
     def remove(self, call: object) -> None:
-        """Note that a call has come to its end after all."""
+        """Note that a call has ended after all."""
         with self._lock:
             self._facets.pop(id(call), None)
 
     def problem(self) -> HandlersStuck | None:
-        """The error, where too many are stuck."""
+        """Return the error if too many are stuck."""
         with self._lock:
             if len(self._facets) <= self._most:
                 return None
