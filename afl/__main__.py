@@ -1,4 +1,4 @@
-"""Runs the `afl` command: `python -m afl`."""
+"""Run the `afl` command: `python -m afl`."""
 
 from afl.cli import main
 

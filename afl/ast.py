@@ -1,8 +1,8 @@
 """The syntax tree of an AFL program.
 
-Nodes are frozen: treat their lists as read-only too. `node_id` and `location` never take part in comparisons, so
-two programs are equal when they say the same thing. A `node_id` that a caller gives is kept, and emitted. Any other is
-a unique UUID, drawn when it is first asked for: what is emitted is derived from the node's place in the program.
+Nodes are frozen: treat their lists as read-only too. Comparisons ignore `node_id` and `location`, so two programs are
+equal when they say the same thing. A `node_id` that a caller gives is kept and emitted. Any other is a unique UUID,
+drawn when it is first read; the emitter does not write it, but derives ids from the node's place in the program.
 """
 
 from __future__ import annotations
@@ -190,10 +190,11 @@ class Block(ASTNode):
 
 @node
 class ScriptBlock(ASTNode):
-    """`script [dialect] code`: the code as it is run, without its quotes or braces and its common indentation.
+    """`script [dialect] code`: the code that is run, without its quotes or braces and without its common indentation.
 
-    `code_line` and `code_column` say where the first character of the code stands in the source, 1-based; `indent` is
-    how many blanks were taken off the lines after the first, so that places in the code can be told in the source.
+    `code_line` and `code_column` give the 1-based place of the first character of the code in the source. `indent` is
+    the number of blanks taken off the lines after the first. Together they map places in the code to places in the
+    source.
     """
 
     language: str
@@ -205,9 +206,9 @@ class ScriptBlock(ASTNode):
 
 @node
 class PromptBlock(ASTNode):
-    """`prompt { system "..." template "..." model "..." }`; None for what is not written.
+    """`prompt { system "..." template "..." model "..." }`; a directive that is not written is None.
 
-    `places` says where the text of each directive stands.
+    `places` gives the place of each directive's text.
     """
 
     system: str | None = None
@@ -252,7 +253,7 @@ class AndThenBlock(ASTNode):
     script: ScriptBlock | None = None
 
 
-#: One clause stands alone, several are a list; a prompt never has company.
+#: One clause stands alone, several are a list. A prompt is always the only clause.
 Body: TypeAlias = AndThenBlock | list[AndThenBlock] | PromptBlock
 
 
@@ -293,7 +294,7 @@ class DocEntry(ASTNode):
 
 @node
 class Doc(ASTNode):
-    """What a doc comment says, its tags taken apart."""
+    """The content of a doc comment, its tags taken apart."""
 
     description: str = ""
     params: list[DocEntry] = field(default_factory=list)
@@ -415,7 +416,7 @@ class Program(ASTNode):
 
     @classmethod
     def merge(cls, programs: Iterable[Program]) -> Program:
-        """Return one program with the declarations of all, in the given order."""
+        """Return one program with the declarations of all programs, in the given order."""
         merged = list(programs)
         return cls(
             namespaces=[item for program in merged for item in program.namespaces],

@@ -1,4 +1,4 @@
-"""What every node of the syntax tree is, and the place in a text that it has."""
+"""The base class of the syntax tree's nodes, and the place of a node in its text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 
 class DrawnId(str):
-    """An id that nobody gave: it tells nodes apart while a program runs, and is written nowhere."""
+    """An id that was drawn, not given: it tells nodes apart while a program runs, and is never written."""
 
     __slots__ = ()
 
@@ -34,8 +34,8 @@ _given_ids: Any = None
 def node(cls: type[_T]) -> type[_T]:
     """Make a class a frozen dataclass with slots, as `dataclass` would, at half the cost of classes and instances.
 
-    Every node of a program is made here, and a small file takes less time to compile than the library takes to
-    generate these classes: `dataclass` gets the fields, ASTNode has what is the same for all, and `__init__` is ours.
+    Every node class is made here. Generating all of them with `dataclass` takes longer than compiling a small file, so
+    `dataclass` only collects the fields, ASTNode has what all nodes share, and `__init__` is our own.
     """
     made = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
     made.__init__ = _initializer(made)  # type: ignore[method-assign]  # checked by dataclass_transform
@@ -43,7 +43,7 @@ def node(cls: type[_T]) -> type[_T]:
 
 
 def _initializer(cls: type) -> Callable[..., None]:
-    """Return the `__init__` of a node class: it sets the slots themselves, past the `__setattr__` that refuses."""
+    """Return the `__init__` of a node class: it sets the slots directly, past the `__setattr__` that refuses."""
     names: dict[str, object] = {}
     parameters: list[str] = []
     keywords: list[str] = []
@@ -71,14 +71,14 @@ def _initializer(cls: type) -> Callable[..., None]:
 
 
 class _Written(str):
-    """A piece of text that is written already, unlike a text that is a value."""
+    """A piece of text that is ready to be written, unlike a text that is a value."""
 
     __slots__ = ()
 
 
 @node
 class ASTNode:
-    """What every node has besides its own fields."""
+    """The base of all nodes: what a node has besides its own fields."""
 
     node_id: str = field(default="", kw_only=True, compare=False)
     location: SourceLocation | None = field(default=None, kw_only=True, compare=False)
@@ -86,7 +86,7 @@ class ASTNode:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        # A stack of its own, as in __repr__: a chain of operators is as deep as it is long.
+        # An own stack instead of recursion, as in __repr__: a chain of operators is as deep as it is long.
         pending: list[tuple[object, object]] = [(self, other)]
         while pending:
             one, another = pending.pop()
@@ -102,7 +102,7 @@ class ASTNode:
                 return False
         return True
 
-    #: Nodes hold lists, so like those they have no hash.
+    #: Nodes hold lists and therefore have no hash, like lists.
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
@@ -143,9 +143,9 @@ class ASTNode:
 
 
 class _NodeId:
-    """`node_id` of a node: what its slot holds, drawn when somebody asks for one that was not given.
+    """The `node_id` of a node: the id that its slot holds. An id that was not given is drawn when it is first read.
 
-    Drawing takes longer than parsing the node, and next to nobody asks.
+    Drawing an id takes longer than parsing the node, and most ids are never read.
     """
 
     _drawing = threading.Lock()
@@ -175,6 +175,6 @@ ASTNode.node_id = _NodeId()  # type: ignore[assignment]  # what reads as a str
 
 
 def given_id(node: ASTNode) -> str:
-    """Return the id that a node was given; none for one that was only drawn."""
+    """Return the id that a node was given; None for an id that was only drawn."""
     known: str = _given_ids.__get__(node)
     return "" if type(known) is DrawnId else known

@@ -1,4 +1,4 @@
-"""The `afl` command: compiles, checks, formats, draws, documents, publishes and runs AFL."""
+"""The `afl` command: compile, check, format, draw, document, publish and run AFL."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _CompileByDefault(click.Group):
         return super().parse_args(ctx, args)
 
     def _is_misspelt_option(self, args: Sequence[str]) -> bool:
-        """Whether a first word that `compile` has no option of looks like an option of the group itself."""
+        """Say whether a first word that is no option of `compile` looks like an option of the group itself."""
         word = args[0].partition("=")[0] if args else ""
         if not word.startswith("--") or any(word in parameter.opts for parameter in self.commands["compile"].params):
             return False
@@ -43,12 +43,12 @@ class _CompileByDefault(click.Group):
         return any(name in ("--version", "--help") for name in near_names(word, ["--version", "--help"])[:1])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        # In the order in which a person meets them.
+        # In the order in which a new user meets them.
         return list(self.commands)
 
 
 def _refuse_misspelt_command(args: Sequence[str], commands: Sequence[str]) -> None:
-    """Raise click.UsageError for a first word that is no file and looks like a command."""
+    """Raise click.UsageError for a first word that names no file and looks like a command."""
     word = args[0] if args else "-"
     if word.startswith("-") or "." in word or os.sep in word or os.path.exists(word):
         return
@@ -95,7 +95,7 @@ Exit codes, the same as those of afl-stream:
 )
 @click.version_option(__version__, message="afl %(version)s")
 def afl() -> None:
-    pass
+    """Hold the subcommands; the text of `--help` is `_HELP`."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -116,15 +116,15 @@ def _main(args: Sequence[str] | None) -> int:
         say("interrupted")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has had enough.
+        # The reader of the output closed it, and needs no more.
         give_up_output()
         return ExitCode.INTERRUPTED
     except AFLError as error:
-        # The commands that look at texts: one that cannot be read is a finding. `afl run` has said it already.
+        # For the commands that only look at texts, an unreadable text is a finding. `afl run` has reported it already.
         say(f"Error: {error}")
         return ExitCode.WORK_LEFT
     except OSError as error:
-        # Every file has been dealt with where it was opened: this is the output.
+        # Errors of other files were handled where they were opened, so this error is about the output.
         give_up_output()
         say(f"Error: {error.filename or 'the output cannot be written'}: {error.strerror or error}")
         return ExitCode.UNAVAILABLE
@@ -134,7 +134,7 @@ def _main(args: Sequence[str] | None) -> int:
 
 
 def _tell_own_mistake(error: Exception) -> int:
-    """Say that an error is a mistake of this program, with its traceback for those who will mend it."""
+    """Say that an error is a bug in this program, and show its traceback for a bug report."""
     from afl.core.text.exception_text import exception_line, exception_traceback
 
     say(f"Error: this is a mistake of afl itself: {exception_line(error)}")

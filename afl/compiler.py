@@ -1,4 +1,4 @@
-"""Compiles AFL texts into the program that the engine runs."""
+"""Compile AFL texts into the program that the engine runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A program that may be run, and the warnings found on the way."""
+    """A program that can be run, and the warnings about it."""
 
     program_json: dict[str, Any]
     diagnostics: tuple[Diagnostic, ...]
@@ -61,7 +61,7 @@ def compile_files(
     include_sources: bool = False,
     strictness: Strictness = Strictness.LENIENT,
 ) -> Compiled:
-    """Compile files together, as one program; with sources, its declarations name the file that they stand in.
+    """Compile files together, as one program; with sources, each declaration names the file it stands in.
 
     Raises CompileError, or SourceUnreadable for a file.
     """
@@ -76,9 +76,9 @@ def check_input(
     validate: bool = True,
     strictness: Strictness = Strictness.LENIENT,
 ) -> CheckedInput:
-    """Parse, and validate, sources as one program; namespaces they lack are added as far as `config` has them found.
+    """Parse and validate sources as one program, with the missing namespaces that `config` lets it find.
 
-    `sources` itself is not changed. Libraries are compiled along: their errors count, their warnings are not told.
+    `sources` itself is not changed. Libraries are compiled too: their errors count, their warnings are not reported.
     Raises MongoDBUnavailable.
     """
     sources = CompilerInput(list(sources.primary_sources), list(sources.library_sources))
@@ -119,7 +119,7 @@ def _all_findings(
 
 
 def _parse(texts: Sequence[tuple[str, str | None]]) -> tuple[Program, list[Diagnostic]]:
-    """Return the tree of those texts that can be parsed, and what keeps the others from it."""
+    """Return the tree of the texts that can be parsed, and the errors of the others."""
     parser = AFLParser()
     programs: list[Program] = []
     findings: list[Diagnostic] = []
@@ -132,7 +132,7 @@ def _parse(texts: Sequence[tuple[str, str | None]]) -> tuple[Program, list[Diagn
 
 
 def _of_characters(texts: Sequence[tuple[str, str | None]]) -> list[Diagnostic]:
-    """What is doubtful about the characters of texts, those that cannot be parsed among them."""
+    """Return the warnings about characters of texts, of those that cannot be parsed too."""
     if all(text.isascii() for text, _ in texts):
         return []
     from afl.validation.characters import check_characters
@@ -147,7 +147,7 @@ def _in_order(findings: list[Diagnostic], texts: Sequence[tuple[str, str | None]
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keep the garbage collector away from a tree that grows and has no cycles: that halves the time of a parse."""
+    """Pause the garbage collector while a tree without cycles grows: that halves the time of a parse."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

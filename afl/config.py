@@ -1,6 +1,6 @@
-"""Settings of the compiler: where the MongoDB with published sources is, and how missing namespaces are found.
+"""Settings of the compiler: the MongoDB with published sources, and how missing namespaces are found.
 
-The file is JSON, called `afl.config.json`; without one the environment decides.
+The file is JSON, called `afl.config.json`; without one the environment variables count.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from afl.errors import AFLError
 
 CONFIG_NAME = "afl.config.json"
 
-#: Names the configuration file when no path is given.
+#: The variable that names the configuration file when no path is given.
 CONFIG_VARIABLE = "AFL_CONFIG"
 
-#: The variables that `afl` reads, without the AFL_ that they begin with.
+#: The variables that `afl` reads, without their prefix AFL_.
 VARIABLES = (
     "CONFIG",
     "SOURCE_PATHS",
@@ -34,10 +34,10 @@ VARIABLES = (
     "SCRIPTS_ACCEPT_MISSING",
 )
 
-#: From which likeness on, between 0 and 1, a variable is taken for one of these, misspelt.
+#: A variable at least this similar, between 0 and 1, to one of these counts as a misspelling of it.
 _MIN_LIKENESS = 0.85
 
-#: Settings whose values may hold a password, whatever form they have.
+#: Settings whose values may hold a password, in whatever form.
 _NEVER_SHOWN = frozenset({"mongodb", "url"})
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
@@ -45,7 +45,7 @@ _FALSE = frozenset({"", "0", "false", "no", "off"})
 
 
 class ConfigUnreadable(AFLError):
-    """A configuration file that is not there, or does not hold settings."""
+    """A configuration file that is missing, or does not hold settings."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"the configuration {path} {reason}")
@@ -54,19 +54,19 @@ class ConfigUnreadable(AFLError):
 
 
 class ConfigMissing(ConfigUnreadable, FileNotFoundError):
-    """A configuration file that was named and is not there."""
+    """A configuration file that was named and does not exist."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path, reason)
         self.errno, self.strerror, self.filename = errno.ENOENT, os.strerror(errno.ENOENT), path
 
     def __str__(self) -> str:
-        # Not in the words of the system, which an OSError with these facts would speak in.
+        # An OSError with these facts would speak in the words of the system instead.
         return f"the configuration {self.path} {self.reason}"
 
 
 class WrongSetting(AFLError, ValueError):
-    """A setting with a value that cannot be meant."""
+    """A setting with an invalid value."""
 
     def __init__(self, name: str, found: object, wanted: str) -> None:
         is_hidden = (is_secret(name) or name in _NEVER_SHOWN) and may_be_secret(found)
@@ -77,7 +77,7 @@ class WrongSetting(AFLError, ValueError):
 
 @dataclass(frozen=True)
 class MongoDBConfig:
-    """A MongoDB database, and who asks. Without a user name the url alone decides."""
+    """A MongoDB database and the user that connects. Without a user name the url alone decides."""
 
     url: str = field(default="mongodb://localhost:27017", repr=False)
     username: str = ""
@@ -92,7 +92,7 @@ class MongoDBConfig:
             return self.url
         where, _, query = rest.partition("?")
         hosts, _, database = where.partition("/")
-        # Who asks is told once: here, not in a url that was made for somebody else.
+        # The user is given here only, not in a url that was made for another user.
         hosts = hosts.rpartition("@")[2]
         options = [option for option in query.split("&") if option and not option.lower().startswith("authsource=")]
         options.append(f"authSource={quote(self.auth_source, safe='')}")
@@ -100,11 +100,11 @@ class MongoDBConfig:
         return f"{scheme}://{person}@{hosts}/{database}?{'&'.join(options)}"
 
     def masked(self, text: str) -> str:
-        """Return a text without the secrets of these settings."""
+        """Return a text with the secrets of these settings masked."""
         return Secrets({self.password, quote(self.password, safe=""), *secrets_of_url(self.url)}).masked(text)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as they stand in a file, the password included."""
+        """Return the settings as a file holds them, the password included."""
         return {
             "url": self.url,
             "username": self.username,
@@ -135,7 +135,7 @@ class MongoDBConfig:
 
 @dataclass(frozen=True)
 class ResolverConfig:
-    """Where namespaces are looked for that a program uses and does not hold."""
+    """The places where missing namespaces of a program are looked for."""
 
     source_paths: list[str] = field(default_factory=list)
     auto_resolve: bool = False
@@ -143,7 +143,7 @@ class ResolverConfig:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is anywhere to look."""
+        """Whether there is any place to look."""
         return bool(self.source_paths) or self.auto_resolve or self.mongodb_resolve
 
     def to_dict(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class ResolverConfig:
 
     @classmethod
     def from_env(cls) -> ResolverConfig:
-        """Read AFL_SOURCE_PATHS (parted as in PATH), AFL_AUTO_RESOLVE and AFL_MONGODB_RESOLVE."""
+        """Read AFL_SOURCE_PATHS (separated as in PATH), AFL_AUTO_RESOLVE and AFL_MONGODB_RESOLVE."""
         return cls(
             source_paths=[path for path in os.environ.get("AFL_SOURCE_PATHS", "").split(os.pathsep) if path],
             auto_resolve=_flag_of_environment("AFL_AUTO_RESOLVE"),
@@ -202,10 +202,11 @@ class AFLConfig:
 
 
 def load_config(path: str | Path | None = None) -> AFLConfig:
-    """Return the settings of the file at `path`, else of the first that there is, else of the environment.
+    """Return the settings of the file at `path`, else of the first file that exists, else of the environment.
 
-    Looked at, in order: the file that AFL_CONFIG names, then `afl.config.json` in the current folder, in `~/.afl` and
-    in `/etc/afl`. Raises ConfigUnreadable for a file that was named and is not there, and for one without settings.
+    Files are looked for in this order: the file that AFL_CONFIG names, then `afl.config.json` in the current folder, in
+    `~/.afl` and in `/etc/afl`. Raises ConfigUnreadable for a named file that is missing, and for a file that does not
+    hold settings.
     """
     named = path or os.environ.get(CONFIG_VARIABLE)
     if named:
@@ -217,9 +218,9 @@ def load_config(path: str | Path | None = None) -> AFLConfig:
 
 
 def misspelt_variables(environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the variables that look like one that `afl` reads, each with that one.
+    """Return each variable that looks like one that `afl` reads, with the name of that one.
 
-    Others that begin with AFL_ may be for other programs: `afl-stream` has many, and a cluster sets its own.
+    Other variables that begin with AFL_ may be for other programs: `afl-stream` has many, and a cluster sets its own.
     """
     known = set(VARIABLES)
     names = [name[4:] for name in environment if name.startswith("AFL_") and name[4:] not in known]
@@ -228,7 +229,7 @@ def misspelt_variables(environment: Mapping[str, str]) -> list[tuple[str, str]]:
     from difflib import get_close_matches
 
     def meant(name: str) -> list[str]:
-        """Return the one that it is the longer part of (MAVEN_REPO), or nearly is."""
+        """Return the variable that this word nearly spells, or is the longer part of (MAVEN_REPO)."""
         begun = [known for known in VARIABLES if known.startswith(name) and len(name) > len(known) / 2]
         return begun or get_close_matches(name, VARIABLES, n=1, cutoff=_MIN_LIKENESS)
 
@@ -254,7 +255,7 @@ def _read(path: Path) -> AFLConfig:
 
 
 def _first(settings: Mapping[str, Any], default: object, *names: str) -> tuple[str, Any]:
-    """Return the name under which a setting stands, and its value."""
+    """Return the first of these names that is set, and its value."""
     return next(((name, settings[name]) for name in names if name in settings), (names[0], default))
 
 

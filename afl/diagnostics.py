@@ -1,4 +1,4 @@
-"""What the compiler has to say about a program, and how it is shown to a person."""
+"""The compiler's findings about a program, and how a person sees them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import StrEnum
 from afl.core.text.line_ends import with_line_feeds
 from afl.core.text.printable import printable
 
-#: Longest piece of a source line that an excerpt shows, in characters. Generated files have lines of megabytes.
+#: The longest piece of a source line in an excerpt, in characters. Generated files have lines of megabytes.
 EXCERPT_WIDTH = 160
 
 TAB_WIDTH = 4
@@ -19,7 +19,7 @@ _RESET, _BOLD, _RED, _YELLOW, _CYAN = "\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[33
 
 
 class Severity(StrEnum):
-    """How bad it is: an error refuses the program, a warning does not."""
+    """The severity of a finding: an error refuses the program, a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -80,7 +80,7 @@ class Diagnostic:
 
 
 def display_name(source_id: str | None) -> str:
-    """Return what a person calls the source: the path of a file, `<string>` when nothing is known."""
+    """Return the name of the source for people: the path of a file, `<string>` when it has no path."""
     return source_id.removeprefix("file://") if source_id else "<string>"
 
 
@@ -98,7 +98,7 @@ def render(diagnostic: Diagnostic, source_text: str | None, *, colour: bool = Fa
 
 
 def excerpt(diagnostic: Diagnostic, source_text: str, paint: Callable[[str], str] = str) -> list[str]:
-    """Return the source line of a finding with its number, and the carets below it; nothing where there is no line."""
+    """Return the source line of a finding with its number, and the carets below it; nothing without a source line."""
     shown = None if diagnostic.line is None else _excerpt(diagnostic, source_text)
     if shown is None:
         return []
@@ -107,7 +107,7 @@ def excerpt(diagnostic: Diagnostic, source_text: str, paint: Callable[[str], str
 
 
 def error_count(diagnostics: Iterable[Diagnostic]) -> str | None:
-    """Return the last line of a report, `Error: 2 errors in a.afl`, for logs that keep only that; None without any."""
+    """Return the last line of a report, `Error: 2 errors in a.afl`, for logs that keep only it; None without errors."""
     errors = [diagnostic for diagnostic in diagnostics if diagnostic.is_error]
     if not errors:
         return None
@@ -121,7 +121,7 @@ def _painter(colour: bool) -> Callable[[str, str], str]:
 
 
 def _excerpt(diagnostic: Diagnostic, source_text: str) -> tuple[str, str] | None:
-    """Return the source line and the carets under it, both in terminal cells."""
+    """Return the source line and the carets under it, both measured in terminal cells."""
     assert diagnostic.line is not None
     line = _nth_line(with_line_feeds(source_text), diagnostic.line)
     if line is None:
@@ -148,7 +148,7 @@ def _nth_line(text: str, number: int) -> str | None:
 
 
 def _expand(text: str) -> str:
-    """Replace tabs by blanks and other control characters by a stand-in: a terminal must not obey them."""
+    """Replace tabs by blanks and other control characters by a stand-in, so that they cannot control a terminal."""
     widened = text.replace("\t", " " * TAB_WIDTH)
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in widened)
 

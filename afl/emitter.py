@@ -1,9 +1,9 @@
-"""Writes a syntax tree as the compiled program: JSON.
+"""Write a syntax tree as the compiled program: JSON.
 
-Ids are UUIDs of version 5 over the node's structural path, which is made of names and positions inside the
-declaration, never of files or lines: every machine compiles the same bytes, and moving a declaration to another file
-keeps the ids of all that is in it. Several openings of one namespace stay several Namespace nodes, because a `use`
-holds for one opening only; the second opening's own id is numbered, the declarations inside are not affected.
+Ids are UUIDs of version 5 over the node's structural path. The path consists of names and positions inside the
+declaration, never of files or lines: every machine compiles the same bytes, and a declaration that moves to another
+file keeps all its ids. Several openings of one namespace stay several Namespace nodes, because a `use` holds for one
+opening only. The second opening's own id is numbered; the declarations inside are not affected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 #: The UUID under which all node ids are derived. Ids are stored with runs: never change it, nor the paths.
 NODE_ID_NAMESPACE = bytes.fromhex("6a0b3c1e5d7f5c2e9a417f1f0c8d2b64")
 
-#: What the digit becomes whose upper bits name the variant of a UUID.
+#: The variant digit of a UUID for each digit in its place.
 _VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 _LITERAL_TYPES = {"string": "String", "integer": "Int", "double": "Double", "boolean": "Boolean"}
@@ -38,11 +38,11 @@ _DECLARATION_TYPES: dict[type[ast.ASTNode], str] = {
 
 
 class JSONEmitter:
-    """Turns trees into JSON objects or text.
+    """The emitter that turns trees into JSON objects or text.
 
-    With provenance, locations also say where the text came from, as far as `source_registry` knows. With sources, only
-    those of declarations name their text: so much is needed to say where in which file a step stands. `indent` None
-    writes one line.
+    With provenance, locations also name the origin of the text, as far as `source_registry` knows it. With sources, the
+    locations of declarations name their text, which is enough to find the file of a step. `indent` None writes one
+    line.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class JSONEmitter:
         return to_text(self.emit_dict(node), self._indent)
 
     def emit_dict(self, node: ast.ASTNode) -> Json:
-        """Return the node as a JSON object; raises ValueError for what is no node of the tree."""
+        """Return the node as a JSON object; raises ValueError for an object that is not a node of the tree."""
         location = self._location if self._include_locations else None
         return _Emission(location, names_sources=self._include_sources).node(node)
 
@@ -97,13 +97,13 @@ def derive_id(path: str) -> str:
 
 
 class _Emission:
-    """One emission: knows the paths that were given out."""
+    """One emission: knows the paths that were used."""
 
     def __init__(self, location: Callable[[ast.SourceLocation], Json] | None, *, names_sources: bool = False) -> None:
         self._location = location
         self._names_sources = names_sources
         self._taken: dict[str, int] = {}
-        #: How many nodes of an expression the node is in that is written.
+        #: The number of expression nodes around the node that is being written.
         self._depth = 0
         self._expressions: dict[type, Callable[[Any], Json]] = {
             ast.Literal: _literal,
@@ -265,7 +265,7 @@ class _Emission:
         return document
 
     def _fill(self, document: Json, block: ast.Block, path: str) -> None:
-        """Add the statements and yields of a block to what holds it."""
+        """Add the statements and yields of a block to the object that holds it."""
         if block.steps:
             document["steps"] = [self._statement(item, path) for item in block.steps]
         gives = [self._yield(item, f"{path}/yield[{n}]") for n, item in enumerate(block.yield_stmts)]
@@ -277,7 +277,7 @@ class _Emission:
     def _statement(self, node: ast.Statement, block: str) -> Json:
         if isinstance(node, ast.StepStmt):
             return self._step(node, block)
-        # These have no name: the ids of equal ones go by their order, which other statements do not change.
+        # These have no name: ids of equal ones are numbered in their order, independent of other statements.
         if isinstance(node, ast.SysLogStmt):
             return self._sys_log(node, self._path(block, "log"))
         return self._sys_assert(node, self._path(block, "assert"))
@@ -364,7 +364,7 @@ class _Emission:
         return written
 
     def _chain(self, node: ast.BinaryExpr | ast.IndexExpr) -> Json:
-        """Return operators one inside the other, or flat where that would be too deep for readers."""
+        """Return operators as nested nodes, or flat where nesting would be too deep for readers."""
         first, links = links_of(node)
         if self._depth + len(links) > MAX_CHAIN_DEPTH:
             operands = self._inside([first, *map(right_of, links)])

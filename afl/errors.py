@@ -1,4 +1,4 @@
-"""Errors that the language and the engine share: one base class, and what the compiler raises."""
+"""Errors that the language and the engine share: one base class, and the errors of the compiler."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from afl.diagnostics import Diagnostic
 
 
-#: How many errors the text of a CompileError lists; `diagnostics` has all.
+#: The most errors that the text of a CompileError lists; `diagnostics` has all.
 MAX_LISTED = 20
 
 
 class ParseError(AFLError):
-    """A text that the grammar does not accept.
+    """A text that does not follow the grammar.
 
     `line` and `column` are 1-based; `diagnostic` holds the same facts together with code, extent and hint.
     """
@@ -41,7 +41,7 @@ class ParseError(AFLError):
         self.diagnostic = diagnostic
 
     def finding(self) -> Diagnostic:
-        """Return the error as a diagnostic, which an error made by hand does not bring along."""
+        """Return the error as a diagnostic; an error that was constructed by hand gets one here."""
         from afl.diagnostics import Diagnostic, Severity
 
         return self.diagnostic or Diagnostic(
@@ -79,19 +79,19 @@ class SourceUnreadable(AFLError):
 
 
 class SourceMissing(SourceUnreadable, FileNotFoundError):
-    """A source file that is not there."""
+    """A source file that does not exist."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, "File not found")
         self.errno, self.strerror, self.filename = errno.ENOENT, os.strerror(errno.ENOENT), path
 
     def __str__(self) -> str:
-        # Not in the words of the system, which an OSError with these facts would speak in.
+        # An OSError with these facts would speak in the words of the system instead.
         return f"{self.reason}: {self.path}"
 
 
 class SourceTooLarge(SourceUnreadable):
-    """A source that takes more bytes than are compiled; it is not read any further."""
+    """A source that is larger than the compiler accepts; reading stops there."""
 
     def __init__(self, path: str, limit: int) -> None:
         super().__init__(path, f"Larger than the {limit:,} bytes that a source may have; split it")

@@ -1,4 +1,4 @@
-"""Writes JSON values as text, in the layout of the library and faster than it."""
+"""Write JSON values as text, in the layout of the library but faster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _encode_string = json.encoder.encode_basestring
 
 
 class _Depth:
-    """How what is nested so deep is laid out: what stands in front of the members of an object, by their keys."""
+    """The layout of one depth: the text in front of the members of an object, by their keys."""
 
     __slots__ = ("_deeper", "end", "first", "later", "line", "step")
 
@@ -70,7 +70,7 @@ def _write(value: object, depth: _Depth, put: Callable[[str], object]) -> None:
         put(depth.end + "}")
     elif isinstance(value, str):
         put(_encode_string(value))
-    # Asking about the abstract class alone takes long.
+    # An isinstance check of the abstract class alone is slow.
     elif isinstance(value, (list, Sequence)) and value:
         before = "[" + depth.line
         for item in value:

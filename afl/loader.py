@@ -1,4 +1,4 @@
-"""Loads AFL sources: from files, from flows in MongoDB, from source archives of Maven repositories."""
+"""Load AFL sources: from files, from flows in MongoDB, from source archives of Maven repositories."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from afl.core.text.masking import NOT_WELL_FORMED, Secrets, is_well_formed, secr
 from afl.errors import AFLError
 from afl.source import FileOrigin, MavenOrigin, MongoDBOrigin, SourceEntry
 
-#: Names the Maven repository when none is given.
+#: The variable that names the Maven repository when none is given.
 MAVEN_REPOSITORY_VARIABLE = "AFL_MAVEN_REPOSITORY"
 
-#: The repository that is asked when neither the caller nor the environment names one.
+#: The Maven repository that is used when neither the caller nor the environment names one.
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 
-#: How long a repository may keep silent.
+#: The longest silence of a repository, in seconds.
 DOWNLOAD_TIMEOUT_S = 30.0
 
-#: Largest archive, and largest sum of texts in one: AFL is written by people, a bomb is not.
+#: The largest archive, and the largest sum of texts in one: a bound against decompression bombs.
 MAX_ARCHIVE_BYTES = 64 * 1024 * 1024
 
 _SUFFIXES = (".afl", ".ffl")
 
 
 class SourceNotFound(AFLError, ValueError):
-    """A source that is not where it was said to be, or is no AFL."""
+    """A source that was not found at its place, or is not AFL."""
 
 
 class SourceLoader:
-    """Makes source entries of what people name. Holds nothing."""
+    """Loader that makes source entries from the names on a command line. Holds no state."""
 
     @staticmethod
     def load_file(path: str | Path, is_library: bool = False) -> SourceEntry:
@@ -57,7 +57,7 @@ class SourceLoader:
     ) -> SourceEntry:
         """Return the AFL texts of a flow, joined into one: those of its `compiled_sources`, else of its `sources`.
 
-        Without a config it is what `load_config` finds. Raises SourceNotFound or MongoDBUnavailable.
+        Without a config, `load_config` decides. Raises SourceNotFound or MongoDBUnavailable.
         """
         from afl.sources.joining import joined
         from afl.sources.mongo import MongoSources
@@ -81,9 +81,10 @@ class SourceLoader:
         is_library: bool = True,
         repository_url: str | None = None,
     ) -> SourceEntry:
-        """Return the AFL files of an archive in a Maven repository, in order of their names, joined into one text.
+        """Return the AFL files of an archive in a Maven repository, in the order of their names, joined into one text.
 
-        Without `repository_url` it is what AFL_MAVEN_REPOSITORY says, else Maven Central. Raises SourceNotFound.
+        Without `repository_url`, AFL_MAVEN_REPOSITORY names the repository, else it is Maven Central. Raises
+        SourceNotFound.
         """
         from afl.sources.joining import joined
 
@@ -96,7 +97,7 @@ class SourceLoader:
 
 
 def _texts_in(stored: Sequence[Mapping[str, Any]] | None) -> list[str]:
-    """The AFL texts in a list of a flow's."""
+    """Return the AFL texts in a list of a flow."""
     return [str(source["content"]) for source in stored or () if source.get("language", "afl") == "afl"]
 
 

@@ -21,10 +21,10 @@ class AFLParser(TextParser):
     def parse_and_resolve(
         self, compiler_input: CompilerInput, config: AFLConfig | None = None
     ) -> tuple[Program, SourceRegistry]:
-        """Return one tree for all texts and for the namespaces they lack, as far as `config` lets those be found.
+        """Return one tree for all texts and for the namespaces they lack, as far as `config` can find them.
 
-        Without a config it is what `load_config` finds. What is found is added to the registry, and to the library
-        sources of the input.
+        Without a config, `load_config` decides. The found sources are added to the registry, and to the library sources
+        of the input.
         """
         from afl.config import load_config
         from afl.resolver import resolver_of

@@ -1,4 +1,4 @@
-"""Publishes AFL sources to MongoDB, where compilers find them by the namespaces that they define."""
+"""Publish AFL sources to MongoDB, where compilers find them by the namespaces that they define."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from afl.source import CompilerInput, FileOrigin, SourceEntry
 from afl.sources.joining import joined
 from afl.sources.mongo import MAX_TEXT_BYTES, MongoSources
 
-#: The version that compilers take when they are told none, and the only one that may change.
+#: The version that compilers use when none is given, and the only one that may change.
 LATEST = "latest"
 
-#: Ids of publications are derived under this UUID; they are in people's command lines. Never change it.
+#: The UUID from which ids of publications are derived. The ids are in people's command lines. Never change it.
 _PUBLICATIONS = uuid.UUID("0f3c6d0a-5d0f-5e0c-9f4b-8a6f0c1f3f2b")
 
 
 class PublishError(AFLError):
-    """Sources that are not published; `diagnostics` says what is wrong with the program, when that is the reason."""
+    """Sources that were not published; `diagnostics` holds the errors of the program, when they are the reason."""
 
     def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
         super().__init__(message)
@@ -36,19 +36,19 @@ class PublishError(AFLError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedNamespace:
-    """A namespace as it is found from now on."""
+    """A namespace that was published."""
 
     name: str
     version: str
     checksum: str
     origins: tuple[str, ...]
-    #: Whether the text differs from what was there.
+    #: Whether the text differs from the one published before.
     is_changed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """What came of publishing: `flow_id` and `name` are what `--mongo ID:NAME` takes."""
+    """The result of publishing: `flow_id` and `name` are the parts of `--mongo ID:NAME`."""
 
     flow_id: str
     name: str
@@ -57,7 +57,7 @@ class Publication:
     diagnostics: tuple[Diagnostic, ...] = field(default=())
 
     def to_json(self) -> dict[str, Any]:
-        """Return the publication as programs read it."""
+        """Return the publication as a JSON document for programs."""
         return {
             "flowId": self.flow_id,
             "name": self.name,
@@ -70,12 +70,12 @@ class Publication:
 
 
 class SourcePublisher:
-    """Publishes to one database."""
+    """Publisher to one database."""
 
     def __init__(self, config: AFLConfig | None = None) -> None:
-        """Without a config it is what `load_config` finds."""
+        """Without a config, `load_config` decides."""
         config = config or load_config()
-        # What is published already may be used by what comes.
+        # New sources may use namespaces that are published already.
         self._config = replace(config, resolver=replace(config.resolver, mongodb_resolve=True))
 
     def publish(
@@ -89,11 +89,12 @@ class SourcePublisher:
     ) -> Publication:
         """Check sources as one program, and publish the primary ones.
 
-        Namespaces that they use and do not hold come from library sources and from what was published. The same texts
-        once more change nothing. `name` is what the publication is called, at first the first namespace. Raises
-        PublishError, MongoDBUnavailable.
+        Missing namespaces come from library sources and from published ones. Publishing the same texts again changes
+        nothing. `name` is the name of the publication, by default the first namespace. Raises PublishError,
+        MongoDBUnavailable.
 
-        Without `force`, a version other than `latest` keeps its text for ever: who built with it must get the same.
+        Without `force`, a version other than `latest` keeps its text forever: a build with that version must be
+        repeatable.
         """
         checked = check_input(sources, config=self._config, strictness=strictness)
         if checked.has_errors:
@@ -128,7 +129,7 @@ class SourcePublisher:
             return database.published()
 
     def remove(self, namespace: str, version: str = LATEST) -> bool:
-        """Take a namespace back, and say whether it was published. Raises MongoDBUnavailable."""
+        """Remove a published namespace, and say whether it was published. Raises MongoDBUnavailable."""
         with MongoSources(self._config.mongodb) as database:
             return database.remove(namespace, version)
 
@@ -152,7 +153,7 @@ def _groups(entries: Sequence[SourceEntry]) -> list[tuple[list[str], list[Source
 
 
 def _documents(names: Sequence[str], entries: Sequence[SourceEntry], version: str, now_ms: int) -> list[dict[str, Any]]:
-    """Return a document for each namespace: whoever asks for one gets the whole text that defines it."""
+    """Return a document for each namespace, which holds the whole text that defines it."""
     text = joined([entry.text for entry in entries])
     if len(text.encode()) > MAX_TEXT_BYTES:
         raise PublishError(f"the text of {', '.join(names)} is larger than {MAX_TEXT_BYTES} bytes")
@@ -188,7 +189,7 @@ def _flow(
     texts = [{"name": _file_name(entry), "content": entry.text, "language": "afl"} for entry in entries]
     size = sum(len(text["content"].encode()) for text in texts)
     if size + len(program.encode()) <= MAX_TEXT_BYTES:
-        # The program can be compiled again; the texts are what counts.
+        # Only the texts are required: the program can be compiled again.
         texts.append({"name": "program.json", "content": program, "language": "json"})
     elif size > MAX_TEXT_BYTES:
         raise PublishError(f"the sources of {name} are larger than {MAX_TEXT_BYTES} bytes together")

@@ -1,4 +1,4 @@
-"""Finds the sources of namespaces that a program uses and does not hold: in folders, and among published sources."""
+"""Find the sources of namespaces that a program uses and lacks: in folders, and among published sources."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ _PATTERNS = ("*.afl", "*.ffl")
 
 
 class PublishedNamespaces(Protocol):
-    """Published sources, asked for by the namespaces that they define."""
+    """A place of published sources, found by the namespaces that they define."""
 
     def batch_find(self, names: Sequence[str]) -> dict[str, str]:
         """Return the text of each namespace that was published."""
 
 
 class NamespaceIndex:
-    """Which file below some folders opens a namespace. The folders are read when the first question comes."""
+    """An index of the files below some folders by the namespaces that they open. The folders are read at the first
+    lookup.
+    """
 
     def __init__(self, paths: Iterable[str | Path]) -> None:
-        """`paths` are folders, read with all folders in them, or single files; the first to open a namespace has it."""
+        """Take folders, read with all folders in them, or single files; the first file to open a namespace wins."""
         self._paths = [Path(path) for path in paths]
 
     def find_namespace(self, name: str) -> Path | None:
@@ -72,7 +74,7 @@ class NamespaceIndex:
 
 
 class MongoDBNamespaceResolver:
-    """Finds published sources in MongoDB."""
+    """Resolver that finds published sources in MongoDB."""
 
     def __init__(self, config: MongoDBConfig | AFLConfig, version: str = "latest") -> None:
         self._config = config.mongodb if isinstance(config, AFLConfig) else config
@@ -83,7 +85,7 @@ class MongoDBNamespaceResolver:
         return self.batch_find([name]).get(name)
 
     def batch_find(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the text of each namespace that was published, in one question. Raises MongoDBUnavailable."""
+        """Return the text of each namespace that was published, in one query. Raises MongoDBUnavailable."""
         from afl.sources.mongo import MongoSources
 
         if not names:
@@ -94,7 +96,7 @@ class MongoDBNamespaceResolver:
 
 
 class DependencyResolver:
-    """Adds what a program asks for until nothing that is asked for can be found any more."""
+    """Resolver that adds missing namespaces until no further one can be found."""
 
     def __init__(
         self,
@@ -109,8 +111,8 @@ class DependencyResolver:
     ) -> tuple[Program, SourceRegistry, CompilerInput]:
         """Return the program with the sources of the namespaces it lacks; they are added to registry and input too.
 
-        Files win over published sources. What nobody has is left for the validator to tell. Raises ParseError for a
-        source that was found and is wrong, and MongoDBUnavailable.
+        Files take precedence over published sources. The validator reports namespaces that are not found. Raises
+        ParseError for a found source with a mistake, and MongoDBUnavailable.
         """
         parser = TextParser()
         here = {
@@ -161,9 +163,9 @@ class DependencyResolver:
 
 
 def resolver_of(config: AFLConfig, compiler_input: CompilerInput) -> DependencyResolver | None:
-    """Return what the settings ask for, or None when they ask for nothing.
+    """Return the resolver that the settings describe, or None when they describe none.
 
-    Folders are searched that the settings name, and with `auto_resolve` those of the primary files.
+    The folders are those of the settings, and with `auto_resolve` those of the primary files.
     """
     paths: list[str | Path] = list(config.resolver.source_paths)
     if config.resolver.auto_resolve:

@@ -1,11 +1,11 @@
-"""Where AFL texts come from: origins, their ids, and the set of texts of one compilation."""
+"""The origins of AFL texts, their ids, and the set of texts of one compilation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-#: The largest text that is compiled. A text written by hand has a thousandth of it; a generated one is better split.
+#: The largest text that is compiled. A hand-written text is a thousand times smaller; split a larger generated one.
 MAX_SOURCE_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -49,7 +49,7 @@ SourceOrigin: TypeAlias = FileOrigin | MongoDBOrigin | MavenOrigin
 
 @dataclass(frozen=True)
 class SourceEntry:
-    """One text with its origin; a library is compiled along but is not what was asked for."""
+    """One text with its origin; a library is compiled too, but is not the program itself."""
 
     text: str
     origin: SourceOrigin
@@ -75,7 +75,7 @@ class CompilerInput:
 
 @dataclass
 class SourceRegistry:
-    """Which origin a source id stands for."""
+    """The origin of each source id."""
 
     sources: dict[str, SourceOrigin] = field(default_factory=dict)
 

@@ -1,1 +1,3 @@
-"""The subcommands of `afl`, a module each. What they need is imported when they run: `afl check` must start quickly."""
+"""The subcommands of `afl`, one module each. Heavy imports happen when a subcommand runs: `afl check` must start
+quickly.
+"""

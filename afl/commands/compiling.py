@@ -1,4 +1,4 @@
-"""`afl compile` and `afl check`: make a program of sources, or say what is wrong with them."""
+"""`afl compile` and `afl check`: compile sources into a program, or report what is wrong with them."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from afl.core.process.click_options import strictness_options
 
 _FORMATS = ("mermaid", "svg", "dot")
 
-#: What the ending of an output file stands for.
+#: The format that each ending of an output file means.
 _FORMAT_OF_SUFFIX = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid"}
-#: Endings that promise a picture of another kind.
+#: Endings of picture formats that `afl graph` cannot write.
 _PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".pdf", ".ps", ".eps", ".html"})
 
 
@@ -70,7 +70,7 @@ def graph_command(
 
 
 def _format_of(output: str | None) -> str:
-    """Return what to write to this file, by its ending. Raises click.UsageError for one that means something else."""
+    """Return the format for an output file by its ending. Raises click.UsageError for an ending of another format."""
     suffix = PurePath(output or "").suffix.lower()
     if suffix in _PICTURES:
         raise click.UsageError(f"{output}: {suffix} is not written here; take .svg, .dot or .mmd, or name a --format")

@@ -1,4 +1,4 @@
-"""What a subcommand compiles: the sources that its arguments name, and where it may look for more."""
+"""The sources that a subcommand's arguments name, and where it may look for missing namespaces."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 #: The name that stands for standard input.
 STDIN = "-"
 
-#: What standard input is called in findings.
+#: The name of standard input in findings.
 STDIN_NAME = "<stdin>"
 
-#: The level of the log by the number of -v.
+#: The log level by the number of -v.
 _VERBOSE = ("WARNING", "INFO", "DEBUG")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -56,7 +56,7 @@ class Named:
     strictness: Strictness = Strictness.PROGRAM
 
 
-#: Read from the bottom up: the first of these stands last in the help.
+#: Options apply from the bottom up: the first one here stands last in the help.
 _OPTIONS = (
     click.option("--log-file", metavar="PATH", help="Append the log to this file instead of standard error."),
     click.option(
@@ -84,7 +84,7 @@ _OPTIONS = (
 
 
 def source_options(command: _F) -> _F:
-    """Give a command the options that name sources; it gets them as `named`."""
+    """Add the options that name sources to a command, which gets them as `named`."""
 
     @functools.wraps(command)
     def call(*args: Any, log_level: str | None, log_file: str | None, verbosity: int, **options: Any) -> Any:
@@ -99,7 +99,9 @@ def source_options(command: _F) -> _F:
 
 
 def _tell_misspelt_variables() -> None:
-    """Say which variables are not read because of their spelling. What they hold is not shown: it may be a secret."""
+    """Warn about environment variables that are not read because they are misspelt. Their values may be secret: not
+    shown.
+    """
     if not any(name.startswith("AFL_") for name in os.environ):
         return
     from afl.config import misspelt_variables
@@ -109,7 +111,9 @@ def _tell_misspelt_variables() -> None:
 
 
 def check_named(named: Named, *, validate: bool = True) -> CheckedInput:
-    """Load what was named, with the namespaces it lacks, and check it. Raises AFLError: nothing was checked then."""
+    """Load the named sources with the namespaces they lack, and check them. Raises AFLError when they could not be
+    checked.
+    """
     from afl.compiler import check_input
 
     sources = load(named)
@@ -117,7 +121,7 @@ def check_named(named: Named, *, validate: bool = True) -> CheckedInput:
 
 
 def settings(named: Named) -> AFLConfig:
-    """Return the settings of the file, and what the command line asks for on top."""
+    """Return the settings of the configuration file, with those of the command line over them."""
     from afl.config import load_config
 
     config = load_config(named.config_path)
@@ -131,7 +135,7 @@ def settings(named: Named) -> AFLConfig:
 
 
 def load(named: Named) -> CompilerInput:
-    """Return the texts of all that was named; standard input when nothing was.
+    """Return the texts of all named sources, or of standard input when none is named.
 
     Raises WrongInput, SourceNotFound, MongoDBUnavailable, and SourceUnreadable, which names every file that cannot be
     read.
@@ -184,7 +188,7 @@ def read(files: Sequence[str], *, is_library: bool = False) -> list[SourceEntry]
             continue
         entries.append(SourceEntry(text, FileOrigin(file), is_library))
     if unreadable:
-        # The last one is raised; the group's error line tells it.
+        # The last one is raised, and the group's error line shows it.
         for problem in unreadable[:-1]:
             say(f"Error: {problem}")
         raise unreadable[-1]
@@ -193,7 +197,7 @@ def read(files: Sequence[str], *, is_library: bool = False) -> list[SourceEntry]
 
 @contextmanager
 def _log_to(level: str, file: str | None) -> Iterator[None]:
-    """Send the log of the package to a file or standard error; warnings alone are shown as plain sentences."""
+    """Send the log of the package to a file or standard error, where warnings alone are shown as plain sentences."""
     import logging
 
     from afl.core.text.log_lines import LogLineFormatter
@@ -218,7 +222,7 @@ def _log_to(level: str, file: str | None) -> Iterator[None]:
 
 
 def _standard_input() -> bytes:
-    """All of the standard input, which may be a stream of text where `main` is called by a program."""
+    """Return all of standard input, which is a text stream when another program calls `main` with one."""
     binary = getattr(sys.stdin, "buffer", None)
     if binary is None:
         return sys.stdin.read(MAX_SOURCE_BYTES + 1).encode()

@@ -1,4 +1,4 @@
-"""Runs a workflow in this process, on a store in memory, with answers to its events that are known beforehand."""
+"""Run a workflow in this process, on a store in memory, with prepared answers to its events."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from afl.stores.public.persistence import EventDefinition
 if TYPE_CHECKING:
     from afl.engine.execution.scripts import ScriptRunner
 
-#: The one member of an answer that fails its step: a message, or an object with `message` and `type`.
+#: The only member of an answer that fails its step: a message, or an object with `message` and `type`.
 ERROR_ANSWER = "$error"
 
 
 class WrongAnswers(AFLError):
-    """Answers that no event could be answered with."""
+    """A document of answers that cannot be used."""
 
 
 class UnclearWorkflow(AFLError):
-    """A program with no workflow, or with several and no word which one is meant."""
+    """A program without a workflow, or with several when none was named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A step that waits for an answer: where it stands in the workflow, for which facet, with which parameters."""
+    """A step that waits for an answer: its place in the workflow, its facet and its parameters."""
 
     step: str
     facet: str
@@ -41,22 +41,22 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalRun:
-    """How a run went: with outputs, with an error, or waiting."""
+    """The end of a run: outputs, an error, or steps that wait."""
 
     workflow: str
     status: str
     outputs: Mapping[str, Value] = field(default_factory=dict)
     error: Exception | None = None
     waiting: tuple[Waiting, ...] = ()
-    #: Facets for which there were more answers than events.
+    #: Facets that had more answers than events.
     unused: tuple[str, ...] = ()
 
 
 class Answers:
-    """What agents would answer, by facet: a result for every event, or a list of results, one event after another."""
+    """The answers of agents by facet: one result for every event, or a list of results, one event after another."""
 
     def __init__(self, document: Mapping[str, object], program: CompiledProgram) -> None:
-        """Take facet names as they are found from outside: qualified, or short when only one facet bears the name.
+        """Take answers by facet names that are qualified, or short when only one facet has that name.
 
         Raises WrongAnswers.
         """
@@ -78,7 +78,7 @@ class Answers:
                 self._same[facet.qualified_name] = _result(name, answer)
 
     def take(self, facet: str) -> Mapping[str, Value] | None:
-        """Return the next answer for a facet, or None when there is none."""
+        """Return the next answer for a facet, or None when none is left."""
         if facet in self._same:
             self._used.add(facet)
             return self._same[facet]
@@ -109,7 +109,7 @@ def run_locally(
     answers: Answers,
     scripts: ScriptRunner | None = None,
 ) -> LocalRun:
-    """Run a workflow until it ends, or until no answer is left for what it waits for."""
+    """Run a workflow until it ends, or until a waiting step has no answer left."""
     store = MemoryStore()
     evaluator = Evaluator(store, scripts=scripts)
     result = evaluator.execute(workflow, inputs, program)
@@ -126,7 +126,7 @@ def run_locally(
 
 
 def _answer(evaluator: Evaluator, result: ExecutionResult, answers: Answers) -> bool:
-    """Answer the events that can be, in the order in which they were sent; whether there was one."""
+    """Answer the events that have an answer, in the order in which they were sent; say whether there was one."""
     answered = False
     for event in list(result.pending_events):
         answer = answers.take(event.event_type)

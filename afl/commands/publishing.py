@@ -34,7 +34,7 @@ def publish_command(
 ) -> None:
     """Publish the namespaces of FILEs in MongoDB, for --mongo-resolve to find.
 
-    They have to be right, together with what is published already.
+    They must compile together with what is published already.
     """
     from afl.publisher import PublishError, SourcePublisher
 

@@ -1,4 +1,4 @@
-"""`afl run`: run a workflow in this process, with answers for its events out of a file."""
+"""`afl run`: run a workflow in this process, with the answers to its events read from a file."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from afl.compiled.program import CompiledProgram, Declaration
     from afl.engine.execution.scripts import ScriptRunner
 
-#: What the platform may lack and scripts run all the same, as for the services.
+#: Kinds of isolation that the platform may lack while scripts still run, the same as for the services.
 ACCEPT_MISSING_VARIABLE = "AFL_SCRIPTS_ACCEPT_MISSING"
 
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """End the command, with the code that says why, where nothing can be run with what it was given."""
+    """End the command with the matching exit code when the given sources or inputs cannot be run."""
     try:
         yield
     except AFLError as error:
@@ -96,7 +96,7 @@ def run_command(
 
 @contextmanager
 def _workflow_log() -> Iterator[None]:
-    """Show what the workflow says by `sys.log`, and warnings about its steps, on standard error."""
+    """Show `sys.log` messages of the workflow, and warnings about its steps, on standard error."""
     import logging
 
     from afl.core.text.log_lines import LogLineFormatter
@@ -107,19 +107,19 @@ def _workflow_log() -> Iterator[None]:
     before = log.level, log.propagate
     log.addHandler(handler)
     log.setLevel(logging.INFO)
-    # A log file gets it too; a log on standard error would say it twice.
+    # A log file also gets these lines. A log on standard error would show them twice.
     log.propagate = any(isinstance(other, logging.FileHandler) for other in logging.getLogger("afl").handlers)
     try:
         yield
     finally:
         log.removeHandler(handler)
-        # By setLevel: what loggers remember of levels is forgotten with it.
+        # setLevel is needed here because it also clears the levels that loggers have cached.
         log.setLevel(before[0])
         log.propagate = before[1]
 
 
 def _tell(run: LocalRun, program: CompiledProgram, texts: Mapping[str, str]) -> int:
-    """Write how a run went; the exit code."""
+    """Report how a run went, and return the exit code."""
     for facet in run.unused:
         say(f"note: there were more answers for {facet} than events")
     if run.error is not None:
@@ -138,7 +138,7 @@ def _tell(run: LocalRun, program: CompiledProgram, texts: Mapping[str, str]) -> 
 
 
 def _tell_failure(error: Exception, program: CompiledProgram, texts: Mapping[str, str]) -> None:
-    """Write why a run failed, with the line of the source that it happened at."""
+    """Report why a run failed, with the source line where it happened."""
     from afl.engine.errors import StepFailure
     from afl.output.source_places import find_place, lines_at
 
@@ -154,7 +154,7 @@ def _tell_failure(error: Exception, program: CompiledProgram, texts: Mapping[str
 
 
 def _scripts(program: CompiledProgram, opened: ExitStack) -> ScriptRunner | None:
-    """Return what runs the program's scripts; workers are started only for a program that has any."""
+    """Return what runs the program's scripts, with its workers started; None for a program without scripts."""
     if not _has_script(program.tree):
         return None
     from afl.scripts.pool import ScriptPool
@@ -165,7 +165,7 @@ def _scripts(program: CompiledProgram, opened: ExitStack) -> ScriptRunner | None
 
 
 def _has_script(program: Any) -> bool:
-    # A stack of its own: what is nested as deep as it may be is deeper than Python's.
+    # An own stack instead of recursion: the allowed nesting is deeper than Python's stack.
     pending = [program]
     while pending:
         node = pending.pop()
@@ -179,7 +179,7 @@ def _has_script(program: Any) -> bool:
 
 
 def _inputs(pairs: tuple[str, ...], document: str | None, workflow: Declaration) -> dict[str, Any]:
-    """Return the inputs of the document and, over them, of each pair. A String is taken as it stands."""
+    """Return the inputs of the document with those of each NAME=VALUE pair over them. A String is taken literally."""
     types = {param["name"]: param.get("type") for param in workflow.node.get("params") or ()}
     if document == STDIN:
         document = sys.stdin.read()

@@ -30,6 +30,6 @@ def lsp_command(source_path: tuple[Path, ...], stdio: bool) -> None:
             raise
         raise click.ClickException(_MISSING) from error
     source_paths = [*source_path, *map(Path, load_config().resolver.source_paths)]
-    # The server closes its output when it is told to leave; standard output itself is flushed once more after that.
+    # The server closes its output when the editor ends it; standard output itself is flushed once more after that.
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output:
         make_server(source_paths).start_io(stdout=output)

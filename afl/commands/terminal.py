@@ -1,4 +1,4 @@
-"""What the subcommands write: findings for people or programs, JSON, and files."""
+"""The output of subcommands: findings for people or programs, JSON, and files."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from afl.compiler import CheckedInput
     from afl.diagnostics import Diagnostic
 
-#: Characters of one line for people.
+#: The longest line for people, in characters.
 _LONGEST_LINE = 20_000
 
-#: The option that has findings written for programs.
+#: The option that writes findings for programs.
 json_findings = click.option("--json", "as_json", is_flag=True, help="Write findings to standard error as JSON.")
 
 
 def say(text: str, *, err: bool = True) -> None:
-    """Write a line for people: printable, and without the secrets that the environment has."""
+    """Write a line for people: printable, and with the secrets of the environment masked."""
     write_line(printable(secrets_of_environment().masked(text), _LONGEST_LINE), err=err)
 
 
 def write_line(text: str, *, err: bool) -> None:
-    """Write a line that is fit to be shown; what the stream cannot carry is escaped."""
-    # Not by click.echo, which writes UTF-8 to a stream that says it takes ASCII.
+    """Write a printable line; characters that the stream cannot encode are escaped."""
+    # click.echo would write UTF-8 to a stream that declares ASCII.
     stream = sys.stderr if err else sys.stdout
     stream.write(f"{text}\n")
     stream.flush()
@@ -61,7 +61,7 @@ def report(diagnostics: Sequence[Diagnostic], texts: Sequence[tuple[str, str]], 
 def report_checked(
     ctx: click.Context, checked: CheckedInput, *, as_json: bool = False, code: ExitCode = ExitCode.WORK_LEFT
 ) -> None:
-    """Write what was found; ends the command with this code when there are errors."""
+    """Write the findings; end the command with this code when there are errors."""
     report(checked.diagnostics, texts_of(checked), as_json=as_json)
     if checked.has_errors:
         ctx.exit(code)
@@ -73,7 +73,7 @@ def texts_of(checked: CheckedInput) -> list[tuple[str, str]]:
 
 
 def findings_json(diagnostics: Sequence[Diagnostic]) -> dict[str, object]:
-    """Return findings as programs read them."""
+    """Return findings as a JSON document for programs."""
     return {
         "valid": not any(diagnostic.is_error for diagnostic in diagnostics),
         "diagnostics": [diagnostic.to_json() for diagnostic in diagnostics],
@@ -81,17 +81,19 @@ def findings_json(diagnostics: Sequence[Diagnostic]) -> dict[str, object]:
 
 
 def wants_colour() -> bool:
-    """Whether standard error is a terminal whose owner did not ask for plain text (NO_COLOR, https://no-color.org)."""
+    """Say whether standard error is a terminal that allows colour (NO_COLOR, https://no-color.org, is not set)."""
     return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def to_json(document: object) -> str:
-    """Return a document as JSON: as it is for programs, and with escapes for what a terminal would obey."""
+    """Return a document as JSON, with escapes for characters that would control a terminal."""
     return printable_json(write_document(document))
 
 
 def write_json(document: object, *, err: bool = False) -> None:
-    """Write a document to standard output or error: as UTF-8, or with escapes where the stream takes something else."""
+    """Write a document to standard output or error: as UTF-8, or with escapes where the stream's encoding lacks
+    characters.
+    """
     text = to_json(document)
     if err:
         write_line(json_for(sys.stderr, text), err=True)
@@ -100,8 +102,8 @@ def write_json(document: object, *, err: bool = False) -> None:
 
 
 def write_bytes(content: bytes) -> None:
-    """Write to standard output; UTF-8 and line ends stay what they are on every platform: it is a file's content."""
-    # Whoever calls `main` may have put a stream of text there.
+    """Write a file's content to standard output: UTF-8 and line ends stay the same on every platform."""
+    # The caller of `main` may have replaced it by a text stream.
     binary = getattr(sys.stdout, "buffer", None)
     if binary is not None:
         binary.write(content)
@@ -110,7 +112,7 @@ def write_bytes(content: bytes) -> None:
 
 
 def write_output(ctx: click.Context, output: str | None, content: bytes) -> None:
-    """Write to a file, or to standard output when none is named; ends the command with 1 when that fails."""
+    """Write to a file, or to standard output when none is named; end the command with 1 when that fails."""
     if output is None or output == "-":
         write_bytes(content)
         return
@@ -122,7 +124,7 @@ def write_output(ctx: click.Context, output: str | None, content: bytes) -> None
 
 
 def replace(path: Path, text: str) -> bool:
-    """Give a file a new text, all of it or nothing: a crash while writing must not cost anybody a source file."""
+    """Replace the text of a file atomically: a crash while writing must not destroy a source file."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         beside.write_bytes(text.encode())

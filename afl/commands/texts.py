@@ -1,4 +1,4 @@
-"""`afl fmt`, `afl ast` and `afl doc`: lay texts out, show their trees, write Markdown about them."""
+"""`afl fmt`, `afl ast` and `afl doc`: format texts, show their trees, and write Markdown about them."""
 
 from __future__ import annotations
 
@@ -108,6 +108,6 @@ def _difference(before: str, after: str, name: str) -> bytes:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of a text as a diff shows them: each ends, and a last one that does not is marked."""
+    """Return the lines of a text as a diff shows them: each with a line end, a last line without one marked."""
     *lines, last = text.split("\n")
     return [*(line + "\n" for line in lines), *([last + "\n\\ No newline at end of file\n"] if last else [])]

@@ -1,9 +1,9 @@
-"""What a compiled program says and does not do: source places and doc comments, kept beside its canonical text.
+"""Annotations of a compiled program: source places and doc comments, kept beside its canonical text.
 
-A fingerprint is of what a program does, so its canonical text has none of them. They are taken out here, packed, and
-put back where a program is read: an error is to name the line of the source. Each is known by the number of its node
-in a walk over the bare tree. What is put back has the form of a place or of a doc comment, on a node that may have
-one: whoever writes annotations cannot change what a program does with them.
+A fingerprint covers what a program does, so the canonical text holds no annotations. They are taken out here, packed,
+and put back when a program is read, so that an error can name the line of the source. Each annotation is known by the
+number of its node in a walk over the bare tree. Only places and doc comments are put back, and only on nodes that may
+have one: a forged annotation cannot change what a program does.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, Final
 
-#: The keys under which they stand, as a canonical text has them: no text without these has annotations.
+#: The keys of annotations as a canonical text spells them: a text without these has no annotations.
 _MARKS: Final = (b'"location":', b'"doc":')
 #: Nodes that may have a doc comment.
 _DOCUMENTED: Final = frozenset({"Namespace", "FacetDecl", "EventFacetDecl", "WorkflowDecl", "SchemaDecl"})
-#: Nodes whose `value` is data: what looks like a node in there is none.
+#: Nodes whose `value` is data: an object in there is not a node, even if it looks like one.
 _LITERALS: Final = frozenset({"String", "Int", "Double", "Boolean", "Null"})
 _POSITION: Final = ("line", "column", "endLine", "endColumn")
 _POSITION_KEYS: Final = frozenset(_POSITION)
 _PLACE_KEYS: Final = frozenset({*_POSITION, "sourceId", "provenance"})
 _DOC_KEYS: Final = frozenset({"description", "params", "returns"})
 _SLOT_KEYS: Final = frozenset({"name", "description"})
-#: No line or column is larger.
+#: The largest line or column that is accepted.
 _LARGEST: Final = 2**31 - 1
-#: Bytes of annotations unpacked, at most. A bound against decompression bombs.
+#: The most bytes that annotations may unpack to: a bound against decompression bombs.
 _MOST_UNPACKED: Final = 64 * 1024 * 1024
 
 
 def may_be_annotated(text: bytes) -> bool:
-    """Say whether a canonical text can have annotations in it: nearly always whether it has."""
+    """Say whether a canonical text can have annotations in it. A text that can nearly always does."""
     return any(mark in text for mark in _MARKS)
 
 
@@ -57,7 +57,7 @@ def pack(annotations: list[Any]) -> bytes:
 def put_annotations(tree: object, packed: bytes) -> None:
     """Put packed annotations back into the bare tree that they were taken from.
 
-    Those of another tree, and what is none, are passed over: they decide nothing but what an error tells.
+    Annotations of another tree and damaged ones are skipped: they only affect what an error message says.
     """
     given = _unpacked(packed)
     for number, node in enumerate(_nodes(tree)):
@@ -71,7 +71,7 @@ def put_annotations(tree: object, packed: bytes) -> None:
 def _nodes(tree: object) -> Iterator[dict[str, Any]]:
     """Yield the objects of a tree, annotations left out, in an order that follows from the bare tree alone.
 
-    A stack of its own, not recursion: a chain of operators may be longer than Python's stack is deep.
+    The walk keeps its own stack instead of recursing: a chain of operators may be longer than Python's stack is deep.
     """
     pending: list[Any] = [tree]
     while pending:
@@ -138,7 +138,7 @@ def _are_slots(slots: object) -> bool:
 
 
 def _short(place: dict[str, Any] | None) -> list[int] | dict[str, Any] | None:
-    """A place as numbers alone, where it has nothing else."""
+    """Return a place as numbers alone, where it has nothing else."""
     if place is not None and place.keys() == _POSITION_KEYS:
         return [place[key] for key in _POSITION]
     return place

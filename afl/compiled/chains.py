@@ -1,8 +1,9 @@
-"""Chains of operators in compiled programs: `a + b - c` hangs to its left, as deep as it is long, or is written flat.
+"""Chains of operators in compiled programs.
 
-A flat chain is applied strictly from left to right, whatever its operators:
+`a + b - c` is written as nested nodes, each the left operand of the next, or flat where that nests too deep. A flat
+chain is applied strictly from left to right, whatever its operators:
 
-    {"type": "ChainExpr", "operators": ["+", "-"], "operands": [a, b, c]}
+  {"type": "ChainExpr", "operators": ["+", "-"], "operands": [a, b, c]}
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-#: The operator of an index, `a[b]`, where it is a link of a flat chain.
+#: The operator of an index, `a[b]`, as a link of a flat chain.
 INDEX: Final = "[]"
 
-#: How many nodes deep chains may make an expression; one that would make it deeper is written flat. Readers of JSON and
-#: who walks through it by recursion have limits of their own, some of them near: with this one no expression is deeper
-#: than those that brackets nest as far as the language lets them.
+#: The most nodes that chains may nest in an expression; a chain that would nest it deeper is written flat. JSON readers
+#: and recursive code have limits of their own, some of them low. With this limit no expression is nested deeper than
+#: the language's own limit for brackets allows.
 MAX_CHAIN_DEPTH: Final = 128
 
 
 def hung(operators: Sequence[str], operands: Sequence[object]) -> Any:
-    """Return a flat chain as the nodes that it stands for, one inside the other. ValueError where operators and
-    operands do not match.
+    """Return a flat chain as nested nodes.
+
+    Raises ValueError where operators and operands do not match.
     """
     if len(operands) != len(operators) + 1:
         raise ValueError(f"a chain of {len(operators)} operators has {len(operands)} operands")

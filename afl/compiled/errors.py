@@ -1,4 +1,4 @@
-"""What is wrong with a compiled program, or with what is looked for in one."""
+"""Errors about a compiled program, or about a name that is looked up in one."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 
 class ProgramError(Exception):
-    """A compiled program that cannot be used: what is wrong, and where."""
+    """A compiled program that cannot be used; the text says what is wrong, and where."""
 
 
 def malformed(error: Exception) -> ProgramError:
-    """Return what is said of a tree that cannot be read or written as JSON."""
+    """Return the message about a tree that cannot be read or written as JSON."""
     return ProgramError(f"the program is malformed: {type(error).__name__}: {error}")
 
 
 class ProgramVersionError(ProgramError):
-    """A compiled program of a form that this release does not read: a newer one, or one from before N-1."""
+    """A compiled program in a form that this release does not read: a newer one, or more than one version older."""
 
     def __init__(self, found: str, supported: str, is_newer: bool) -> None:
         remedy = "upgrade this process" if is_newer else "compile its source anew with this release"
@@ -24,7 +24,7 @@ class ProgramVersionError(ProgramError):
 
 
 class WrongFingerprint(ProgramError):
-    """The text of a program is not that of the fingerprint under which it was found."""
+    """The text of a program does not have the fingerprint under which it was found."""
 
     def __init__(self, fingerprint: str, found: str) -> None:
         super().__init__(f"the text under program {fingerprint} has the fingerprint {found}")
@@ -41,7 +41,7 @@ class UnknownName(ProgramError):
 
 
 class AmbiguousName(ProgramError):
-    """A short name that several declarations bear."""
+    """A short name that several declarations have."""
 
     def __init__(self, what: str, name: str, candidates: Sequence[str]) -> None:
         super().__init__(f"{what} {name!r} may be any of {', '.join(candidates)}; qualify it")

@@ -1,4 +1,4 @@
-"""Which steps of a compiled declaration need which: what a name in a block means, and the references of a node."""
+"""Dependencies of compiled steps: the meaning of a name in a block, and the references of a node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Scope:
     """The steps that a place in a block may refer to, by name; inner names hide outer ones."""
 
     def __init__(self, outer: Scope | None = None, variable: str | None = None) -> None:
-        """`variable` is that of the foreach whose block this is: a name that is no step."""
+        """`variable` is the variable of the foreach around this block: a name that does not mean a step."""
         self._outer = outer
         self._ids: dict[str, str | None] = {} if variable is None else {variable: None}
 
@@ -27,7 +27,7 @@ class Scope:
 
 
 def needs(node: object, scope: Scope) -> list[str]:
-    """Return the ids of the steps that a node refers to itself, each once; what its blocks refer to is theirs."""
+    """Return the ids of the steps that a node itself refers to, each once, without the references of its blocks."""
     found: dict[str, None] = {}
     for path in _references(node):
         step_id = scope.find(str(path[0]))
@@ -37,7 +37,7 @@ def needs(node: object, scope: Scope) -> list[str]:
 
 
 def own_parts(block: Node) -> list[object]:
-    """Return what a block has to know before it can start: the source of its foreach, the conditions of its cases."""
+    """Return the parts that a block needs before it starts: the source of its foreach, the conditions of its cases."""
     clause, when = block.get("foreach"), block.get("when")
     parts: list[object] = [] if clause is None else [clause.get("iterable")]
     return parts + [case.get("condition") for case in (when or {}).get("cases") or ()]
@@ -50,7 +50,7 @@ def yields(block: Node) -> list[Node]:
 
 
 def is_plain(block: Node) -> bool:
-    """Whether a later `when` of the same declaration sees the steps of this block."""
+    """Say whether a later `when` of the same declaration sees the steps of this block."""
     return not any(block.get(part) for part in ("foreach", "when", "script"))
 
 

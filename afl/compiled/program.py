@@ -1,8 +1,8 @@
 """The compiled program: its JSON read into declarations, its fingerprint, and how names in it resolve.
 
-The compiler writes this form and the engine runs it; it is all that the two share, with the errors. Both older shapes
-of the JSON are read: categorised lists of declarations beside or instead of `declarations`, a single block or a list
-of blocks as body, a script as body, hand-written programs without types or ids.
+The compiler writes this form and the engine runs it; the two share nothing else but the errors. Both older shapes of
+the JSON are read as well: categorised lists of declarations beside or instead of `declarations`, a single block or a
+list of blocks as body, a script as body, hand-written programs without types or ids.
 """
 
 import json
@@ -27,7 +27,7 @@ Node = Mapping[str, Any]
 
 
 class Kind(StrEnum):
-    """What a declared name is."""
+    """The kinds of declarations."""
 
     FACET = "facet"
     EVENT_FACET = "event facet"
@@ -44,7 +44,7 @@ _KIND_OF_NODE = {
     "WorkflowDecl": Kind.WORKFLOW,
     "SchemaDecl": Kind.SCHEMA,
 }
-#: The categorised lists of the older shape, and what an untyped node in them is.
+#: The categorised lists of the older shape, with the kind of an untyped node in each.
 _CATEGORIES = {
     "namespaces": "Namespace",
     "facets": "FacetDecl",
@@ -56,21 +56,21 @@ _CATEGORIES = {
 
 
 class Resolution(NamedTuple):
-    """What a name was resolved to."""
+    """The result of resolving a name."""
 
     #: The qualified name, or None when nothing or several fit.
     found: str | None
-    #: What competed, when several fit.
+    #: The candidates, when several fit.
     candidates: tuple[str, ...] = ()
-    #: Found by an import while other namespaces, not imported, declare the same short name.
+    #: The name was found by an import while namespaces that are not imported declare the same short name.
     namesakes: bool = False
 
 
 class Names:
-    """Which qualified name a written name means (language reference, section 7).
+    """The qualified names that written names mean (language reference, section 7).
 
-    Dotted: exactly that. Short: the own namespace; then imports together with the top level, where two candidates are
-    an ambiguity; then the whole program, if only one declaration bears the name.
+    A dotted name is qualified already. A short name is looked up in the own namespace; then in the imports together
+    with the top level, where two candidates are an ambiguity; then in the whole program, where it must be unique.
     """
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class Names:
             return Resolution(name if self._kinds.get(name) in kinds else None)
         known = self._kinds
         own = f"{namespace}.{name}" if namespace else name
-        # Most names are found here. Looking at all that bear the name takes longer the larger the program is.
+        # Most names are found here. Searching all declarations of the name takes longer in larger programs.
         if known.get(own) in kinds:
             return Resolution(own)
         imported = [q for q in dict.fromkeys([*(f"{use}.{name}" for use in uses), name]) if known.get(q) in kinds]
@@ -113,7 +113,7 @@ class Names:
         return Resolution(candidates[0]) if len(candidates) == 1 else Resolution(None, tuple(candidates))
 
     def near(self, name: str, kinds: frozenset[Kind] = CALLABLE) -> list[str]:
-        """Declared names that look like `name`, qualified, best first."""
+        """Return declared names that look like `name`, qualified, best first."""
         return near_names(name, self.all(kinds))
 
 
@@ -124,7 +124,7 @@ class Declaration:
     qualified_name: str
     kind: Kind
     namespace: str
-    #: Namespaces imported where it stands, in order.
+    #: Namespaces that the declaration imports, in order.
     uses: tuple[str, ...]
     node: Node = field(repr=False)
 
@@ -148,12 +148,12 @@ class Declaration:
 
     @property
     def blocks(self) -> tuple[Node, ...]:
-        """The andThen blocks of the body, normalised to a tuple; empty for a script or prompt body."""
+        """The andThen blocks of the body as a tuple; empty for a script or prompt body."""
         return blocks_of(self.node.get("body"))
 
     @property
     def pre_script(self) -> Node | None:
-        """The script that runs before the blocks. The older shape has it as the body."""
+        """The script that runs before the blocks. In the older shape it is the body."""
         script = self.node.get("pre_script")
         if script is None:
             body = self.node.get("body")
@@ -162,12 +162,12 @@ class Declaration:
 
     @property
     def mixins(self) -> Sequence[Node]:
-        """The mixins of its signature: `target`, and where they have them `args` and `alias`."""
+        """The mixins of the signature: each has `target`, and optionally `args` and `alias`."""
         return self.node.get("mixins") or ()
 
     @property
     def prompt(self) -> Node | None:
-        """What an LLM agent is to be asked, when that is the body: `template`, and maybe `system` and `model`."""
+        """The prompt for an LLM agent, when the body is one: `template`, and optionally `system` and `model`."""
         body = self.node.get("body")
         return body if isinstance(body, Mapping) and body.get("type") == "PromptBlock" else None
 
@@ -182,13 +182,13 @@ class Implicit:
 
     name: str
     namespace: str
-    #: Namespaces imported where it stands, in order: its target's name is resolved there.
+    #: Namespaces imported where the implicit stands, in order: the target's name is resolved there.
     uses: tuple[str, ...]
     node: Node = field(repr=False)
 
     @property
     def target(self) -> str:
-        """What it is for, as written."""
+        """The name of the target, as written."""
         return str(self.node["call"]["target"])
 
     @property
@@ -197,7 +197,7 @@ class Implicit:
 
 
 def blocks_of(body: object) -> tuple[Node, ...]:
-    """A body as a tuple of block nodes: none, one, or several."""
+    """Return a body as a tuple of block nodes: none, one, or several."""
     if body is None:
         return ()
     if isinstance(body, Mapping):
@@ -208,19 +208,19 @@ def blocks_of(body: object) -> tuple[Node, ...]:
 
 
 def line_of(node: Node) -> int:
-    """The source line of a node, 0 when the program was compiled without locations."""
+    """Return the source line of a node, 0 when the program was compiled without locations."""
     location = node.get("location")
     return int(location.get("line", 0)) if isinstance(location, Mapping) else 0
 
 
 def column_of(node: Node) -> int:
-    """The source column of a node, 0 when the program was compiled without locations."""
+    """Return the source column of a node, 0 when the program was compiled without locations."""
     location = node.get("location")
     return int(location.get("column", 0)) if isinstance(location, Mapping) else 0
 
 
 def source_of(declaration: Node) -> str:
-    """The id of the source that a declaration stands in, "" when the program was compiled without."""
+    """Return the id of the source that a declaration stands in, "" when the program was compiled without."""
     location = declaration.get("location")
     return str(location.get("sourceId", "")) if isinstance(location, Mapping) else ""
 
@@ -245,7 +245,7 @@ class CompiledProgram:
                 self.names.add(declaration.namespace, declaration.name, declaration.kind)
                 self.declarations[declaration.qualified_name] = declaration
         except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
-            # A hand-written tree may lack anything, or nest too deep to be walked.
+            # A hand-written tree may lack anything, or nest too deep for this walk.
             raise ProgramError(f"the program is malformed: {type(error).__name__}: {error}") from error
 
     @classmethod
@@ -259,17 +259,17 @@ class CompiledProgram:
 
     @classmethod
     def stored(cls, fingerprint: str, text: bytes | str, annotations: bytes | None = None) -> "CompiledProgram":
-        """Read a program that is kept under a fingerprint, with what is kept beside it, if anything.
+        """Read a program that is stored under a fingerprint, with its annotations if it has any.
 
         The fingerprint is computed from the text and compared: raises WrongFingerprint, and ProgramError as
-        `from_text`. Earlier releases computed it from a text with source places and doc comments in it: such a program
-        keeps that fingerprint and that text, which those releases go on reading.
+        `from_text`. Earlier releases computed it from a text that included source places and doc comments. A program
+        that is stored that way keeps that fingerprint and that text, because those releases still read it.
         """
         program = cls.from_text(text)
         read = text.encode() if isinstance(text, str) else text
         kept = text_of(fingerprint, read, program.tree)
         if may_be_annotated(kept) and program._forms[1]:
-            program.annotations = b""  # They are in the text, as earlier releases have it.
+            program.annotations = b""  # The annotations are in the text, as in earlier releases.
         elif kept == read:
             if annotations:
                 put_annotations(program.tree, annotations)
@@ -281,7 +281,7 @@ class CompiledProgram:
     def text(self) -> bytes:
         """The canonical text: sorted keys, no white space, no source places nor doc comments.
 
-        Programs that do the same have the same text on any machine, however their sources are laid out.
+        Programs that behave the same have the same text on any machine, however their sources are laid out.
         """
         return self._forms[0]
 
@@ -292,13 +292,14 @@ class CompiledProgram:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the text, hexadecimal: what an execution is pinned to."""
+        """The SHA-256 of the text, hexadecimal; an execution is pinned to it."""
         return fingerprint_of(self.text)
 
     @cached_property
     def behaviour(self) -> str:
-        """The fingerprint that this release gives the program, whichever it is kept under: the same for programs that
-        do the same.
+        """The fingerprint of this release, whichever one the program is stored under.
+
+        Programs that behave the same have the same one.
         """
         return fingerprint_of(self._forms[0])
 
@@ -307,14 +308,14 @@ class CompiledProgram:
         return separated(self.tree)
 
     def workflow(self, name: str) -> Declaration:
-        """A workflow by qualified name, or by short name when only one bears it.
+        """Return a workflow by its qualified name, or by its short name when only one workflow has that.
 
         Raises UnknownName with near matches, AmbiguousName with the candidates.
         """
         return self._find("workflow", name, frozenset({Kind.WORKFLOW}))
 
     def facet(self, name: str) -> Declaration | None:
-        """A facet, event facet or workflow by qualified or unique short name; None when there is none."""
+        """Return a facet, event facet or workflow by qualified or unique short name; None when there is none."""
         found = self.names.resolve(name).found
         return None if found is None else self.declarations[found]
 
@@ -328,10 +329,10 @@ class CompiledProgram:
         return {name: d for name, d in self.declarations.items() if d.kind is Kind.SCHEMA}
 
     def implicit_for(self, caller: Declaration, callee: Declaration) -> Implicit | None:
-        """The implicit that fills in what a call of `callee`, written inside `caller`, leaves out.
+        """Return the implicit for what a call of `callee`, written inside `caller`, leaves out.
 
-        The first in source order of the caller's namespace; or else of the callee's, of the imported ones in their
-        order, of the top level, of any other. Raises AmbiguousName for an implicit whose target may be several.
+        It is the first in source order of the caller's namespace; or else of the callee's, of the imported ones in
+        their order, of the top level, of any other. Raises AmbiguousName for an implicit whose target may be several.
         """
         found: dict[str, Implicit] = {}
         for implicit in self._implicits_by_target.get(callee.qualified_name, ()):
@@ -354,7 +355,7 @@ class CompiledProgram:
 
     @cached_property
     def has_step_types(self) -> bool:
-        """Whether a parameter or return anywhere is declared with a facet as its type: its values refer to steps."""
+        """Say whether any parameter or return has a facet as its type: the values of such a one refer to steps."""
         return any(
             self._is_step_type(declaration, slot.get("type"))
             for declaration in self.declarations.values()
@@ -371,14 +372,16 @@ class CompiledProgram:
         )
 
     def resolve_in(self, declaration: Declaration, name: str, kinds: frozenset[Kind], what: str) -> Declaration | None:
-        """What `name`, written inside `declaration`, means; None when unknown. Raises AmbiguousName."""
+        """Return the meaning of `name`, written inside `declaration`; None when unknown. Raises AmbiguousName."""
         resolution = self.names.resolve(name, declaration.namespace, declaration.uses, kinds)
         if resolution.candidates:
             raise AmbiguousName(what, name, resolution.candidates)
         return None if resolution.found is None else self.declarations[resolution.found]
 
     def qualified_type(self, declaration: Declaration, written: object) -> object:
-        """A type as written inside `declaration` with its schema or facet name qualified; builtins stay."""
+        """Return a type written inside `declaration` with its schema or facet name qualified; builtins stay as they
+        are.
+        """
         if isinstance(written, Mapping):
             return {"type": "ArrayType", "elementType": self.qualified_type(declaration, written.get("elementType"))}
         if isinstance(written, str) and written not in BUILTIN_TYPES:
@@ -419,7 +422,7 @@ def _declarations(node: Node, namespace: str, uses: tuple[str, ...]) -> Iterator
 
 
 def _children(node: Node) -> list[Node]:
-    """The declarations of a program or namespace, those of the older categorised lists joined in, each once."""
+    """Return the declarations of a program or namespace, with those of the older categorised lists, each once."""
     seen: set[object] = set()
     children: list[Node] = []
 

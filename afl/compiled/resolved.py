@@ -1,4 +1,4 @@
-"""Adds to a compiled program what is known of it beyond its text: what names mean, and which steps need which."""
+"""Add derived facts to a compiled program: the meanings of names, and the steps that each step needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BODIED = frozenset({"FacetDecl", "EventFacetDecl", "WorkflowDecl"})
 def add_resolved(document: Json) -> Json:
     """Return the program with `schemaVersion`, `resolved` names of calls and mixins, and `needs` of steps and blocks.
 
-    The document itself gets the additions. A name that the program does not declare has no `resolved`.
+    Changes the document itself. A name that the program does not declare has no `resolved`.
     """
     writer = _Writer(CompiledProgram(document))
     for child in document.get("declarations") or ():
@@ -30,7 +30,7 @@ def add_resolved(document: Json) -> Json:
 
 
 class _Writer:
-    """Walks declarations."""
+    """Writer that walks declarations."""
 
     def __init__(self, program: CompiledProgram) -> None:
         self._names = program.names
@@ -40,7 +40,7 @@ class _Writer:
         if node["type"] in _BODIED:
             seen = Scope()
             for block in blocks_of(node.get("body")):
-                # Only a `when` looks into the blocks before it.
+                # Only a `when` sees the steps of the blocks before it.
                 scope = Scope(seen) if block.get("when") else Scope()
                 self._block(cast(Json, block), scope)
                 if is_plain(block):
@@ -65,7 +65,7 @@ class _Writer:
                 self._resolve(value, namespace, uses)
 
     def _block(self, block: Json, scope: Scope) -> None:
-        """Walk a block; its steps get into a scope of their own inside `scope`."""
+        """Walk a block; its steps get a scope of their own inside `scope`."""
         _set(block, needs(own_parts(block), scope))
         clause, when = block.get("foreach"), block.get("when")
         if when is not None:

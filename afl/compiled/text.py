@@ -1,4 +1,4 @@
-"""The form of compiled programs: its versions, the canonical text, and the fingerprint that this gives."""
+"""The form of compiled programs: its versions, the canonical text, and the fingerprint of that text."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from typing import Any, Final
 from afl.compiled.annotations import may_be_annotated, take_annotations
 from afl.compiled.errors import ProgramError, ProgramVersionError, WrongFingerprint, malformed
 
-#: The form of compiled programs that this release writes and reads up to. Raised with each change that is more than an
-#: addition.
+#: The form of compiled programs that this release writes, and the newest that it reads. Raised with each change that is
+#: more than an addition.
 SCHEMA_VERSION: Final = "1.0"
 
 
 def check_schema_version(found: object, supported: str = SCHEMA_VERSION) -> None:
-    """Return when a program with this schemaVersion is read by a release that reads up to `supported`. None, as programs
-    without one have it: of this release.
+    """Return if a release that reads up to `supported` can read a program with this schemaVersion.
 
-    The first number counts: it is raised when older readers would take a program for something else. Raises
-    ProgramVersionError, and ProgramError for what is no version.
+    A program without a version (None) counts as this release's form. Only the first number counts: it is raised when
+    older readers would misread a program. Raises ProgramVersionError, and ProgramError for an invalid version.
     """
     if found is None or found == supported:
         return
@@ -38,12 +37,12 @@ def fingerprint_of(text: bytes) -> str:
 
 
 def separated(tree: Mapping[str, Any]) -> tuple[bytes, list[Any]]:
-    """Return a program's canonical text, and the annotations that are not in it. Raises ProgramError."""
+    """Return a program's canonical text, and its annotations, which are not part of that text. Raises ProgramError."""
     text = _canonical(tree)
     if not may_be_annotated(text):
         return text, []
     try:
-        # A copy, whose objects are in the order of the text whatever the tree's is.
+        # A copy, whose objects are in the order of the text, whatever the tree's order is.
         bare = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise malformed(error) from error
@@ -52,10 +51,10 @@ def separated(tree: Mapping[str, Any]) -> tuple[bytes, list[Any]]:
 
 
 def text_of(fingerprint: str, text: bytes, tree: Mapping[str, Any]) -> bytes:
-    """Return the text of a program that has this fingerprint: the one that it was read from, or what that says.
+    """Return the text of a program that has this fingerprint: the text that it was read from, or its canonical form.
 
-    The canonical text, or the one with annotations in it that earlier releases took the fingerprint of. Raises
-    WrongFingerprint when it is of another program.
+    Earlier releases took the fingerprint of a text with annotations in it, so that text is also accepted. Raises
+    WrongFingerprint when neither has this fingerprint.
     """
     if fingerprint_of(text) == fingerprint:
         return text
@@ -67,7 +66,7 @@ def text_of(fingerprint: str, text: bytes, tree: Mapping[str, Any]) -> bytes:
 
 
 def _canonical(tree: Mapping[str, Any]) -> bytes:
-    """A tree with its keys sorted, and no white space."""
+    """Return a tree as JSON with sorted keys and no white space."""
     try:
         return json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
     except (TypeError, ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Writes Markdown about the declarations of a text, from their doc comments."""
+"""Write Markdown about the declarations of a text, from their doc comments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def markdown(text: str, source_id: str | None = None) -> str:
 
 
 def signature_text(item: ast.Callable | ast.SchemaDecl, written: str) -> str:
-    """Return how a declaration is written, laid out and without comments: a schema whole, of others the signature.
+    """Return the text of a declaration, formatted and without comments: all of a schema, the signature of others.
 
     `written` is the text of the schema, or of the signature from its name on. Raises FormatRefused.
     """
@@ -33,7 +33,7 @@ def signature_text(item: ast.Callable | ast.SchemaDecl, written: str) -> str:
 
 
 class _Page:
-    """The lines of the page so far, and the text that it is about."""
+    """The lines of the page so far, and the text that it describes."""
 
     def __init__(self, text: str) -> None:
         self._lines: list[str] = []
@@ -65,7 +65,7 @@ class _Page:
                 self._table("Return", item.sig.returns.params if item.sig.returns else [], doc.returns)
 
     def _table(self, title: str, slots: Iterable[ast.Parameter], texts: Iterable[ast.DocEntry]) -> None:
-        """Add what the tags say; a list of which nothing is said is plain enough in the signature."""
+        """Add a table of what the tags say; a list without descriptions is clear enough in the signature."""
         said = {entry.name: entry.description for entry in texts}
         named = [slot.name for slot in slots if slot.name in said]
         rows = [f"| `{name}` | {said[name].replace('|', chr(92) + '|')} |" for name in named]

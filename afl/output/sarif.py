@@ -1,4 +1,4 @@
-"""Writes findings as SARIF 2.1.0, the form in which CI systems take them and show them beside the code."""
+"""Write findings as SARIF 2.1.0, which CI systems read and show beside the code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def sarif_log(diagnostics: Sequence[Diagnostic], tool_version: str) -> dict[str, Any]:
-    """Return a log of one run. Columns count characters, as SARIF is told."""
+    """Return a log of one run. Columns count characters, which the log declares."""
     codes = sorted({diagnostic.code for diagnostic in diagnostics})
     driver = {"name": "afl", "version": tool_version, "rules": [{"id": code} for code in codes]}
     results = [_result(diagnostic, codes.index(diagnostic.code)) for diagnostic in diagnostics]
@@ -23,7 +23,7 @@ def sarif_log(diagnostics: Sequence[Diagnostic], tool_version: str) -> dict[str,
 def _result(diagnostic: Diagnostic, rule_index: int) -> dict[str, Any]:
     message = diagnostic.message + (f" ({diagnostic.hint})" if diagnostic.hint else "")
     place: dict[str, Any] = {
-        # A relative reference must not look like one with a scheme, nor hold blanks.
+        # A relative reference must not look like one with a scheme, and must not hold blanks.
         "artifactLocation": {"uri": quote(display_name(diagnostic.source_id).replace("\\", "/"))}
     }
     region = {

@@ -1,4 +1,4 @@
-"""Where in which file something of a compiled program stands that a failure is told of."""
+"""The place in a source file of the statement that a failure is about."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SourcePlace(NamedTuple):
     line: int
     column: int
     end_column: int
-    #: What the text at the place begins with, where that is known.
+    #: The expected first word at the place, where it is known.
     word: str = ""
 
     def __str__(self) -> str:
@@ -30,15 +30,15 @@ class SourcePlace(NamedTuple):
 
 
 def find_place(program: CompiledProgram, path: str, facet: str, line: int) -> SourcePlace | None:
-    """Return the place of what has this path in a run, calls this facet, and stands on this line.
+    """Return the place of the statement with this path in a run, this facet and this line.
 
-    None for a line that is not known, and where several files have the like on it.
+    Returns None for an unknown line, and when several files have a match on it.
     """
     if not line:
         return None
     name = path.rpartition(".")[2].partition("[")[0]
     found = [place for declaration in program.declarations.values() for place in _on_line(declaration.node, line)]
-    # The most telling that there is: the statement itself, then its like, then whatever begins the line.
+    # The most specific match: the statement itself, else a similar one, else anything that begins on the line.
     called = facet.rpartition(".")[2]
     tests: tuple[Callable[[_Candidate], bool], ...] = (
         lambda item: item.name == name and item.called == called,
@@ -56,7 +56,7 @@ def find_place(program: CompiledProgram, path: str, facet: str, line: int) -> So
 def lines_at(place: SourcePlace, text: str | None) -> list[str]:
     """Return the line of a place in a text, with its number, and a caret line below it.
 
-    Nothing where there is no text, and where it is another by now: what the place begins with is not there any more.
+    Empty without a text, and for a text that has changed since: the expected word is not at the place any more.
     """
     if text is None or not place.column or not place.word:
         return []
@@ -75,7 +75,7 @@ def lines_at(place: SourcePlace, text: str | None) -> list[str]:
 
 
 def source_text(place: SourcePlace) -> str | None:
-    """Return the text of the file that a place is in, if it is at hand."""
+    """Return the text of the file that a place is in, if it can be read."""
     if not place.source_id.startswith("file://"):
         return None
     try:
@@ -84,7 +84,7 @@ def source_text(place: SourcePlace) -> str | None:
         return None
 
 
-#: What the text of a node begins with.
+#: The first word of each kind of node.
 _WORDS: Final = {
     "YieldStmt": "yield",
     "SysLogStmt": "sys",

@@ -1,4 +1,4 @@
-"""Writes a syntax tree as JSON, node by node, for people and tools that look at what the parser understood."""
+"""Write a syntax tree as JSON, node by node, for people and tools that inspect the parser's result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from afl.syntax.operator_chains import links_of, operator_of, right_of
 def tree_json(node: object, *, locations: bool = True) -> Any:
     """Return a node, or a list or value inside one, in JSON's types.
 
-    A node is an object: `node` names its class, then come its fields, and `location` as [line, column, end line, end
+    A node is an object: `node` names its class, then its fields follow, and `location` as [line, column, end line, end
     column]. A chain of operators that would nest too deep is a `ChainExpr` of all its `operators` and `operands`.
     """
     return _written(node, locations, 0)

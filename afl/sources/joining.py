@@ -1,4 +1,4 @@
-"""Makes one text of several AFL files: what a library archive or a namespace spread over files is stored as."""
+"""Join several AFL files into one text: the stored form of a library archive or of a namespace spread over files."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from afl.grammar.table import load_table
 
 
 class NotJoinable(AFLError, ValueError):
-    """Files that have no common text with the same meaning."""
+    """Files that cannot be joined into a text of the same meaning."""
 
 
 def joined(texts: Sequence[str]) -> str:
     """Return one text that means the same as all of them.
 
-    A single text stays as it is. Of several, each keeps its lines; a namespace header, which would hold for all that
-    follows, gets braces around its own file. A text that cannot be read into tokens stays as it is: the parser will say
-    what is wrong with it. Raises NotJoinable for a file that has a header and a braced namespace.
+    A single text stays as it is. Of several, each keeps its lines; a namespace header, which would hold for all text
+    that follows, gets braces around its own file. A text that cannot be split into tokens stays as it is: the parser
+    reports what is wrong with it. Raises NotJoinable for a file that has a header and a braced namespace.
     """
     if len(texts) == 1:
         return texts[0]
@@ -26,7 +26,7 @@ def joined(texts: Sequence[str]) -> str:
 
 
 def _closed(text: str) -> str:
-    """Return the text with braces in place of a header's reach."""
+    """Return the text with a braced namespace in place of a header."""
     try:
         tokens = Lexer(load_table()).tokens(text)
     except ParseError:
@@ -43,7 +43,7 @@ def _closed(text: str) -> str:
     lines = text.split("\n")
     line, column = tokens[last].end()
     lines[line - 1] = f"{lines[line - 1][: column - 1]} {{{lines[line - 1][column - 1 :]}"
-    # On a line of its own: the text may end in a line comment.
+    # On a line of its own, because the text may end in a line comment.
     return "\n".join(lines) + "\n}"
 
 
@@ -56,7 +56,7 @@ def _header_end(tokens: Sequence[Token]) -> int | None:
 
 
 def _opens(tokens: Sequence[Token], number: int) -> bool:
-    """Whether a braced namespace begins here; `namespace` may also be a mere name."""
+    """Say whether a braced namespace begins here; `namespace` may also be a plain name."""
     end = _name_end(tokens, number + 1)
     return end is not None and tokens[end + 1].text == "{" and tokens[number - 1].text not in (".", "=", "(", ",")
 

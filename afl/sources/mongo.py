@@ -1,9 +1,9 @@
-"""Reads and writes AFL sources in MongoDB. The compiler's only module that knows pymongo.
+"""Read and write AFL sources in MongoDB. This is the compiler's only module that uses pymongo.
 
-Two collections. `flows` holds what was published together, a document each, found by `uuid`; its `compiled_sources` are
-the texts (`language` "afl") and the compiled program (`language` "json"). Flows that others have published may have
-their texts in `sources`. `afl_sources` holds a document for each namespace and version, found by `namespace_name`; its
-`source_text` is a whole text that may define more namespaces, `namespaces_defined`.
+There are two collections. `flows` holds one document for each publication, found by `uuid`; its `compiled_sources` are
+the texts (`language` "afl") and the compiled program (`language` "json"). Flows that other programs have published may
+have their texts in `sources`. `afl_sources` holds a document for each namespace and version, found by `namespace_name`;
+its `source_text` is a whole text that may define more namespaces, `namespaces_defined`.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ Document = Mapping[str, Any]
 FLOWS = "flows"
 SOURCES = "afl_sources"
 
-#: How long a server is waited for. A person sits in front of the command.
+#: The longest wait for a server. A person sits in front of the command.
 SERVER_TIMEOUT_MS = 5_000
 
-#: MongoDB refuses larger documents; the rest of the 16 MiB is for what stands beside the text.
+#: MongoDB refuses larger documents; the rest of the 16 MiB is for the other fields of the document.
 MAX_TEXT_BYTES = 15 * 1024 * 1024
 
 
 class MongoDBUnavailable(AFLError):
-    """MongoDB could not be asked: not installed, not reachable, not permitted."""
+    """MongoDB could not be used: not installed, not reachable, or not permitted."""
 
 
 class MongoSources:
     """The sources in one database. Use it as a context manager: it holds a connection."""
 
     def __init__(self, config: MongoDBConfig) -> None:
-        """Connect lazily; raises MongoDBUnavailable when pymongo is missing or the url makes no sense."""
+        """Connect lazily; raises MongoDBUnavailable when pymongo is missing or the url is invalid."""
         self._config = config
         self._client = _client(config)
         self._database = self._client[config.database]
@@ -58,7 +58,7 @@ class MongoSources:
         return self._ask(lambda: self._database.flows.find_one({"uuid": uuid}))
 
     def sources(self, namespaces: Iterable[str], version: str) -> dict[str, Document]:
-        """Return the published source of each namespace that has one, in one question."""
+        """Return the published source of each namespace that has one, in one query."""
         wanted = {"namespace_name": {"$in": sorted(set(namespaces))}, "version": version}
         found = self._ask(lambda: list(self._database[SOURCES].find(wanted)))
         return {str(document["namespace_name"]): document for document in found}
@@ -69,10 +69,10 @@ class MongoSources:
         return self._ask(lambda: list(self._database[SOURCES].find({}, {"_id": 0, "source_text": 0}).sort(order)))
 
     def write(self, flow: Document, sources: Iterable[Document]) -> None:
-        """Write a flow and its sources over those of the same ids.
+        """Write a flow and its sources, replacing those of the same ids.
 
-        The flow goes first: a crash behind it leaves a flow whose namespaces are the former ones, and the same
-        publication once more completes it. Two writers of one namespace: the later one stands.
+        The flow goes first: a crash after it leaves a flow whose namespaces are the former ones, and publishing the
+        same texts again completes it. Of two writers of one namespace, the later one wins.
         """
 
         def put() -> None:
@@ -114,6 +114,6 @@ def _client(config: MongoDBConfig) -> MongoClient[dict[str, Any]]:
     try:
         return MongoClient(config.connection_string(), serverSelectionTimeoutMS=SERVER_TIMEOUT_MS, appname="afl")
     except (PyMongoError, ValueError, TypeError) as error:
-        # Without its cause: what a parser says of a url that is not escaped quotes pieces of the password.
+        # Raised without its cause: a parser's message about an unescaped url quotes pieces of the password.
         reason = config.masked(str(error)) if is_well_formed(config.url) else NOT_WELL_FORMED
         raise MongoDBUnavailable(f"the MongoDB url {shown_url(config.url)}: {reason}") from None

@@ -1,4 +1,4 @@
-"""Finds the namespaces that a program asks for: by `use`, and by dotted names of facets and types."""
+"""Find the namespaces that a program needs: by `use`, and by dotted names of facets and types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from afl import ast
 
 
 def needed_namespaces(program: ast.Program) -> dict[str, ast.SourceLocation | None]:
-    """Return each namespace that is asked for, with the first place that does."""
+    """Return each needed namespace, with the first place that names it."""
     found: dict[str, ast.SourceLocation | None] = {}
     for node in nodes(program):
         if isinstance(node, ast.UsesDecl):
@@ -23,7 +23,7 @@ def needed_namespaces(program: ast.Program) -> dict[str, ast.SourceLocation | No
 
 
 def nodes(root: ast.ASTNode) -> Iterator[ast.ASTNode]:
-    """Return all nodes of a tree, each before what is in it, in the order of the text."""
+    """Return all nodes of a tree in the order of the text, each before its children."""
     waiting: list[object] = [root]
     while waiting:
         item = waiting.pop()
@@ -37,5 +37,5 @@ def nodes(root: ast.ASTNode) -> Iterator[ast.ASTNode]:
 
 @cache
 def _parts(kind: type) -> tuple[str, ...]:
-    # What is not compared tells where a node stands, not what it holds.
+    # Fields outside of comparisons hold places and ids, not children.
     return tuple(item.name for item in fields(kind) if item.compare)

@@ -1,6 +1,6 @@
-"""Cuts AFL text into pieces, comments included, for tools that must not lose what the parser drops.
+"""Split AFL text into pieces, comments included, for tools that must not lose what the parser drops.
 
-The text is taken to be valid: what is no piece of the language is left to the parser to report.
+The text is taken to be valid: the parser reports pieces that are not part of the language.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from afl.grammar.script_bodies import end_of_body, opens_script
 
 
 class PieceKind(StrEnum):
-    """What a piece of source text is."""
+    """The kinds of pieces in a source text."""
 
     WORD = "word"
     NUMBER = "number"
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
     text: str
     line: int
     column: int
-    #: Line ends between the piece before and this one.
+    #: The number of line ends between the piece before and this one.
     line_ends_before: int
 
     @property
@@ -66,7 +66,7 @@ _PIECE = re.compile(
 )
 _KINDS = {kind.name.lower(): kind for kind in PieceKind} | {"brace": PieceKind.MARK}
 
-#: What the lexer calls the pieces that tell whether a brace opens a script; every other word is a name.
+#: The lexer's names for the pieces that decide whether a brace opens a script; every other word is a name.
 _TOKEN_TYPES = {"script": "SCRIPT", "as": "AS", "andThen": "ANDTHEN", "catch": "CATCH", ")": "RPAR", "}": "RBRACE"}
 
 
@@ -75,7 +75,7 @@ def pieces(text: str) -> list[Piece]:
     text = with_line_feeds(text)
     found: list[Piece] = []
     append = found.append
-    make = tuple.__new__  # what Piece(...) comes down to, at half its cost
+    make = tuple.__new__  # the fields of Piece(...) set directly, at half the cost
     position = line_start = 1 if text.startswith("\ufeff") else 0
     line, line_ends = 1, 0
     while True:
@@ -104,7 +104,7 @@ def pieces(text: str) -> list[Piece]:
                 line += piece.count("\n")
                 line_start = start + piece.rfind("\n") + 1
             if opens_script:
-                break  # go on behind the script
+                break  # continue behind the script
 
 
 def comments(text: str) -> Iterator[Piece]:
@@ -113,7 +113,7 @@ def comments(text: str) -> Iterator[Piece]:
 
 
 def _opens_script(before: Sequence[Piece]) -> bool:
-    """Whether a brace behind these pieces opens a script."""
+    """Say whether a brace behind these pieces opens a script."""
     tokens = islice((piece for piece in reversed(before) if not piece.is_comment), 5)
     return opens_script([_token_type(piece) for piece in tokens][::-1])
 

@@ -1,4 +1,4 @@
-"""Reads doc comments: a description, and a text for each parameter and return that the tags name."""
+"""Read doc comments: a description, and a text for each parameter and return that the tags name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TAG = re.compile(r"@(param|returns?)\s+([A-Za-z_][A-Za-z0-9_]*)(?:\s+(.*))?$")
 
 
 def read_doc(comment: str, line: int = 1, column: int = 1, source_id: str | None = None) -> ast.Doc:
-    """Return what a doc comment, given with its marks and its place, says. Names in tags are not checked."""
+    """Return the content of a doc comment, given with its marks and its place. Names in tags are not checked."""
     described: list[str] = []
     tagged: dict[str, list[ast.DocEntry]] = {"param": [], "return": []}
     lines = comment.split("\n")

@@ -1,4 +1,4 @@
-"""Says what is wrong with a text that the grammar does not accept, in terms of the language."""
+"""Explain a syntax error in terms of the language."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from afl.syntax.foreign_words import (
 )
 from afl.syntax.help import SYNTAX_HELP
 
-#: How to call a terminal that is not written as such in a program.
+#: The words for terminals that have no fixed spelling.
 _WORDS = {
     "NAME": "a name",
     "STRING": "a string",
@@ -33,7 +33,7 @@ _WORDS = {
 _JOINING = frozenset(["PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CONCAT", "AND", "OR"])
 _COMPARING = frozenset(["EQ", "NE", "LT", "LE", "GT", "GE", "IN", "NOT", "CONTAINS", "STARTSWITH", "ENDSWITH"])
 
-#: Terminals that say more under one name than as a list.
+#: Groups of terminals that a single word describes better than a list.
 _TOGETHER: list[tuple[str, frozenset[str]]] = [
     (
         "a value",
@@ -45,15 +45,15 @@ _TOGETHER: list[tuple[str, frozenset[str]]] = [
     ("a declaration", frozenset(["FACET", "EVENT", "WORKFLOW", "SCHEMA", "IMPLICIT"])),
 ]
 
-#: Keywords that may stand where a step's name is looked for.
+#: Keywords that may stand where a step's name is expected.
 _BEHIND_A_STEP = ("andThen", "catch", "with", "yield")
 
-#: Longer lists of what was wanted help nobody.
+#: A longer list of expected tokens does not help.
 _MAX_WANTED = 6
 
 
 class SyntaxExplainer:
-    """Explains refusals of the parser that runs on a table."""
+    """Explainer of syntax errors, for a parser that runs on a table."""
 
     def __init__(self, table: ParseTable, lexer: Lexer) -> None:
         self._table = table
@@ -83,7 +83,7 @@ class SyntaxExplainer:
         )
 
     def _wrong_step(self, state: int, before: Token, token: Token) -> str | None:
-        """Return what to say to a name that was taken for that of a step: Int total = Sum(), cathc { }."""
+        """Return the hint for a word that was read as the name of a step: Int total = Sum(), cathc { }."""
         if before.type != "NAME" or self._table.actions[state].keys() != {"EQUAL"}:
             return None
         if token.type == "NAME" and before.text in TYPE_WORDS:
@@ -92,7 +92,7 @@ class SyntaxExplainer:
         return f"did you mean {near[0]}?" if near else None
 
     def _misspelt_keyword(self, state: int, token: Token) -> str | None:
-        """Return the keyword that may stand here, and that a name looks like: andthen, workfow, Facet."""
+        """Return the keyword that is allowed here and that a name resembles: andthen, workfow, Facet."""
         if token.type != "NAME":
             return None
         wanted = [word for word, terminal in self._table.keywords.items() if terminal in self._table.actions[state]]
@@ -102,15 +102,15 @@ class SyntaxExplainer:
 
     @cached_property
     def _help(self) -> dict[tuple[int, str, str], str]:
-        """The help by where the parser fails, found by letting every program of the list fail."""
+        """The hints by the place of the failure, found by parsing each program of the list."""
         failures = ((text, self._failure_of(program)) for text, programs in SYNTAX_HELP for program in programs)
         return {failure: text for text, failure in failures if failure is not None}
 
     def _failure_of(self, program: str) -> tuple[int, str, str] | None:
-        """Return the state in which the parser refuses a text, the kind of token it refuses, and the keyword before it.
+        """Return the parser's state and the kind of token at a failure, and the keyword before the token.
 
-        The keyword counts because one that is taken as a name leaves no other trace in the state. None if the text is
-        not refused.
+        The keyword counts because one that is read as a name leaves no other trace in the state. Returns None if the
+        text is accepted.
         """
         states = [self._table.start]
         before = ""
@@ -122,7 +122,7 @@ class SyntaxExplainer:
 
 
 def _habit(before: Token, token: Token) -> str | None:
-    """Return what to say to two tokens that other languages write one behind the other."""
+    """Return the hint for a pair of tokens that other languages write in this order."""
     if token.text in ("<", "[") and before.type == "NAME" and before.text.lower() in GENERIC_HELP:
         return GENERIC_HELP[before.text.lower()]
     is_glued = before.end() == (token.line, token.column)
@@ -160,14 +160,14 @@ def _list_wanted(table: ParseTable, wanted: set[str]) -> str:
     names: list[str] = []
     rest = set(wanted)
     if "NAME" in rest:
-        # Keywords are names too; only where they begin something of their own are they worth a word.
+        # Keywords are names too; they are listed only where they begin a construct of their own.
         own = {"YIELD"} if "RBRACE" in rest and "EQUAL" not in rest else set()
         rest -= set(table.keywords.values()) - own
     for name, members in _TOGETHER:
         if rest >= members:
             names.append(name)
             rest -= members
-    # A separator may stand nearly everywhere and is needed nowhere.
+    # A separator may stand nearly everywhere and is never required.
     rest -= {"SEMICOLON"}
     spelled = {name: f"`{text}`" for text, name in {**table.punctuation, **table.keywords}.items()} | _WORDS
     order = {name: number for number, name in enumerate(spelled)}
@@ -195,7 +195,7 @@ def _accepts(table: ParseTable, states: list[int], terminal: str) -> bool:
 
 
 def _advance(table: ParseTable, states: list[int], terminal: str) -> bool:
-    """Take one terminal, changing the states; False if it is not acceptable."""
+    """Take one terminal and change the states; return False if it is not acceptable."""
     while True:
         action = table.actions[states[-1]].get(terminal)
         if action is None:

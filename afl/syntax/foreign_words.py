@@ -1,4 +1,4 @@
-"""What to say to words, types and values that other languages have, wherever the grammar refuses them."""
+"""Hints about words, types and values of other languages, wherever the grammar refuses them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _THEN = "steps that follow stand in a block: andThen { ... }"
 _LOG = "what is to be seen is logged by name: sys.log(total = s.total)"
 _NOTHING = "a block that does nothing is empty: { }; there is nothing to leave or to go on with"
 
-#: What to say to words of other languages, wherever they are refused.
+#: Hints for words of other languages, wherever they are refused.
 WORD_HELP: dict[str, str] = {
     **dict.fromkeys(["else", "elif", "elseif", "otherwise", "default"], _ELSE),
     "and": "and is written &&",
@@ -36,7 +36,7 @@ WORD_HELP: dict[str, str] = {
     "returns": "results follow =>: facet Pay() => (total: Double)",
 }
 
-#: The same where they stand in the place of a block or behind a value. A step may be called by them.
+#: Hints for words in the place of a block or behind a value. A step may have such a name.
 BLOCK_WORD_HELP: dict[str, str] = {
     **dict.fromkeys(["if", "unless", "switch", "match"], _IF),
     **dict.fromkeys(["for", "while", "loop", "repeat", "until"], _LOOP),
@@ -44,7 +44,7 @@ BLOCK_WORD_HELP: dict[str, str] = {
     **dict.fromkeys(["do", "begin"], _BODY),
 }
 
-#: What to say where a word of another language was taken for a name, and what follows it is refused.
+#: Hints for words of other languages that were read as a name, when the text behind it is refused.
 AFTER_WORD_HELP: dict[str, str] = {
     **dict.fromkeys(["if", "unless", "switch", "match"], _IF),
     **dict.fromkeys(["else", "elif", "elseif", "otherwise"], f"{_ELSE}, in a when: {CASES_HELP}"),
@@ -58,7 +58,7 @@ AFTER_WORD_HELP: dict[str, str] = {
     **dict.fromkeys(["pass", "break", "continue"], _NOTHING),
 }
 
-#: What to say to parameters of types, by the type in lower case: Map<String, Int>, Optional[Int].
+#: Hints for generic types, by the type in lower case: Map<String, Int>, Optional[Int].
 GENERIC_HELP: dict[str, str] = {
     **dict.fromkeys(
         ["map", "dict", "hashmap", "record", "object"],
@@ -70,7 +70,7 @@ GENERIC_HELP: dict[str, str] = {
     ),
 }
 
-#: Types of this and of other languages, and what to say to one in front of a step's name.
+#: Types of this and of other languages, with the hint for one in front of a step's name.
 TYPE_WORDS = frozenset(
     """
     String Int Long Double Boolean Json string int integer long double float bool boolean str any object map list dict
@@ -79,6 +79,6 @@ TYPE_WORDS = frozenset(
 )
 TYPED_STEP_HELP = f"{_STEPS}; it has no type"
 
-#: What to say to a letter in front of a string, as in f"...".
+#: Hints for a letter in front of a string, as in f"...".
 PREFIXED_STRING_HELP = 'strings have no prefixes; values are joined with ++: "hello " ++ $.name'
 NUMBER_HELP = "numbers are written in decimal digits: 1000, 0.5"

@@ -1,12 +1,12 @@
-"""What to say about typical mistakes in the syntax of a text.
+"""Hints for typical mistakes in the syntax of a text.
 
-A text that fails in the same state of the parser at a token of the same kind as one of the programs here gets its help;
-behind a keyword, only if the program has that keyword in the same place.
+A text gets the hint of a program below when both fail in the same state of the parser at a token of the same kind; if a
+keyword precedes that token in the program, the text must have the same one.
 """
 
 from __future__ import annotations
 
-#: What to say, and programs that deserve it.
+#: Each hint, with the programs that get it.
 SYNTAX_HELP: list[tuple[str, list[str]]] = [
     ("a facet needs a parameter list, even an empty one: facet Ping()", ["facet Ping", "facet Ping facet B()"]),
     ("a facet needs a parameter list, even an empty one: facet Ping()", ["facet Ping => (a: Int)", "facet Ping {"]),

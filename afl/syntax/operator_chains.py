@@ -1,6 +1,7 @@
-"""Chains of operators in the tree: `a && b[0] + c` hangs to its left, one node inside the other, as deep as it is long.
+"""Chains of operators in the tree.
 
-A chain is no nesting: who walks through expressions goes along it in a loop, and into its operands only.
+`a && b[0] + c` is made of nested nodes, each the left operand of the next, as many levels deep as the chain is long. A
+chain does not count as nesting: code that walks expressions follows it in a loop, and recurses into operands only.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from typing import TypeAlias
 from afl import ast
 from afl.compiled.chains import INDEX
 
-#: One operator of a chain with what stands on its right: all before it is its left.
+#: One operator of a chain with its right operand; everything before it is its left operand.
 Link: TypeAlias = ast.BinaryExpr | ast.IndexExpr
 
 
 def links_of(expression: ast.Expression) -> tuple[ast.Expression, list[Link]]:
-    """Return what an expression begins with, and the links behind that from left to right; none for what is no
-    operator between two.
+    """Return the first operand of an expression, and its links from left to right.
+
+    There are no links if the expression is not a binary operator.
     """
     links: list[Link] = []
     while True:
@@ -32,10 +34,10 @@ def links_of(expression: ast.Expression) -> tuple[ast.Expression, list[Link]]:
 
 
 def right_of(link: Link) -> ast.Expression:
-    """Return what stands on the right of an operator."""
+    """Return the right operand of an operator."""
     return link.right if isinstance(link, ast.BinaryExpr) else link.index
 
 
 def operator_of(link: Link) -> str:
-    """Return the operator of a link as flat chains have it."""
+    """Return the operator of a link as flat chains spell it."""
     return link.operator if isinstance(link, ast.BinaryExpr) else INDEX

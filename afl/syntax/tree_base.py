@@ -1,4 +1,4 @@
-"""What all parts of the tree builder share: lists, places, depths and refusals."""
+"""The base of all parts of the tree builder: lists, places, depths and refusals."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from afl.diagnostics import Diagnostic, Severity
 from afl.errors import ParseError
 from afl.grammar.lexer import MULTILINE, Token
 
-#: How deep expressions, blocks and types may nest. The tree is walked by recursive code here and in every
-#: consumer of the compiled JSON, so the limit is far below what Python's stack takes.
+#: The deepest nesting of expressions, blocks and types. Recursive code walks the tree, here and in every consumer of
+#: the compiled JSON, so the limit is far below the depth of Python's stack.
 MAX_EXPRESSION_DEPTH = 128
 MAX_BLOCK_DEPTH = 32
 MAX_TYPE_DEPTH = 32
 
 Values = list[Any]
 
-#: What SourceLocation(...) comes down to, at half its cost; one is made for every node.
+#: The fields of SourceLocation(...) set directly, at half the cost; every node has one.
 _new_tuple = tuple.__new__
 
 
 class NodeBuilder:
-    """The callbacks for lists, and what the callbacks of others need."""
+    """The callbacks for lists, and the shared parts of other callbacks."""
 
     def __init__(self, source_id: str | None) -> None:
         self._source_id = source_id
@@ -71,8 +71,9 @@ class NodeBuilder:
     def _deepen(
         self, node: object, children: list[Any], limit: int, what: str, at: Token, beside: object = None
     ) -> None:
-        """Note the depth of a node, and refuse the program where it gets too deep. What it only goes on with stands
-        `beside` it, no deeper.
+        """Note the depth of a node, and refuse the program where it gets too deep.
+
+        Children in `beside` continue the node at its own level, and do not nest deeper.
         """
         depths = self._depths
         depth = 1 + max([depths.get(id(child), 0) for child in children], default=0)

@@ -1,4 +1,4 @@
-"""Builds calls, statements, blocks, scripts and prompts while the parser runs."""
+"""Build calls, statements, blocks, scripts and prompts while the parser runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIRECTIVES = ("system", "template", "model")
 
 
 class Tail(NamedTuple):
-    """What follows the head of a declaration or the call of a step."""
+    """The clauses behind the head of a declaration or the call of a step."""
 
     body: ast.Body | None = None
     catch: ast.CatchClause | None = None
@@ -23,7 +23,7 @@ class Tail(NamedTuple):
 
 
 class BlockBuilder(ExpressionBuilder):
-    """The callbacks of all that stands in and around blocks."""
+    """The callbacks for blocks, and for everything in and around them."""
 
     # -- calls and mixins ---------------------------------------------------------------------------------------------
 
@@ -62,9 +62,9 @@ class BlockBuilder(ExpressionBuilder):
         return [ast.YieldStmt(values[1], location=self._span(first, last))]
 
     def give_with_mixins(self, values: Values, first: Token, last: Token) -> list[ast.YieldStmt]:
-        """Return one yield for each target, which is what the mixins of a yield are short for.
+        """Return one yield for each target: a yield with mixins is short for that.
 
-        The word stands once only, so that every yield but the first begins at the name of its target.
+        The keyword occurs once only, so every yield but the first begins at the name of its target.
         """
         call: ast.CallExpr = values[1]
         own = call.location or self._span(first, last)

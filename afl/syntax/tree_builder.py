@@ -1,7 +1,7 @@
-"""Builds the syntax tree while the parser runs: one method per production of grammar.lark.
+"""Build the syntax tree while the parser runs: one method per production of grammar.lark.
 
-Each method gets the values of the production's symbols (tokens for terminals) and the first and the last token that
-the production covers. Those of expressions and of blocks are in the base classes.
+Each method gets the values of the production's symbols (tokens for terminals) and the first and the last token of the
+production. The methods for expressions and for blocks are in the base classes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ class TreeBuilder(BlockBuilder):
     """The callbacks of one parse."""
 
     def __init__(self, source_id: str | None, doc_comments: Mapping[tuple[int, int], Token] | None = None) -> None:
-        """Take doc comments by the place of the token that follows them: where no declaration begins, they are lost."""
+        """Take doc comments by the place of the token that follows; comments before any other token than a declaration
+        are lost.
+        """
         super().__init__(source_id)
         self._doc_comments = doc_comments or {}
 

@@ -1,4 +1,4 @@
-"""Builds expressions and references while the parser runs."""
+"""Build expressions and references while the parser runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from afl import ast
 from afl.grammar.lexer import Token
 from afl.syntax.tree_base import MAX_EXPRESSION_DEPTH, NodeBuilder, Values
 
-#: Python converts no longer ones by default, and neither do the JSON readers built on it.
+#: Python converts no longer integers by default, and the JSON readers built on it do not either.
 MAX_INTEGER_DIGITS = 4300
 
 _ESCAPES = {
@@ -45,7 +45,7 @@ class ExpressionBuilder(NodeBuilder):
         shorter: ast.ConcatExpr = values[0]
         shorter.operands.append(values[2])
         node = ast.ConcatExpr(shorter.operands, location=self._span(first, last))
-        # The shorter node dies here, and its identity may be given to another: its entry must go.
+        # The shorter node is freed here, and another may get its identity: remove its entry.
         depth = self._depths.pop(id(shorter))
         self._deepen_expression(node, [values[2]], values[1])
         self._depths[id(node)] = max(depth, self._depths[id(node)])
@@ -153,8 +153,10 @@ class ExpressionBuilder(NodeBuilder):
         self._deepen(node, children, MAX_EXPRESSION_DEPTH, "expressions", at)
 
     def _deepen_link(self, node: object, left: object, right: object, at: Token) -> None:
-        """Note the depth of an operator between two. Where its left is a chain of them it is one more link: only
-        brackets make it deeper, and those were counted where they closed.
+        """Note the depth of a binary operator.
+
+        An operator whose left operand is a chain is one more link of that chain. Only brackets nest deeper, and those
+        were counted where they closed.
         """
         if type(left) in _LINKS:
             self._deepen(node, [right], MAX_EXPRESSION_DEPTH, "expressions", at, beside=left)
@@ -162,7 +164,7 @@ class ExpressionBuilder(NodeBuilder):
             self._deepen(node, [left, right], MAX_EXPRESSION_DEPTH, "expressions", at)
 
     def _text(self, token: Token) -> str:
-        """Return what a string literal means."""
+        """Return the text that a string literal means."""
         body = token.text[1:-1]
         if "\\" not in body and body.isascii():
             return body
@@ -174,7 +176,7 @@ class ExpressionBuilder(NodeBuilder):
             self._refuse("syntax: the string has half of a surrogate pair", token, "write the character as \\U000XXXXX")
 
     def _check_characters(self, token: Token) -> None:
-        """Refuse a text without escapes that no UTF-8 can be written of."""
+        """Refuse a text without escapes that UTF-8 cannot encode."""
         try:
             token.text.encode()
         except UnicodeEncodeError:

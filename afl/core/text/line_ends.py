@@ -1,4 +1,6 @@
-"""What ends a line of AFL text: LF, CR LF, or a CR alone. All that reads texts or counts their lines asks here."""
+"""The line ends of AFL text: LF, CR LF, or a CR alone. All code that reads texts or counts their lines uses this
+module.
+"""
 
 from __future__ import annotations
 
@@ -8,5 +10,5 @@ _LONE_CR = re.compile(r"\r(?!\n)")
 
 
 def with_line_feeds(text: str) -> str:
-    """Return the text with a line feed in place of every CR that stands alone. Offsets and columns stay as they are."""
+    """Return the text with a line feed for every CR that stands alone. Offsets and columns stay the same."""
     return _LONE_CR.sub("\n", text) if "\r" in text else text
