@@ -25,7 +25,7 @@ STATE_CHANGERS: Mapping[str, type[TableStateChanger]] = {
     ObjectType.AND_MAP: BlockStateChanger,
     ObjectType.AND_MATCH: BlockStateChanger,
     ObjectType.BLOCK: BlockStateChanger,
-    # Hooks of mixins: the language has none, and the engine makes none. They would go the way of a call.
+    # Hooks of mixins: the language has none, and the engine creates none. They would move like a call.
     ObjectType.BEFORE: StepStateChanger,
     ObjectType.AFTER: StepStateChanger,
 }
@@ -36,5 +36,5 @@ def get_state_changer(step: StepDefinition, context: ExecutionContext) -> StateC
     return STATE_CHANGERS[step.object_type](step, context)
 
 
-#: The same under the name that the specification uses.
+#: The specification's name for the same function.
 create_state_changer = get_state_changer

@@ -23,16 +23,16 @@ class StateChanger(ABC):
 
     @abstractmethod
     def select_state(self) -> str | None:
-        """The state that the step goes to from here; None at the end."""
+        """Return the state that the step goes to from here; None at the end."""
 
     @abstractmethod
     def execute_state(self, state: str) -> StateChangeResult:
-        """Do what the step does in a state."""
+        """Do the work of a state."""
 
     def process(self) -> StateChangeResult:
-        """Move the step as far as it can go now, running the handler of each state that it comes to.
+        """Move the step as far as it can go now, running the handler of each state that it reaches.
 
-        What fails leaves the step in state Error, for the caller to save.
+        A failure leaves the step in state Error, for the caller to save.
         """
         if self.step.is_complete:
             return StateChangeResult(step=self.step, continue_processing=False)
@@ -61,7 +61,7 @@ class StateChanger(ABC):
 
 
 class TableStateChanger(StateChanger):
-    """A changer that goes by the engine's machine for its kind of step."""
+    """A changer that uses the engine's machine for its kind of step."""
 
     #: A step's kind, an ObjectType constant: the machine is that of the kind.
     kind: ClassVar[str]

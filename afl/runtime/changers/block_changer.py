@@ -1,4 +1,4 @@
-"""Drives blocks."""
+"""The changer of blocks."""
 
 from __future__ import annotations
 

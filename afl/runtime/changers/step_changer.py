@@ -1,4 +1,4 @@
-"""Drives steps that call a facet, the root of a workflow, schema instantiations, and the statements of `sys`."""
+"""The changers of steps that call a facet, the root of a workflow, schema instantiations, and statements of `sys`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class SchemaStateChanger(StepStateChanger):
 
 
 class SystemStateChanger(StepStateChanger):
-    """sys.log and sys.assert: evaluate, have the effect, complete."""
+    """sys.log and sys.assert: evaluate, take effect, complete."""
 
     kind = ObjectType.SYS_LOG

@@ -1,4 +1,4 @@
-"""Drives yields."""
+"""The changer of yields."""
 
 from __future__ import annotations
 

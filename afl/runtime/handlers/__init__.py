@@ -1,4 +1,4 @@
-"""Which handler belongs to which state."""
+"""The handler for each state."""
 
 from __future__ import annotations
 
@@ -75,6 +75,6 @@ STATE_HANDLERS: Mapping[str, type[StateHandler]] = {
 
 
 def get_handler(state: str, step: StepDefinition, context: ExecutionContext) -> StateHandler | None:
-    """The handler of a state, for a public step; None for a terminal error."""
+    """Return the handler of a state, for a public step; None for a terminal error."""
     handler = STATE_HANDLERS.get(state)
     return None if handler is None else handler(step, context)

@@ -44,11 +44,11 @@ class StateHandler:
 
     @property
     def state_name(self) -> str:
-        """The name that telemetry knows the handler by."""
+        """The name of the handler in telemetry."""
         return type(self).__name__
 
     def process(self) -> StateChangeResult:
-        """Process the step in its state; an exception is a result without success."""
+        """Process the step in its state; an exception becomes a result without success."""
         telemetry = self.context.telemetry
         telemetry.log_state_begin(self.step, self.state_name)
         try:
@@ -72,17 +72,17 @@ class StateHandler:
         return self.transition() if goes_on else self.stay()
 
     def transition(self) -> StateChangeResult:
-        """Ask for the next state."""
+        """Request the next state."""
         self.step.request_state_change(True)
         return StateChangeResult(step=self.step)
 
     def stay(self, push: bool = False) -> StateChangeResult:
-        """Stay in this state; with `push`, ask to be processed again."""
+        """Stay in this state; with `push`, request another processing."""
         self.step.request_state_change(False)
         self.step.transition.set_push_me(push)
         return StateChangeResult(step=self.step, continue_processing=push)
 
     def error(self, error: Exception) -> StateChangeResult:
-        """The step could not be processed: it has failed, for the caller to save."""
+        """Return the result for a step that could not be processed: it has failed, for the caller to save."""
         self.step.mark_error(error)
         return StateChangeResult(step=self.step, success=False, error=error, continue_processing=False)

@@ -1,4 +1,6 @@
-"""A block: creates the steps whose dependencies are complete, then its yields, and ends when all have."""
+"""The states of a block: create the steps whose dependencies are complete, then its yields, and end when all have
+ended.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,13 @@ from afl.runtime.handlers.base import StateHandler
 
 
 class BlockExecutionBeginHandler(StateHandler):
-    """Set the block up. A foreach and a `when` evaluate what they go by, once, and make the blocks that are to run."""
+    """Set the block up. A foreach or `when` evaluates its source or conditions, once, and makes the blocks to run."""
 
     state = StepState.BLOCK_EXECUTION_BEGIN
 
 
 class BlockExecutionContinueHandler(StateHandler):
-    """Create what has become ready; yields once every other statement is complete, none after a failure."""
+    """Create the steps that are ready; yields once every other statement is complete, none after a failure."""
 
     state = StepState.BLOCK_EXECUTION_CONTINUE
 

@@ -1,4 +1,4 @@
-"""A step's mixins and its blocks: made together when the step reaches them, and waited for."""
+"""A step's mixins and its blocks: made together when the step reaches them, and awaited."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class MixinBlocksBeginHandler(StateHandler):
 
 
 class MixinBlocksContinueHandler(StateHandler):
-    """Wait until every mixin has ended. One that failed makes the step fail, after the others have finished."""
+    """Wait until every mixin has ended. A failed one makes the step fail, after the others have finished."""
 
     state = StepState.MIXIN_BLOCKS_CONTINUE
 
 
 class MixinBlocksEndHandler(StateHandler):
-    """Nothing to do after the mixins."""
+    """No work after the mixins."""
 
 
 class StatementBlocksBeginHandler(StateHandler):
@@ -29,10 +29,10 @@ class StatementBlocksBeginHandler(StateHandler):
 
 
 class StatementBlocksContinueHandler(StateHandler):
-    """Wait until every block has ended. One that failed makes the step fail, after the others have finished."""
+    """Wait until every block has ended. A failed one makes the step fail, after the others have finished."""
 
     state = StepState.STATEMENT_BLOCKS_CONTINUE
 
 
 class StatementBlocksEndHandler(StateHandler):
-    """Nothing to do after the blocks."""
+    """No work after the blocks."""

@@ -1,4 +1,4 @@
-"""Capture: what the blocks yielded becomes the step's returns, and return defaults fill what nobody set."""
+"""Capture: the blocks' yields become the step's returns, and return defaults fill the unset ones."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from afl.runtime.handlers.base import StateHandler
 
 
 class MixinCaptureBeginHandler(StateHandler):
-    """What the mixins have become is an attribute of the step, one for each alias."""
+    """Make the mixins' results attributes of the step, one for each alias."""
 
     state = StepState.MIXIN_CAPTURE_BEGIN
 
 
 class MixinCaptureEndHandler(StateHandler):
-    """Nothing to do after the capture of the mixins."""
+    """No work after the capture of the mixins."""
 
 
 class StatementCaptureBeginHandler(StateHandler):
     """Merge the yields addressed to this step and its mixins, in the order of the program whatever completed first.
 
-    Per field: the first value sets it; then array and array concatenate, anything else replaces.
+    For each field the first value sets it; then array and array concatenate, anything else replaces.
     """
 
     state = StepState.STATEMENT_CAPTURE_BEGIN

@@ -1,4 +1,4 @@
-"""Catch: what runs for a step that has failed, and lets it complete after all."""
+"""Catch: the block that runs for a failed step, and lets it complete after all."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class CatchBeginHandler(StateHandler):
 
 
 class CatchContinueHandler(StateHandler):
-    """Wait until the catch has ended. When it fails, the step fails with its error."""
+    """Wait until the catch has ended. When it fails, the step fails with the catch's error."""
 
     state = StepState.CATCH_CONTINUE
 
 
 class CatchEndHandler(StateHandler):
-    """Nothing to do after the catch: the step goes on to capture what its blocks and the catch have yielded."""
+    """No work after the catch: the step continues by capturing the yields of its blocks and of the catch."""

@@ -7,7 +7,7 @@ from afl.runtime.handlers.base import StateHandler
 
 
 class EventTransmitHandler(StateHandler):
-    """An event facet sends its event and blocks here until it is answered; everything else passes.
+    """Send the event of an event facet and wait here for the answer; other steps pass.
 
     The answer itself moves the step on to its next state, in the one write that stores it.
     """
@@ -16,10 +16,10 @@ class EventTransmitHandler(StateHandler):
 
 
 class StatementEndHandler(StateHandler):
-    """Nothing to do before completion."""
+    """No work before completion."""
 
 
 class StatementCompleteHandler(StateHandler):
-    """The step is complete; those who wait for it learn of it when the iteration is over."""
+    """Complete the step; waiting steps learn of it when the iteration is over."""
 
     state = StepState.STATEMENT_COMPLETE

@@ -1,4 +1,4 @@
-"""Binding: a new step evaluates its arguments, and what fills in those that the call left out."""
+"""Binding: a new step evaluates its arguments, and the fills for those that the call left out."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from afl.runtime.handlers.base import StateHandler
 
 
 class StatementBeginHandler(StateHandler):
-    """Created: nothing to do before binding."""
+    """Created: no work before binding."""
 
 
 class FacetInitializationBeginHandler(StateHandler):
-    """Evaluate all attribute expressions. A schema's become returns; everything else gets params.
+    """Evaluate all attribute expressions. A schema's become returns, those of other callees params.
 
     A yield takes no defaults. A root step was bound when the workflow was started.
     """
@@ -20,4 +20,4 @@ class FacetInitializationBeginHandler(StateHandler):
 
 
 class FacetInitializationEndHandler(StateHandler):
-    """Nothing to do after binding."""
+    """No work after binding."""

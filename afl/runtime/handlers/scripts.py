@@ -10,15 +10,15 @@ from afl.scripts.executor import PYTHON, ScriptError, execute_script
 
 
 class FacetScriptsBeginHandler(StateHandler):
-    """A facet with a script waits here until it has ended; everything else passes.
+    """Wait for the script of a facet to end; steps without one pass.
 
     The script's end itself moves the step on to its next state, in the one write that stores the result.
     """
 
     def process_state(self) -> StateChangeResult:
-        """Run the script of a public step's facet here and now; what it gives becomes the step's returns.
+        """Run the script of a public step's facet in this call; its result becomes the step's returns.
 
-        A script that fails is a result without success, whose error is the ScriptError.
+        A script that fails gives a result without success, whose error is the ScriptError.
         """
         facet = self.context.get_facet_definition(self.step.facet_name)
         script = _script_of(facet) if facet is not None else None
@@ -34,7 +34,7 @@ class FacetScriptsBeginHandler(StateHandler):
 
 
 def _script_of(facet: Node) -> Node | None:
-    """A declaration's own script: in front of its blocks, or, in the older shape, in their place."""
+    """Return a declaration's own script: in front of its blocks, or, in the older shape, in their place."""
     for part in (facet.get("pre_script"), facet.get("body")):
         if isinstance(part, Mapping) and part.get("type") == "ScriptBlock":
             return part
@@ -42,7 +42,7 @@ def _script_of(facet: Node) -> Node | None:
 
 
 class FacetScriptsEndHandler(StateHandler):
-    """Nothing to do after the script."""
+    """No work after the script."""
 
 
 class StatementScriptsBeginHandler(StateHandler):

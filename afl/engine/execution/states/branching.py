@@ -1,4 +1,4 @@
-"""Blocks that run blocks of their own: a foreach one for each element, a `when` one for each case that holds."""
+"""Blocks that contain blocks: a foreach has one for each element, a `when` one for each case that holds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from afl.engine.values.rendering import type_name
 
 
 def begin_foreach(execution: Execution, step: StepRecord, plan: BlockPlan) -> bool:
-    """Wait for what the source reads, then evaluate it and make the elements' blocks; whether all are made."""
+    """Wait for what the source reads, then evaluate it and make the elements' blocks; return whether all are made."""
     assert plan.source is not None
     frame = _awaited(execution, step, plan)
     if frame is None:
@@ -25,7 +25,7 @@ def begin_foreach(execution: Execution, step: StepRecord, plan: BlockPlan) -> bo
     done, size = len(step.blocks), limits.FOREACH_WHOLE
     if len(elements) > size:
         if execution.made:
-            # Those that are there run first: they may have events to send, after which it makes no more.
+            # The existing ones run first: they may have events to send, which stops the creation of more.
             execution.wake(step)
             return False
         if not execution.may_make_more(step):
@@ -43,8 +43,9 @@ def begin_foreach(execution: Execution, step: StepRecord, plan: BlockPlan) -> bo
 
 
 def begin_when(execution: Execution, step: StepRecord, plan: BlockPlan) -> bool:
-    """Wait for what the conditions read, then evaluate them all and run every case that holds; the default if none
-    does.
+    """Wait for what the conditions read, then evaluate them and run every case that holds.
+
+    The default runs if none does.
     """
     frame = _awaited(execution, step, plan)
     if frame is None:
@@ -58,7 +59,7 @@ def begin_when(execution: Execution, step: StepRecord, plan: BlockPlan) -> bool:
 
 
 def _awaited(execution: Execution, step: StepRecord, plan: BlockPlan) -> Frame | None:
-    """The block's frame, once the steps that its source or conditions read are complete; None until then."""
+    """Return the block's frame, once the steps that its source or conditions read are complete; None until then."""
     frame = step.frame
     if frame is None:
         frame = execution.open_frame(step)
@@ -76,7 +77,7 @@ def _awaited(execution: Execution, step: StepRecord, plan: BlockPlan) -> Frame |
 
 
 def _elements(source: Value, plan: BlockPlan) -> list[Value]:
-    """One element an iteration: an array's elements, a map's keys, none for null."""
+    """Yield the elements: an array's elements, a map's keys, none for null."""
     if source is None:
         return []
     if isinstance(source, list):
@@ -88,7 +89,7 @@ def _elements(source: Value, plan: BlockPlan) -> list[Value]:
 
 
 def _holds(execution: Execution, step: StepRecord, frame: Frame, case: CasePlan) -> bool:
-    """Whether a condition is true. One that cannot be evaluated, or is no Boolean, is not, and leaves a warning."""
+    """Say whether a condition is true. An error, or a value that is not a Boolean, counts as false, with a warning."""
     assert case.condition is not None
     try:
         value = case.condition(frame)

@@ -1,4 +1,4 @@
-"""The statements of `sys`: what is logged goes to the runtime's log and the step log, what does not hold fails."""
+"""The statements of `sys`: log messages go to the runtime's log and the step log; assertions that are false fail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from afl.engine.values.operators import OperationError, condition
 
 
 def run_system_statement(execution: Execution, step: StepRecord) -> bool:
-    """Evaluate a statement of `sys` and have its effect; its params keep what was evaluated."""
+    """Evaluate a statement of `sys` and perform it; its params keep the evaluated values."""
     statement, block = step.statement, step.block
     assert statement is not None
     assert block is not None
@@ -41,7 +41,7 @@ def _log(execution: Execution, step: StepRecord, values: dict[str, Value]) -> No
     try:
         text = json.dumps(values, ensure_ascii=False, default=str)
     except ValueError:
-        text = ", ".join(values)  # An integer with more digits than Python writes.
+        text = ", ".join(values)  # An integer with more digits than Python converts to text.
     place = place_of(execution, step)
     workflow_log.info("%s: %s", place["path"], text, extra={"event": values, **place})
     note(execution, step, "log", NoteType.INFO, text, {"event": values, **place})
