@@ -1,11 +1,11 @@
-"""Which versions of stored artifacts this release reads: the one place of the engine that decides it.
+"""The versions of stored artifacts that this release reads: the only module of the engine that decides it.
 
-Every artifact in a store carries three versions of its writer: of the compiled program's form (workflow_version), of
-the stored form of steps and all that goes with them (step_schema_version), and of the release (runtime_version). A
-version is `major.minor`, and maybe a third number, which is a fix that changes no form. A release reads what it writes
-itself, everything older of the same major number (N), and everything of the major number before (N-1). What is newer is
-refused, a minor number too: an older release would write the artifact back without what it does not know. What is
-older than N-1 has to be brought up by the releases in between, one after another.
+Every artifact in a store has three versions of its writer: of the compiled program's form (workflow_version), of the
+stored form of steps and related data (step_schema_version), and of the release (runtime_version). A version is
+`major.minor`, with an optional third number for a fix that changes no form. A release reads its own versions,
+everything older of the same major number (N), and everything of the previous major number (N-1). Newer versions are
+refused, also by the minor number: an older release would write the artifact back without the parts that it does not
+know. Data older than N-1 must be migrated by the releases in between, one after another.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from afl.engine.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERS
 
 
 class Versions(NamedTuple):
-    """The versions under which an artifact was written, or which a release reads up to."""
+    """The versions under which an artifact was written, or up to which a release reads."""
 
     workflow_version: str
     step_schema_version: str
@@ -26,13 +26,13 @@ class Versions(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The form in which they stand in an artifact."""
+        """The form in which they are stored in an artifact."""
         return " ".join(self)
 
 
-#: What this release writes, and reads up to.
+#: The versions that this release writes, and up to which it reads.
 SUPPORTED: Final = Versions(WORKFLOW_VERSION, STEP_SCHEMA_VERSION, RUNTIME_VERSION)
-#: The same as it stands in artifacts. Readers compare with it first: what this release wrote is not taken apart.
+#: The same in their stored form. Readers compare with it first: artifacts of this release need no parsing.
 VERSIONS: Final = SUPPORTED.text
 
 _VERSION: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})(?:\.[0-9]{1,9})?\Z", re.ASCII)
@@ -41,10 +41,10 @@ _BRING_UP: Final = "open the store with release {0} first, which brings it up, t
 
 
 def check_versions(versions: object, supported: Versions = SUPPORTED) -> None:
-    """Return when an artifact with these versions is read by a release that reads up to `supported`.
+    """Return if a release that reads up to `supported` can read an artifact with these versions.
 
-    VersionMismatchError, which names the component and says what to do, when it is newer or too old; ValueError when
-    these are no versions.
+    Raises VersionMismatchError, which names the component and the remedy, when it is newer or too old; ValueError when
+    these are not versions.
     """
     if versions == VERSIONS and supported is SUPPORTED:
         return
@@ -56,10 +56,10 @@ def check_versions(versions: object, supported: Versions = SUPPORTED) -> None:
 
 
 def check_maker(versions: object, store: str, supported: Versions = SUPPORTED) -> None:
-    """Refuse a whole store that a newer release has made. One that an older release made is read artifact by artifact:
-    whatever was written since has versions of its own.
+    """Refuse a whole store that a newer release has made.
 
-    Raises VersionMismatchError, and ValueError when these are no versions.
+    A store from an older release is read artifact by artifact, because newer artifacts have versions of their own.
+    Raises VersionMismatchError, and ValueError when these are not versions.
     """
     try:
         check_versions(versions, supported)
@@ -70,7 +70,7 @@ def check_maker(versions: object, store: str, supported: Versions = SUPPORTED) -
 
 
 def check_version(component: str, actual: str, supported: str) -> None:
-    """The same for one of the three versions, or another one of the same form."""
+    """Check one of the three versions, or another one of the same form."""
     if actual == supported:
         return
     theirs, ours = _numbers(component, actual), _numbers(component, supported)

@@ -1,4 +1,4 @@
-"""The engine at work on one public step: handlers of states that have work call it."""
+"""The engine's work on one public step, called by handlers of states that have work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from afl.stores.public.persistence import EngineStore
 from afl.stores.public.step import StepDefinition
 from afl.stores.public.views import document_of
 
-#: Plans kept in memory, of the workflows whose steps were worked on last.
+#: The most plans kept in memory, of the workflows whose steps were worked on last.
 _PLANS_KEPT: Final = 16
 
 _lock = threading.Lock()
@@ -29,23 +29,23 @@ _plans: OrderedDict[tuple[str, str], WorkflowPlan] = OrderedDict()
 
 
 def work_on(step: StepDefinition, context: ExecutionContext) -> bool:
-    """Do the work of the step's state in its stored workflow; whether the step is to go on to its next state.
+    """Do the work of the step's state in its stored workflow; return whether the step may continue to its next state.
 
     In this order:
-      1. the workflow is read, with `step` in place of what the store has of it,
+      1. the workflow is loaded, with `step` in place of the stored step,
       2. the engine works on it, in memory,
-      3. what came of it is committed: the step, in its next state if it goes on, those that were made, their tasks,
-      4. `step` becomes what was committed; it is up to the caller to move it on.
+      3. the results are committed: the step, in its next state if it continues, new steps, their tasks,
+      4. `step` gets the committed values; the caller moves it on.
 
-    A crash before 3 changes nothing; after it, the workflow is in the store as it is, for `Evaluator.resume`. Raises
-    ValueError for a step of no workflow of the engine's, WorkflowConflict when somebody else has changed it meanwhile,
-    and what the work raises, which changes nothing.
+    A crash before 3 changes nothing; after it, the workflow is stored, ready for `Evaluator.resume`. Raises ValueError
+    for a step without a workflow of the engine, WorkflowConflict when another writer has changed it meanwhile, and the
+    errors of the work itself, which change nothing.
     """
     store: EngineStore = context.persistence  # type: ignore[assignment]  # what else it may be, is refused there
     execution = _execution(step, store)
     record = execution.steps.get(step.id)
     if record is None:
-        return False  # Complete, and of those that nothing ever happens to.
+        return False  # It is complete, and belongs to the steps that never change.
     execution.now_ms = SystemClock().now_ms()
     execution.bounds.begin()
     execution.make_room()
@@ -76,13 +76,13 @@ def _execution(step: StepDefinition, store: EngineStore) -> Execution:
     execution = restore(_plan(store, row.program, row.name), row, documents, TaskDispatch())
     record = execution.steps.get(step.id)
     if record is not None and documents[at].event_state != before.event_state:
-        # Whoever has moved the step on has answered its event.
+        # The code that moved the step on has answered its event.
         execution.dispatch.answered(execution, record, execution.effects)
     return execution
 
 
 def _plan(store: EngineStore, fingerprint: str, name: str) -> WorkflowPlan:
-    """The plan of a stored workflow, made once: a fingerprint means the same program in every store."""
+    """Return the plan of a stored workflow, made once: a fingerprint means the same program in every store."""
     with _lock:
         plan = _plans.get((fingerprint, name))
     if plan is None:
@@ -98,7 +98,7 @@ def _plan(store: EngineStore, fingerprint: str, name: str) -> WorkflowPlan:
 
 
 def _become(step: StepDefinition, store: EngineStore, state: str) -> None:
-    """Let a public step show what was committed; what it asks for, and when it moves on, is its own."""
+    """Copy the committed values into a public step, except its own request and transition time."""
     stored = store.get_step(step.id)
     assert stored is not None
     step.attributes = stored.attributes

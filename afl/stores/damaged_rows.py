@@ -1,4 +1,4 @@
-"""Rows that cannot be read as what was written: which errors tell of them, and how they are told."""
+"""Rows that cannot be decoded: the errors that indicate it, and the message about it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from afl.core.text.printable import printable
 from afl.engine.errors import StoreCorrupt
 
-#: What decoding raises for values that are not what was written.
+#: Errors that decoding raises for damaged values.
 DAMAGE: Final = (ValueError, TypeError, LookupError, AttributeError)
 
 _KEY_CHARS: Final = 200
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def damaged(path: str, what: str, key: object, error: Exception) -> StoreCorrupt:
-    """Return the error of a row: which table or kind it is of, its key, whatever stands there, and what is wrong."""
+    """Return the error of a row: its table or kind, its key, its content, and the fault."""
     text = key.decode(errors="backslashreplace") if isinstance(key, bytes) else str(key)
     return StoreCorrupt(
         path=path, reason=f"{what} {printable(text, _KEY_CHARS)}: {printable(str(error), _REASON_CHARS)}"
@@ -27,7 +27,7 @@ def damaged(path: str, what: str, key: object, error: Exception) -> StoreCorrupt
 
 
 def taken(path: str, what: str, rows: Iterable[R], take: Callable[[R], T], key: Callable[[R], object]) -> list[T]:
-    """Return what `take` makes of each row. Raises StoreCorrupt, which names the row that nothing can be made of."""
+    """Return the result of `take` for each row. Raises StoreCorrupt, which names the unreadable row."""
     made: list[T] = []
     for row in rows:
         try:

@@ -1,4 +1,4 @@
-"""The stored form of steps, workflows and values: bytes that every durable store keeps alike."""
+"""The stored form of steps, workflows and values: bytes that are the same in every durable store."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from afl.engine.types import Value
 from afl.engine.versions import SUPPORTED, VERSIONS, Versions, check_versions
 from afl.stores.damaged_rows import DAMAGE as DAMAGE
 
-#: Where fields stand in a StepDocument, and ids in its stored form, which lacks revision and state.
+#: The positions of fields in a StepDocument, and of ids in its stored form, which lacks revision and state.
 _ERROR_AT: Final = StepDocument._fields.index("error")
 _DEADLINE_AT: Final = StepDocument._fields.index("deadline_ms")
 _IDS_AT: Final = tuple(StepDocument._fields.index(name) - 2 for name in ("container_id", "block_id", "root_id"))
 
 
 def _other_kinds(value: object) -> object:
-    """Give the encoder a plain form of what JSON has no word for. TypeError when there is none."""
+    """Return a plain form of a value that JSON lacks, for the encoder. Raises TypeError when there is none."""
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"a value of type {type(value).__name__} can't be stored: {value!r:.100}")
 
 
 def make_encoder(other_kinds: Callable[[object], object]) -> Callable[[object], str]:
-    """Return a function from a value to compact JSON text. `other_kinds` gives a plain form of what JSON lacks."""
+    """Return a function from a value to compact JSON text. `other_kinds` gives plain forms of what JSON lacks."""
     public = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, default=other_kinds)
     compiled = getattr(json.encoder, "c_make_encoder", None)
     quote = getattr(json.encoder, "c_encode_basestring", None)
     if compiled is None or quote is None:
         return public.encode
-    # JSONEncoder.encode builds this object anew for each call, which costs a third of encoding a step.
+    # JSONEncoder.encode builds this object again for each call, which costs a third of encoding a step.
     chunks = compiled(None, other_kinds, quote, None, ":", ",", False, False, True)
     return lambda value: "".join(chunks(value, 0))
 
@@ -54,14 +54,14 @@ def to_bytes(text: str) -> bytes:
 def encode_value(value: object) -> bytes:
     """Return a value as compact JSON in UTF-8.
 
-    Integers of any size, NaN, the infinities and lone surrogates come back from `decode_value` as they were.
-    TypeError for what is no AFL value.
+    `decode_value` gives back integers of any size, NaN, the infinities and lone surrogates unchanged. Raises TypeError
+    for an object that is not an AFL value.
     """
     return to_bytes(_encode_text(value))
 
 
 def decode_value(content: bytes) -> Value:
-    """Return the value that `encode_value` wrote. ValueError for anything else."""
+    """Return the value that `encode_value` wrote. Raises ValueError for anything else."""
     text = content.decode()
     value, end = _decode_text(text)
     if end != len(text):
@@ -77,19 +77,19 @@ def _decode_list(content: bytes) -> list[Any]:
 
 
 def encode_step(document: StepDocument) -> bytes:
-    """Return a step as stored: all of it except id, revision and state, which stores keep beside it.
+    """Return the stored form of a step: everything except id, revision and state, which stores keep beside it.
 
-    A JSON list: the versions in the place of the id, then the fields of a StepDocument in their order. The deadline,
-    which is the last, is left out when there is none. Most ids start with the id of the workflow, which is left out:
-    null for the workflow of a step whose id names it, ":..." for container, block and root. A workflow id inside a
-    list says that nothing was left out.
+    It is a JSON list: the versions in the place of the id, then the fields of a StepDocument in their order. The
+    deadline, which is the last, is left out when there is none. Most ids start with the id of the workflow, which is
+    left out: null for the workflow of a step whose id names it, ":..." for container, block and root. A workflow id in
+    the list means that nothing was left out.
     """
-    # Most steps are plain: theirs is put together from its parts, which saves a tenth of the time.
+    # Most steps are plain, and are joined from their parts, which saves a tenth of the time.
     return _encode_plain_step(document) or _encode_any_step(document)
 
 
 def _encode_plain_step(document: StepDocument) -> bytes | None:
-    """Return what `_encode_any_step` does; None for a step that has what few have."""
+    """Return the result of `_encode_any_step`; None for a step with rare fields."""
     (
         step_id, workflow_id, number, _, object_type, _, statement_id, facet_name, container_id, container_type,
         block_id, root_id, params, returns, attempt, event_state, error, index, variable, value, created_at_ms,
@@ -97,7 +97,7 @@ def _encode_plain_step(document: StepDocument) -> bytes | None:
     ) = document  # fmt: skip
     if not (error is None and index is None and variable is None and value is None and deadline_ms is None):
         return None
-    # Of a step inside a block. The root, which is one of many, and what was saved by hand go the long way.
+    # Only for a step inside a block. The root, one step of many, and steps saved by hand take the slow path.
     if not (container_id and block_id and root_id and statement_id) or step_id.partition(":")[0] != workflow_id:
         return None
     start = f"{workflow_id}:"
@@ -148,7 +148,7 @@ def _encode_any_step(document: StepDocument) -> bytes:
 def decode_step(step_id: str, revision: int, state: str, content: bytes) -> StepDocument:
     """Return the step that `encode_step` wrote.
 
-    VersionMismatchError when a newer runtime wrote it; for what is no step's document an error of DAMAGE.
+    Raises VersionMismatchError for a step of a newer runtime, and an error of DAMAGE for bytes that are not a step.
     """
     row = _decode_list(content)
     if row[0] != VERSIONS:
@@ -173,7 +173,7 @@ def decode_step(step_id: str, revision: int, state: str, content: bytes) -> Step
 
 
 class _WorkflowContent(NamedTuple):
-    """What a workflow's document holds besides the columns that stores keep beside it, and its inputs."""
+    """The content of a workflow's document without the columns that stores keep beside it, and without its inputs."""
 
     versions: str
     program: str
@@ -189,12 +189,12 @@ class _WorkflowContent(NamedTuple):
 
 
 def versions_of(row: WorkflowRow) -> Versions:
-    """Return the versions under which a workflow was last written."""
+    """Return the versions that last wrote a workflow."""
     return Versions(row.workflow_version, row.step_schema_version, row.runtime_version)
 
 
 def encode_workflow(row: WorkflowRow) -> bytes:
-    """Return a workflow as stored: all except id, revision, name, status, runnable, creation time and inputs."""
+    """Return the stored form of a workflow, without id, revision, name, status, runnable, creation time and inputs."""
     held = (
         VERSIONS if (written := versions_of(row)) == SUPPORTED else written.text,
         row.program,
@@ -222,7 +222,7 @@ def decode_workflow(
     content: bytes,
     inputs: bytes,
 ) -> WorkflowRow:
-    """Return the workflow that `encode_workflow` wrote. Errors as `decode_step`."""
+    """Return the workflow that `encode_workflow` wrote. Raises as `decode_step`."""
     held = _WorkflowContent._make(_decode_list(content))
     check_versions(held.versions)
     workflow_version, step_schema_version, runtime_version = held.versions.split(" ")

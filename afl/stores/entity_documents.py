@@ -25,14 +25,17 @@ _encode_text: Final = make_encoder(_plain)
 
 
 def encode_entity(entity: object) -> bytes:
-    """Return an entity, nested ones included, as stored. TypeError when a field holds what JSON has no word for."""
+    """Return the stored form of an entity, nested ones included. Raises TypeError when a field holds data that JSON
+    lacks.
+    """
     return to_bytes(_encode_text([VERSIONS, entity]))
 
 
 def decode_entity(kind: type[E], content: bytes) -> E:
-    """Return the entity that `encode_entity` wrote. A field that is not there gets its default; unknown ones are left out.
+    """Return the entity that `encode_entity` wrote.
 
-    VersionMismatchError when a newer runtime wrote it, ValueError when it is no document.
+    A missing field gets its default, and unknown fields are ignored. Raises VersionMismatchError when a newer runtime
+    wrote it, ValueError when it is not a document.
     """
     document = decode_value(content)
     if not isinstance(document, list) or len(document) != 2:
@@ -43,7 +46,7 @@ def decode_entity(kind: type[E], content: bytes) -> E:
 
 @cache
 def _builder(kind: type) -> Callable[[object], object]:
-    """Return what makes an object of a dataclass from its fields by name."""
+    """Return a function that makes an object of a dataclass from its fields by name."""
     hints = get_type_hints(kind)
     converters = {field.name: _converter(hints[field.name]) for field in fields(kind)}
     nested = {name: convert for name, convert in converters.items() if convert is not None}
@@ -61,12 +64,12 @@ def _builder(kind: type) -> Callable[[object], object]:
 
 
 def _converter(hint: object) -> Callable[[object], object] | None:
-    """Return what makes a field's value from its plain form; None where that is the value itself."""
+    """Return a function that makes a field's value from its plain form; None where the plain form is the value."""
     if isinstance(hint, type) and is_dataclass(hint):
         return _builder(hint)
     arguments = get_args(hint)
     if get_origin(hint) is list and (element := _converter(arguments[0])) is not None:
         make = element
         return lambda values: [make(value) for value in cast(list[object], values)]
-    # An optional one: what it may be besides None.
+    # An optional type: its part besides None.
     return next((found for argument in arguments if (found := _converter(argument)) is not None), None)

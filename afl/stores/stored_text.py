@@ -1,10 +1,10 @@
-"""Texts as databases can hold them: what is no Unicode text becomes bytes, and comes back."""
+"""Texts in a form that databases can hold: text that is not valid Unicode becomes bytes, and is restored."""
 
 from __future__ import annotations
 
 
 def key_of(text: str) -> str | bytes:
-    """Return a text as a database can hold it: lone surrogates, which are no Unicode text, make it bytes."""
+    """Return a text as a database can hold it: with lone surrogates, which are not valid Unicode, it becomes bytes."""
     if text.isascii():
         return text
     try:

@@ -1,4 +1,4 @@
-"""Where handlers keep files: one small interface, found by a path or URL, whatever keeps them."""
+"""Files of handlers: one small interface, found by a path or URL, over any kind of storage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from afl.engine.errors import RuntimeError as EngineError
 
 
 class UnknownStorage(EngineError):
-    """A URL whose scheme no back end was registered for."""
+    """A URL whose scheme has no registered back end."""
 
     def __init__(self, location: str, scheme: str, known: list[str]) -> None:
         super().__init__(f"no storage for {location}: there is {', '.join(known)}; register_storage({scheme!r}, ...)")
@@ -22,7 +22,7 @@ class UnknownStorage(EngineError):
 
 
 class StorageRefused(EngineError, ValueError):
-    """A location that is not written to or removed, because it can hardly be what was meant."""
+    """A location that is not written to or removed, because it is most likely a mistake."""
 
     def __init__(self, location: str, problem: str) -> None:
         super().__init__(f"storage location {location!r}: {problem}")
@@ -31,7 +31,7 @@ class StorageRefused(EngineError, ValueError):
 
 
 class StorageBackend(Protocol):
-    """Files by location: a path, or a URL of the scheme that the back end is for."""
+    """Files by location: a path, or a URL of the back end's scheme."""
 
     def exists(self, location: str) -> bool: ...
     def open(self, location: str, mode: str = "r") -> IO[Any]: ...
@@ -52,11 +52,11 @@ class LocalStorage:
         self._root = None if root is None else Path(root).resolve()
 
     def exists(self, location: str) -> bool:
-        """Say whether there is a file or folder."""
+        """Say whether a file or folder exists."""
         return self._path(location).exists()
 
     def open(self, location: str, mode: str = "r") -> IO[Any]:
-        """Open a file; text is UTF-8. Folders above a file to be written are made."""
+        """Open a file; text is UTF-8. Parent folders of a written file are created."""
         path = self._path(location)
         if any(letter in mode for letter in "wax+"):
             if path.is_dir():
@@ -66,7 +66,7 @@ class LocalStorage:
         return open(path, mode, encoding=None if "b" in mode else "utf-8")
 
     def makedirs(self, location: str) -> None:
-        """Make a folder and those above it; nothing happens when it is there."""
+        """Create a folder and its parents; does nothing when it exists."""
         self._path(location).mkdir(parents=True, exist_ok=True)
 
     def listdir(self, location: str) -> list[str]:
@@ -78,9 +78,9 @@ class LocalStorage:
         return self._path(location).stat().st_size
 
     def remove(self, location: str, recursive: bool = False) -> None:
-        """Remove a file or a link; nothing happens when there is none.
+        """Remove a file or a link; does nothing when it does not exist.
 
-        A folder goes with all that is in it when `recursive`, and is refused else. Never removed are the root, the
+        A folder is removed with its content when `recursive`, and refused otherwise. Never removed are the root, the
         working directory, the home directory, and the folders above them.
         """
         path = self._path(location)
@@ -97,13 +97,13 @@ class LocalStorage:
 
     def _path(self, location: str) -> Path:
         path = local_path(location)
-        # An empty path is the working directory for Python: most often a variable that was never set.
+        # Python reads an empty path as the working directory: most often a variable was never set.
         if not str(location).strip() or (path == Path() and location.startswith("file:")):
             raise StorageRefused(location, "it names nothing")
         if self._root is None:
             return path
         path = self._root / path
-        # The last part is not followed: a link may be removed, wherever it leads.
+        # The last part is not resolved: a link may be removed, wherever it leads.
         within = path.parent.resolve() / path.name if path.name not in ("", "..") else path.resolve()
         if not within.is_relative_to(self._root) or (
             path.is_symlink() and not path.resolve().is_relative_to(self._root)
@@ -113,7 +113,7 @@ class LocalStorage:
 
 
 def local_path(location: str) -> Path:
-    """The path that a path or a `file:` URL means. Raises ValueError for a URL of another machine."""
+    """Return the local path of a path or a `file:` URL. Raises ValueError for a URL of another machine."""
     if not location.startswith("file:"):
         return Path(location)
     parts = urlsplit(location)
@@ -123,17 +123,17 @@ def local_path(location: str) -> Path:
 
 
 def register_storage(scheme: str, make: Callable[[], StorageBackend]) -> None:
-    """Have URLs of a scheme (`s3`, `hdfs`) kept by a back end of one's own; the latest registration counts."""
+    """Register a back end for URLs of a scheme (`s3`, `hdfs`); the last registration wins."""
     _BACKENDS[scheme] = make
 
 
 def storage_schemes() -> Iterator[str]:
-    """The schemes that there are back ends for."""
+    """Return the schemes that have a back end."""
     yield from sorted(_BACKENDS)
 
 
 def get_storage_backend(location: str) -> StorageBackend:
-    """The back end for a path or URL. Raises UnknownStorage."""
+    """Return the back end for a path or URL. Raises UnknownStorage."""
     scheme = urlsplit(location).scheme if "://" in location or location.startswith("file:") else "file"
     make = _BACKENDS.get(scheme)
     if make is None:

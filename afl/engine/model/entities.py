@@ -1,4 +1,4 @@
-"""What stores keep besides steps and events: flows, workflows, runners, tasks, servers, logs, locks, registrations.
+"""Entities that stores keep besides steps and events: flows, workflows, runners, tasks, servers, logs, locks.
 
 All times are integer milliseconds since the epoch; 0 means not yet. All entities work with `dataclasses.asdict`.
 """
@@ -12,7 +12,7 @@ from afl.engine.types import ANY_TYPE
 
 
 class RunnerState:
-    """Where a run stands. Values are stored: never change one."""
+    """The state of a run. Values are stored: never change one."""
 
     CREATED: Final = "created"
     RUNNING: Final = "running"
@@ -24,7 +24,7 @@ class RunnerState:
 
 
 class TaskState:
-    """Where a task stands. Values are stored: never change one, the one L of "canceled" included."""
+    """The state of a task. Values are stored: never change one, the one L of "canceled" included."""
 
     PENDING: Final = "pending"
     RUNNING: Final = "running"
@@ -35,7 +35,7 @@ class TaskState:
 
 
 class ServerState:
-    """Where a server stands. Values are stored: never change one."""
+    """The state of a server. Values are stored: never change one."""
 
     STARTUP: Final = "startup"
     RUNNING: Final = "running"
@@ -44,7 +44,7 @@ class ServerState:
 
 
 class NoteType:
-    """What kind of note a log entry is."""
+    """The kind of a log entry."""
 
     ERROR: Final = "error"
     INFO: Final = "info"
@@ -52,14 +52,14 @@ class NoteType:
 
 
 class NoteOriginator:
-    """Who wrote a log entry."""
+    """The writer of a log entry."""
 
     WORKFLOW: Final = "workflow"
     AGENT: Final = "agent"
 
 
 class NoteImportance:
-    """How important a log entry is; smaller is more."""
+    """The importance of a log entry; a smaller number is more important."""
 
     HIGH: Final = 1
     NORMAL: Final = 5
@@ -86,7 +86,7 @@ class UserDefinition:
 
 @dataclass
 class Ownership:
-    """Whom a flow belongs to."""
+    """The owner of a flow."""
 
     owner: UserDefinition | None = None
     group: str = ""
@@ -94,7 +94,7 @@ class Ownership:
 
 @dataclass
 class Classifier:
-    """Where a flow is listed."""
+    """The category of a flow in listings."""
 
     category: str = ""
     tags: list[str] = field(default_factory=list)
@@ -161,7 +161,7 @@ class ScriptCode:
 
 @dataclass
 class WorkflowMetaData:
-    """What a workflow says about itself."""
+    """The description that a workflow gives of itself."""
 
     description: str = ""
     author: str = ""
@@ -237,7 +237,7 @@ class StatementReferences:
 
 @dataclass
 class FlowIdentity:
-    """What a flow is found by."""
+    """The identity by which a flow is found."""
 
     name: str
     path: str
@@ -305,10 +305,10 @@ class RunnerDefinition:
 
 @dataclass
 class TaskDefinition:
-    """A piece of work that waits for a process to claim it. `runner_id` names who created it.
+    """A piece of work that waits for a process to claim it. `runner_id` names its creator.
 
-    While it runs, `owner` is who claimed it; a claim with `lease_expires` is taken over after that time unless renewed.
-    `claimed` is when it was last claimed: of one that has ended, `updated - claimed` is how long it took.
+    While it runs, `owner` is the claimer; a claim with `lease_expires` is taken over after that time unless renewed.
+    `claimed` is the time of the last claim: `updated - claimed` is the duration of an ended task.
     """
 
     uuid: str
@@ -352,7 +352,7 @@ class LogDefinition:
 
 @dataclass
 class HandledCount:
-    """How much work a server's handler has seen."""
+    """The number of events that a server's handler has seen."""
 
     handler: str
     handled: int = 0
@@ -361,7 +361,7 @@ class HandledCount:
 
 @dataclass
 class ServerDefinition:
-    """A process that works on tasks, as it reports itself."""
+    """A process that works on tasks, as it describes itself."""
 
     uuid: str
     server_group: str
@@ -376,15 +376,15 @@ class ServerDefinition:
     state: str = ServerState.STARTUP
     manager: str = ""
     error: dict[str, object] | None = None
-    #: How often it says that it is alive: one that misses several is taken to be gone.
+    #: The interval of its heartbeat: a server that misses several is considered gone.
     heartbeat_interval_ms: int = 10_000
-    #: Id of the store that it works on.
+    #: The id of the store that it works on.
     store_id: str = ""
 
 
 @dataclass
 class HandlerRegistration:
-    """Which code answers the events of a facet."""
+    """The code that answers the events of a facet."""
 
     facet_name: str
     module_uri: str
@@ -400,7 +400,7 @@ class HandlerRegistration:
 
 @dataclass
 class PublishedSource:
-    """A namespace's source as published for others to use."""
+    """A namespace's source as published for other compilers."""
 
     uuid: str
     namespace_name: str
@@ -414,7 +414,7 @@ class PublishedSource:
 
 @dataclass
 class LockMetaData:
-    """What a lock is held for."""
+    """The purpose of a lock."""
 
     topic: str | None = None
     handler: str | None = None
@@ -424,7 +424,7 @@ class LockMetaData:
 
 @dataclass
 class LockDefinition:
-    """A lock by name that expires by itself."""
+    """A named lock that expires by itself."""
 
     key: str
     acquired_at: int = 0

@@ -1,4 +1,4 @@
-"""Answers that came before what they speak of, and what a store tells of them: most questions need no values."""
+"""Answers that arrived before their subject, and a store's lists of them: most queries need no values."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedRecord:
-    """A control record that came before what it speaks of: applied when that appears, dead-lettered when it expires."""
+    """A control record that arrived before its subject: applied when that appears, dead-lettered when it expires."""
 
-    #: Identity, the same when the record is read again: `topic/partition/offset`.
+    #: The identity, the same when the record is read again: `topic/partition/offset`.
     id: str
     workflow_id: str
     step_id: str
-    #: The record as it came: value, key, headers.
+    #: The record as it was received: value, key, headers.
     topic: str
     partition: int
     offset: int
@@ -33,21 +33,21 @@ class ParkedRecord:
 
 
 class ParkedHead(NamedTuple):
-    """A parked record without what came: enough to say whether it is worth reading."""
+    """A parked record without its value: enough to decide whether to read it."""
 
     id: str
     workflow_id: str
     step_id: str
-    #: About what the record takes in the store.
+    #: The approximate size of the record in the store.
     size_bytes: int
     parked_at_ms: int
     expires_at_ms: int
-    #: The revision that last wrote its step; 0: there is none, the workflow has ended, or nobody asked.
+    #: The revision that last wrote its step; 0: without a step, for an ended workflow, or not requested.
     step_revision: int = 0
 
 
 class ParkedWorkflow(NamedTuple):
-    """A workflow of the store that answers are parked for."""
+    """A workflow of the store that has parked answers."""
 
     workflow_id: str
     revision: int
@@ -55,7 +55,7 @@ class ParkedWorkflow(NamedTuple):
 
 
 class ParkedUsage(NamedTuple):
-    """How much is parked."""
+    """The amount parked."""
 
     records: int
     size_bytes: int
@@ -72,18 +72,21 @@ class ParkedStore(Protocol):
         workflow_id: str | None = None,
         limit: int = 1_000,
     ) -> list[ParkedRecord]:
-        """Parked records with their values, in order of parking: those of these ids, of a step, or of a workflow."""
+        """Return parked records with their values, in order of parking: those of these ids, of a step, or of a
+        workflow.
+        """
 
     def parked_heads(self, *, expired_at_ms: int | None = None, limit: int = 1_000) -> list[ParkedHead]:
-        """Parked records without values, in order of parking: all of them, or those whose expiry has come."""
+        """Return parked records without values, in order of parking: all of them, or those whose expiry has come."""
 
     def parked_workflows(self) -> list[ParkedWorkflow]:
-        """The workflows that are in the store and have parked records."""
+        """Return the workflows that are in the store and have parked records."""
 
     def parked_due(self, workflow_ids: Collection[str]) -> list[ParkedHead]:
-        """The parked records of these workflows that may have found what they speak of, in order of parking: those
-        whose step is in the store, and all of a workflow that has ended.
+        """Return the parked records of these workflows that can be settled, in order of parking.
+
+        These are records whose step is in the store, and all records of a workflow that has ended.
         """
 
     def parked_usage(self, workflow_id: str | None = None) -> ParkedUsage:
-        """How much is parked for a workflow, or in all."""
+        """Return the amount parked for a workflow, or in all."""

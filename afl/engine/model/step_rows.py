@@ -1,4 +1,4 @@
-"""One step as a store keeps it: a document, or until somebody reads it what is left of a step that only binds."""
+"""One step as a store keeps it: a document, or for a step that only binds, a compact form until it is read."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ if TYPE_CHECKING:
 
 _COMPLETE: str = StepState.STATEMENT_COMPLETE
 
-#: Blocks of so many statements keep the digest that the ids of their steps go on from: it takes 450 bytes.
+#: Blocks of at least this many statements keep the digest from which the ids of their steps are derived: it takes 450
+#: bytes.
 _WORTH_A_DIGEST = 8
 
 
 class ErrorRecord(NamedTuple):
-    """Why a step or a run failed: the first cause, kept as it was told (the agent's class name and text)."""
+    """The first cause of a failed step or run, kept unchanged (the agent's class name and text)."""
 
     type: str
     message: str
     step_id: str = ""
-    #: Where the failing step stands, e.g. `shop.Checkout.payment`.
+    #: The path of the failing step, e.g. `shop.Checkout.payment`.
     path: str = ""
     facet: str = ""
     #: Source line of the failing statement, 0 when the program was compiled without locations.
@@ -51,7 +52,7 @@ class StepDocument(NamedTuple):
     root_id: str | None
     params: Mapping[str, Value]
     returns: Mapping[str, Value]
-    #: How many events this step has sent; the current attempt. 0 for steps that sent none.
+    #: The number of events that this step has sent; the current attempt. 0 for steps that sent none.
     attempt: int = 0
     #: An EventState constant once there is an event, else "".
     event_state: str = ""
@@ -61,12 +62,12 @@ class StepDocument(NamedTuple):
     foreach_value: Value = None
     #: When the step was created, ms since the epoch.
     created_at_ms: int = 0
-    #: Absolute deadline of the current event, ms since the epoch; None: waits for as long as it takes.
+    #: Absolute deadline of the current event, ms since the epoch; None: no time limit.
     deadline_ms: int | None = None
 
 
 class Place:
-    """Where the statements of a running block stand: what the rows of their steps have in common."""
+    """The place of the statements of a running block: the common part of the rows of their steps."""
 
     __slots__ = ("_digest", "block_id", "owner_id", "root_id", "workflow_id")
 
@@ -82,7 +83,7 @@ class Place:
         return f"{self.block_id}/".encode()
 
     def step_id(self, key: bytes) -> str:
-        """The id of a statement's step: `identity.derived_id` of the block's id and the statement's name."""
+        """Return the id of a statement's step: `identity.derived_id` of the block's id and the statement's name."""
         if self._digest is None:
             digest = blake2b(self._start() + key, digest_size=DIGEST_BYTES)
         else:
@@ -92,15 +93,14 @@ class Place:
 
 
 class SettledStep:
-    """A step that did nothing but bind its attributes: it was complete when it was made, and never changes.
+    """A step that only bound its attributes: it was complete when it was made, and never changes.
 
-    It is what stands in its block's frame and what a commit hands to the store. Its id and its document are worked
-    out when somebody asks for them.
+    A block's frame holds it, and a commit hands it to the store. Its id and its document are computed on first use.
     """
 
     __slots__ = ("created_at_ms", "number", "params", "place", "returns", "revision", "statement")
 
-    #: As other steps that somebody may look at in a frame have them.
+    #: For code that reads any step of a frame.
     error: ClassVar[ErrorRecord | None] = None
     told: ClassVar[bool] = True
 
@@ -127,9 +127,9 @@ class SettledStep:
         return self.place.step_id(self.statement.key)
 
     def document(self) -> StepDocument:
-        """The row that a store keeps of it."""
+        """Return the document that a store keeps of it."""
         place, statement = self.place, self.statement
-        # By tuple.__new__: half of the time that the named constructor takes, and a durable store needs each one.
+        # By tuple.__new__: half of the time of the named constructor, and a durable store needs each one.
         return tuple.__new__(
             StepDocument,
             (

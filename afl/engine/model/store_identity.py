@@ -1,4 +1,4 @@
-"""Which store this is: an id that it got when it was made, and marks that tell it from copies of itself."""
+"""The identity of a store: an id from its creation, and marks that distinguish it from its copies."""
 
 from __future__ import annotations
 
@@ -7,52 +7,54 @@ import uuid
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-#: Marks that a store keeps, the newest last. Each evaluator sets one now and then: far more than there are evaluators.
+#: The most marks that a store keeps, the newest last. Each evaluator sets one at intervals: far more than evaluators.
 MARKS_KEPT: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
 class StoreIdentity:
-    """The id of a store, and the marks that were set in it last.
+    """The id of a store, and the last marks set in it.
 
-    A copy of a store has its id. From then on the two are set different marks, so a mark that is not here was set in a
-    copy, or in this store after the copy that it was restored from.
+    A copy of a store has its id. From then on the two get different marks, so an unknown mark was set in a copy, or in
+    this store after the backup that it was restored from.
     """
 
     id: str
     marks: tuple[str, ...] = ()
 
     def with_mark(self, mark: str) -> StoreIdentity:
-        """The identity once this mark is set."""
+        """Return the identity with this mark added."""
         return StoreIdentity(self.id, (*self.marks, mark)[-MARKS_KEPT:])
 
 
 class IdentifiedStore(Protocol):
-    """What every store says of itself."""
+    """The interface for the identity of a store."""
 
     def identity(self) -> StoreIdentity:
-        """Which store this is, as it is stored now."""
+        """Return the stored identity."""
 
     def location(self) -> str:
-        """Where the store is, for people: host and path, or an url without who asks. Another place, another text."""
+        """Return the location of the store for people: host and path, or a url without the user. Locations differ as
+        texts.
+        """
 
     def add_mark(self, mark: str) -> None:
-        """Set a mark, durably; the oldest one goes where there are more than MARKS_KEPT."""
+        """Set a mark, durably; beyond MARKS_KEPT the oldest one is deleted."""
 
     def renew_identity(self) -> StoreIdentity:
-        """Give the store another id and no marks: from now on it is another store than its copies."""
+        """Give the store a new id and no marks: from now on it is another store than its copies."""
 
 
 def new_store_id() -> str:
-    """Draw the id of a store."""
+    """Generate the id of a store."""
     return uuid.uuid4().hex
 
 
 def new_mark() -> str:
-    """Draw a mark."""
+    """Generate a mark."""
     return uuid.uuid4().hex[:16]
 
 
 def this_host() -> str:
-    """The name of this machine, as others are told where a store was seen."""
+    """Return the name of this machine, for messages about where a store was seen."""
     return socket.gethostname() or "localhost"

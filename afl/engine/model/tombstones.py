@@ -1,4 +1,4 @@
-"""What is left of a purged workflow: enough to know late answers and repeated starts for what they are."""
+"""The tombstone of a purged workflow: enough to recognise late answers and repeated starts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Tombstone:
     #: Qualified name of the workflow, and the fingerprint of its program.
     name: str
     program: str
-    #: What `digest_of_inputs` gives for what it was started with.
+    #: The result of `digest_of_inputs` for its inputs.
     inputs_digest: str
-    #: How it ended: COMPLETED, ERROR or CANCELLED.
+    #: Its final status: COMPLETED, ERROR or CANCELLED.
     status: str
     created_at_ms: int = 0
     ended_at_ms: int = 0

@@ -1,4 +1,4 @@
-"""What checking and purging need of a store, besides what the engine needs: lists in pages, and rows that go."""
+"""The store interface for checks and purges, besides the engine's: lists in pages, and rows that are deleted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Ended(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An entity as it was found: under its key, or why it cannot be read."""
+    """An entity as it was found under its key, or the reason why it cannot be read."""
 
     key: str
     entity: object | None
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
 
 
 class StepEntry(NamedTuple):
-    """The same of a step."""
+    """A step as it was found, or the reason why it cannot be read."""
 
     step_id: str
     document: StepDocument | None
@@ -34,58 +34,60 @@ class StepEntry(NamedTuple):
 
 
 class OwnCheck(NamedTuple):
-    """What the database that keeps a store says of itself, in its words; and what it did not let us ask."""
+    """The faults that a store's database reports about itself, in its words, and the checks that it did not permit."""
 
     problems: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
 
 class Upkeep(Protocol):
-    """Whoever checks or purges a store goes through it in pages: `after` is the last of the page before.
+    """The interface for checking and purging a store in pages: `after` is the last item of the previous page.
 
-    The store may be at work meanwhile: a page holds what is there when it is read.
+    The store may be in use meanwhile: a page holds the rows at the time of its reading.
     """
 
     def workflow_ids(self, *, after: str = "", limit: int = 1_000) -> list[str]:
-        """The ids of workflows that have a row, in order."""
+        """Return the ids of workflows that have a row, in order."""
 
     def check_itself(self) -> OwnCheck:
         """Have the database check its own files. It reads all of them."""
 
     def orphans(self, *, limit: int = 1_000) -> list[str]:
-        """The ids of workflows that have steps and no row, in order."""
+        """Return the ids of workflows that have steps and no row, in order."""
 
     def examine_steps(self, workflow_id: str) -> list[StepEntry]:
-        """All steps of a workflow, those that cannot be read among them, in order of creation as far as it is known."""
+        """Return all steps of a workflow, also unreadable ones, in order of creation as far as it is known."""
 
     def examine_step(self, step_id: str) -> StepEntry | None:
-        """One step, or why it cannot be read; None when it is not there."""
+        """Return one step, or the reason why it cannot be read; None when it does not exist."""
 
     def examine(self, kind: type, *, after: str = "", limit: int = 1_000) -> list[Entry]:
-        """The entities of a kind by their keys, those that cannot be read among them."""
+        """Return the entities of a kind by their keys, also unreadable ones."""
 
     def ended_workflows(self, *, created_before_ms: int, after: Ended | None = None, limit: int = 1_000) -> list[Ended]:
-        """Workflows that have ended and were created before that time, in order of creation."""
+        """Return workflows that have ended and were created before that time, in order of creation."""
 
     def bury(self, tombstone: Tombstone, revision: int) -> bool:
-        """In one transaction: take the workflow's row away and put the tombstone in its place. False, and nothing is
-        written, when the workflow is not at that revision any more.
+        """Replace the workflow's row by the tombstone, in one transaction.
+
+        Returns False, and writes nothing, when the workflow is not at that revision any more.
         """
 
     def delete_rows(self, workflow_id: str, *, limit: int) -> int:
-        """Delete up to `limit` of the steps, tasks, log entries, events and parked answers of a workflow without a
-        row, in one transaction; return how many. Fewer than `limit`: nothing is left. Nothing happens to a workflow
-        that has a row.
+        """Delete up to `limit` rows of a workflow without a row of its own, in one transaction; return how many.
+
+        These are its steps, tasks, log entries, events and parked answers. Fewer than `limit`: nothing is left. Does
+        nothing for a workflow that has a row.
         """
 
     def tombstone(self, workflow_id: str) -> Tombstone | None:
-        """What is left of a purged workflow; None when it was not purged, or that is forgotten."""
+        """Return the tombstone of a purged workflow; None when it was not purged, or the tombstone was deleted."""
 
     def tombstones(self, *, state: str, purged_before_ms: int | None = None, limit: int = 1_000) -> list[Tombstone]:
-        """Tombstones in a state; with `purged_before_ms`, those from before that time."""
+        """Return tombstones in a state; with `purged_before_ms`, those from before that time."""
 
     def save_tombstone(self, tombstone: Tombstone) -> None:
         """Insert or replace a tombstone."""
 
     def delete_tombstone(self, workflow_id: str) -> bool:
-        """Forget that a workflow was purged; False when there is no tombstone."""
+        """Delete a tombstone; False when there is none."""

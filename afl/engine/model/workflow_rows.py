@@ -1,4 +1,4 @@
-"""One workflow as a store keeps it: its row, and what a commit changes of it and of its steps."""
+"""One workflow as a store keeps it: its row, and the changes of a commit to it and to its steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from afl.engine.model.step_rows import ErrorRecord, SettledStep, StepDocument
 from afl.engine.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION, Value
 
-#: Workflow statuses as stored. PAUSED: at a fixed point, unanswered events are out. RUNNING: more to do (runnable).
+#: Stored statuses of workflows. PAUSED: at a fixed point with unanswered events. RUNNING: more to do (runnable).
 RUNNING, PAUSED, COMPLETED, ERROR, CANCELLED = "RUNNING", "PAUSED", "COMPLETED", "ERROR", "CANCELLED"
 ENDED_STATUSES = frozenset({COMPLETED, ERROR, CANCELLED})
 
@@ -19,24 +19,24 @@ class WorkflowRow(NamedTuple):
     """One execution of a workflow."""
 
     id: str
-    #: Bumped by each commit; 1 after the first.
+    #: Increased by each commit; 1 after the first.
     revision: int
     #: Fingerprint of the pinned program.
     program: str
     #: Qualified name of the workflow.
     name: str
     status: str
-    #: More can run now: whoever owns the workflow must evaluate it without waiting for an answer.
+    #: Whether more can run now: the owner of the workflow must evaluate it without waiting for an answer.
     runnable: bool = False
     inputs: Mapping[str, Value] = _NO_VALUES
     outputs: Mapping[str, Value] | None = None
     error: ErrorRecord | None = None
-    #: Number of this execution under its workflow id, from 1.
+    #: The number of this execution under its workflow id, from 1.
     execution: int = 1
     runner_id: str = ""
-    #: Outbox lane that the workflow's own records go to.
+    #: The outbox lane of the workflow's own records.
     lane: str = ""
-    #: How many steps were made so far.
+    #: The number of steps made so far.
     steps: int = 0
     iterations: int = 0
     created_at_ms: int = 0
@@ -48,7 +48,7 @@ class WorkflowRow(NamedTuple):
 
 
 class WorkflowChange:
-    """What one workflow becomes: its row (revision = `expected_revision` + 1) and the steps made or changed."""
+    """The change of one workflow: its row (revision = `expected_revision` + 1) and the steps made or changed."""
 
     __slots__ = ("_workflow", "expected_revision", "revision", "rows", "runnable", "workflow_id")
 
@@ -59,9 +59,9 @@ class WorkflowChange:
         self.workflow_id = workflow.id
         self.revision = workflow.revision
         self.runnable = workflow.runnable
-        #: The revision that this was computed from; 0: the workflow is new.
+        #: The revision from which this was computed; 0: the workflow is new.
         self.expected_revision = expected_revision
-        #: The steps as the engine has them; most stores want `steps`.
+        #: The steps in the engine's form; most stores use `steps`.
         self.rows = steps
 
     @property
@@ -71,12 +71,12 @@ class WorkflowChange:
 
     @property
     def steps(self) -> list[StepDocument]:
-        """The steps' documents, made anew by each look at them."""
+        """The steps' documents, built again at each access."""
         return [row if isinstance(row, StepDocument) else row.document() for row in self.rows]
 
 
 class RunningChange(WorkflowChange):
-    """What a workflow becomes that goes on. Its row is made when somebody asks: the next change is not far."""
+    """The change of a workflow that continues. Its row is made on first use, because the next change is near."""
 
     __slots__ = ("_before", "_iterations", "_steps", "_updated_at_ms")
 
@@ -90,8 +90,9 @@ class RunningChange(WorkflowChange):
         iterations: int,
         updated_at_ms: int,
     ) -> None:
-        """`before`: a row of this execution, which has not ended, from any time. Not by keyword: that takes as long
-        again, for each iteration.
+        """Take `before`, a row of this execution, which has not ended, from any time.
+
+        The parameters are positional: by keyword this takes twice as long, for each iteration.
         """
         self._workflow = None
         self._before = before

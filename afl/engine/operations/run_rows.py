@@ -1,4 +1,4 @@
-"""The rows of one workflow while an operator's action works on them: what is inside of what, and what they become."""
+"""The rows of one workflow during an operator's action: their nesting, and their changes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from afl.engine.types import ObjectType, Value
 
 
 def start_of(object_type: str) -> str:
-    """The first state of a kind of step in which it has anything to do, by its table."""
+    """Return the first state of a kind of step in which it has work, by its table."""
     return select_transitions(object_type)[StepState.CREATED]
 
 
 def waits_for(owner: StepDocument, part: StepDocument) -> str:
-    """The state in which a step waits for what is inside of it: a mixin, an andThen block, its catch; a statement."""
+    """Return the state in which a step waits for a part: a mixin, an andThen block, its catch; a statement."""
     if ObjectType.is_block(owner.object_type):
         return StepState.BLOCK_EXECUTION_CONTINUE
     if part.object_type == ObjectType.FACET:
@@ -31,24 +31,24 @@ def waits_for(owner: StepDocument, part: StepDocument) -> str:
 
 
 def is_catch(document: StepDocument) -> bool:
-    """Whether it is the block of a catch, that of the step itself and no part of one."""
+    """Say whether it is the block of the step's own catch, and not a part of that block."""
     return document.statement_id == "catch" and document.block_id is None and ObjectType.is_block(document.object_type)
 
 
 @dataclass(slots=True)
 class RunRows:
-    """The rows that count, as they are, and what an action makes of them."""
+    """The valid rows, and the changes that an action makes."""
 
     execution: Execution
     row: WorkflowRow
-    #: All that the store has, older generations included.
+    #: All stored rows, older generations included.
     stored: Sequence[StepDocument]
-    #: Those that count, by id, in order of creation; an action's changes are in `changed` only.
+    #: The valid rows by id, in order of creation; an action's changes are in `changed` only.
     documents: dict[str, StepDocument] = field(init=False)
     changed: dict[str, StepDocument] = field(default_factory=dict)
-    #: Events that nobody is to answer any more, by step and attempt.
+    #: Events that can no longer be answered, by step and attempt.
     withdrawn: list[tuple[str, int]] = field(default_factory=list)
-    #: What does not count any more, by the action.
+    #: Rows that the action makes invalid.
     gone: set[str] = field(default_factory=set)
     _inside: dict[str, list[StepDocument]] = field(init=False)
     _catches: dict[str, StepDocument] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class RunRows:
             if is_catch(document):
                 self._catches[str(document.container_id)] = document
         for owner_id in self._catches:
-            # Arguments inside a catch may be evaluated again, and read what it is for.
+            # Arguments inside a catch may be evaluated again, and read the error that it handles.
             self.execution.steps[owner_id].caught = self.caught_for(self.documents[owner_id])
 
     @property
@@ -72,8 +72,9 @@ class RunRows:
         return self.documents[self.execution.root.id]
 
     def inside(self, step_id: str) -> Sequence[StepDocument]:
-        """What stands directly in a step: statements and yields of a block, parts of one that splits, a step's mixins
-        and blocks.
+        """Return the steps directly inside a step.
+
+        These are statements and yields of a block, parts of one that splits, or a step's mixins and blocks.
         """
         return self._inside.get(step_id, ())
 
@@ -85,7 +86,7 @@ class RunRows:
             pending += self.inside(document.id)
 
     def around(self, document: StepDocument) -> StepDocument | None:
-        """The block that it is a statement or part of, or else the step whose mixin or block it is."""
+        """Return the block that it is a statement or part of, or else the step whose mixin or block it is."""
         outer = document.block_id or document.container_id
         return None if outer is None else self.documents[outer]
 
@@ -107,7 +108,7 @@ class RunRows:
         return document.id if step is None else self.execution.path_of(step)
 
     def caught_for(self, document: StepDocument) -> ErrorRecord:
-        """What the catch of a step is for, as the catch's block has kept it."""
+        """Return the error that the catch of a step handles, as the catch's block has kept it."""
         catch = self.catch_of(document)
         told: Mapping[str, Value] = {} if catch is None else catch.params
         return ErrorRecord(
@@ -119,14 +120,14 @@ class RunRows:
         )
 
     def returns_before_event(self, step: StepDocument) -> dict[str, Value]:
-        """The returns that a script of its facet has set; partial results of an attempt that is over do not count."""
+        """Return the returns set by a script of its facet; partial results of an earlier attempt do not count."""
         facet = self.facet_of(step)
         if facet is None or facet.pre_script is None:
             return {}
         return {name: step.params[name] for name in facet.return_types if name in step.params and name in step.returns}
 
     def ask_again(self) -> None:
-        """Let the steps whose events were taken back when the workflow was ended ask anew."""
+        """Let the steps whose events were withdrawn at the end of the workflow send new ones."""
         for document in self.documents.values():
             document = self.changed.get(document.id, document)
             if document.state == StepState.EVENT_TRANSMIT and document.event_state == EventState.CANCELED:
@@ -134,6 +135,6 @@ class RunRows:
                 self.change(document._replace(event_state="", deadline_ms=None, returns=returns))
 
     def opened(self, execution: int) -> WorkflowRow:
-        """The workflow's row when it goes on."""
+        """Return the workflow's row when it continues."""
         status = RUNNING if self.row.status in ENDED_STATUSES else self.row.status
         return self.row._replace(status=status, execution=execution, outputs=None, error=None, ended_at_ms=0)

@@ -1,4 +1,4 @@
-"""Purging: finished workflows go, a slice of their rows at a time, and leave a tombstone each."""
+"""Purging: finished workflows are deleted, a slice of their rows at a time, and each leaves a tombstone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from afl.engine.model.store import ENDED_STATUSES, Store, WorkflowRow
 from afl.engine.model.tombstones import PURGED, PURGING, Tombstone, digest_of_inputs
 from afl.engine.model.upkeep import Ended, Upkeep
 
-#: Rows of one transaction. Each takes a few microseconds; whoever else writes waits for no longer than a batch.
+#: Rows of one transaction. Each takes a few microseconds; another writer waits no longer than for a batch.
 ROWS_PER_SLICE: Final = 1_000
 _PAGE: Final = 200
 
@@ -18,22 +18,23 @@ Probe = Callable[[str], None]
 
 
 class PurgeableStore(Store, Upkeep, Protocol):
-    """What a purge needs of a store; every store has it."""
+    """The store interface for a purge; every store has it."""
 
 
 class Purge:
-    """Purges workflows, one after another. For each, in this order:
-      1. look at its row: it has ended, and none of its records waits in the outbox (`purge.chosen`),
-      2. put a tombstone, in state `purging`, in the place of its row, in one transaction, if the row is still at the
-         revision that was looked at (`purge.buried`),
+    """Purging of workflows, one after another. For each, in this order:
+      1. read its row: it has ended, and none of its records waits in the outbox (`purge.chosen`),
+      2. replace its row by a tombstone in state `purging`, in one transaction, if the row is still at the revision that
+         was read (`purge.buried`),
       3. delete its steps, tasks, log entries, events and parked answers, a slice in one transaction after another
          (`purge.slice_deleted`),
       4. set the tombstone's state to `purged` (`purge.finished`).
 
-    A crash before 2 is done leaves the workflow as it was. From there on it is purged for everyone: no row leads to
-    what is left of it, and the next purge finds the tombstone in state `purging` and goes on at 3. Deleting twice is
-    the same as once, so any number of processes may purge at the same time; whoever changes the workflow between 1 and
-    2 (an operator retries it) has it. Outbox records are never deleted here: they hold all that they publish.
+    A crash before 2 is done leaves the workflow as it was. After 2 every process considers it purged: no row leads to
+    the remaining rows, and the next purge finds the tombstone in state `purging` and continues at 3. Deleting twice is
+    the same as once, so any number of processes may purge at the same time. A process that changes the workflow between
+    1 and 2 (an operator retries it) keeps it. Outbox records are never deleted here: they contain everything that they
+    publish.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Purge:
     def due(
         self, ended_before_ms: int, *, wanted: Callable[[str], bool] = lambda workflow_id: True
     ) -> Iterator[WorkflowRow]:
-        """Give the workflows that ended before that time and whose ids are wanted, in order of creation."""
+        """Yield the workflows that ended before that time and whose ids are wanted, in order of creation."""
         after: Ended | None = None
         while page := self._store.ended_workflows(created_before_ms=ended_before_ms, after=after, limit=_PAGE):
             after = page[-1]
@@ -67,14 +68,14 @@ class Purge:
         after = 0
         while page := self._store.outbox(after=after):
             after = page[-1].sequence
-            # Keys are ids of workflows and of steps, which begin with them.
+            # Keys are ids of workflows, and of steps, whose ids begin with a workflow's.
             found.update((stored.record.key or b"").decode("utf-8", "replace").partition(":")[0] for stored in page)
         return found
 
     def begin(self, row: WorkflowRow, waiting: Collection[str]) -> bool:
-        """Steps 1 and 2. `waiting` is what `waiting()` gave after the row was read.
+        """Do steps 1 and 2. `waiting` is the result of `waiting()` after the row was read.
 
-        False when the workflow has not ended, still has records in the outbox, or has changed since.
+        Returns False when the workflow has not ended, still has records in the outbox, or has changed since.
         """
         if row.status not in ENDED_STATUSES or row.id in waiting:
             return False
@@ -85,7 +86,7 @@ class Purge:
         return True
 
     def go_on(self, tombstone: Tombstone) -> bool:
-        """One slice of step 3, and step 4 when it was the last; True when the workflow is done with."""
+        """Do one slice of step 3, and step 4 after the last; return True when the workflow is finished."""
         deleted = self._store.delete_rows(tombstone.workflow_id, limit=self._rows_per_slice)
         self._probe("purge.slice_deleted")
         if deleted >= self._rows_per_slice:
@@ -96,7 +97,7 @@ class Purge:
         return True
 
     def purge(self, row: WorkflowRow, waiting: Collection[str]) -> bool:
-        """All steps for one workflow; False as `begin` says."""
+        """Do all steps for one workflow; return False as `begin` does."""
         if not self.begin(row, waiting):
             return False
         tombstone = self._store.tombstone(row.id)
@@ -105,7 +106,7 @@ class Purge:
         return True
 
     def finish_begun(self) -> int:
-        """Go on with all that was begun and not finished; return how many workflows it was."""
+        """Finish all purges that were begun; return the number of workflows."""
         count = 0
         while page := self._store.tombstones(state=PURGING, limit=_PAGE):
             for tombstone in page:
@@ -126,7 +127,7 @@ def has_ended_before(row: WorkflowRow, time_ms: int) -> bool:
 
 
 def tombstone_of(row: WorkflowRow, now_ms: int) -> Tombstone:
-    """Return what is to be left of a workflow that is purged now."""
+    """Return the tombstone of a workflow that is purged now."""
     return Tombstone(
         workflow_id=row.id,
         name=row.name,

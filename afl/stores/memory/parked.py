@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MemoryParked:
-    """The part of `MemoryStore` that tells of parked records."""
+    """The part of `MemoryStore` that keeps parked records."""
 
     _lock: threading.RLock
     _workflows: dict[str, WorkflowRow | RunningChange]
@@ -63,7 +63,7 @@ class MemoryParked:
             ]
 
     def parked_due(self, workflow_ids: Collection[str]) -> list[ParkedHead]:
-        """Return the parked records that may have found what they speak of; see `ParkedStore`."""
+        """Return the parked records whose step exists by now or whose workflow has ended; see `ParkedStore`."""
         wanted = set(workflow_ids)
         with self._lock:
             rows = {workflow_id: self.load_workflow(workflow_id) for workflow_id in wanted}
@@ -77,7 +77,7 @@ class MemoryParked:
             return found
 
     def parked_usage(self, workflow_id: str | None = None) -> ParkedUsage:
-        """Return how much is parked for a workflow, or in all."""
+        """Return the amount parked for a workflow, or in all."""
         found = self._in_order(lambda record: workflow_id is None or record.workflow_id == workflow_id)
         return ParkedUsage(len(found), sum(record.size_bytes for record in found))
 

@@ -8,7 +8,7 @@ from afl.engine.model.step_rows import SettledStep, StepDocument
 
 
 class KeptSteps:
-    """A workflow's steps by id. Settled ones are kept as they come until somebody reads: most are never read.
+    """A workflow's steps by id. Settled ones are kept in their raw form until they are read, as most never are.
 
     Not safe for threads: the store's lock guards it.
     """
@@ -20,7 +20,7 @@ class KeptSteps:
         self._settled: list[SettledStep] = []
 
     def write(self, rows: Iterable[StepDocument | SettledStep]) -> None:
-        """Put steps in the place of what was there under their ids."""
+        """Write steps, replacing those with the same ids."""
         for row in rows:
             if isinstance(row, SettledStep):
                 self._settled.append(row)
@@ -28,13 +28,13 @@ class KeptSteps:
                 self._by_id[row.id] = row
 
     def by_id(self) -> dict[str, StepDocument]:
-        """All steps, the settled ones among them as documents."""
+        """Return all steps, the settled ones among them as documents."""
         if self._settled:
             settled, self._settled = self._settled, []
             for step in settled:
                 document = step.document()
                 known = self._by_id.get(document.id)
-                # A settled step never changes by itself; an operator may have written it anew since.
+                # A settled step never changes by itself; an operator may have rewritten it since.
                 if known is None or known.revision <= document.revision:
                     self._by_id[document.id] = document
         return self._by_id

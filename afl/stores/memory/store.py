@@ -1,4 +1,4 @@
-"""The store in memory: the reference of what every store does, for tests and for runs that need not outlive them."""
+"""The store in memory: the reference for every store, for tests and for runs that need not outlive their process."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _by_number = itemgetter(StepDocument._fields.index("number"))
 
 
 class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
-    """Keeps everything in dictionaries under one lock.
+    """A store in dictionaries under one lock.
 
-    Step documents are kept as they are handed in: they are immutable by agreement. Entities are copied on the way in
-    and out. `prefix` is the topic prefix that the store belongs to; the default clock is the system's.
+    Step documents are kept without a copy: they are immutable by agreement. Entities are copied on the way in and out.
+    `prefix` is the topic prefix that the store belongs to; the default clock is the system's.
     """
 
     def __init__(self, prefix: str = "afl.", clock: Clock | None = None) -> None:
@@ -58,7 +58,7 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
         self._forget()
 
     def _forget(self) -> None:
-        #: Rows of workflows, or the changes that rows are made of when somebody reads them.
+        #: Rows of workflows, or the changes from which rows are made when they are read.
         self._workflows: dict[str, WorkflowRow | RunningChange] = {}
         #: Workflow id to its steps.
         self._steps: dict[str, KeptSteps] = {}
@@ -73,7 +73,7 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
         self._task_queue = MemoryTasks()
         self._tasks = self._task_queue.by_id
 
-    # The engine's face.
+    # The interface for the engine.
 
     def commit_batch(self, batch: Batch) -> int:
         """Write all of the batch and return the sequence number of its first outbox record; see `Store`."""
@@ -104,7 +104,7 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
             self._lock.release()
 
     def _write_more(self, batch: Batch) -> int:
-        """Write what a batch has besides workflows and steps."""
+        """Write the parts of a batch other than workflows and steps."""
         for first, last in batch.published:
             self._drop_published(first, last)
         for move in batch.positions:
@@ -133,7 +133,9 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
         return first_sequence
 
     def _follows(self, change: WorkflowChange) -> bool:
-        """Whether no other writer has changed the workflow since. ValueError for a change that leads nowhere."""
+        """Say whether no other writer has changed the workflow since. Raises ValueError for a change that cannot
+        follow.
+        """
         expected = change.expected_revision
         if change.revision != expected + 1:
             check_changes((change,))
@@ -193,7 +195,7 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
         return steps
 
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
-        """Return the current revision of each; unknown ones are left out."""
+        """Return the current revision of each workflow; unknown ones are left out."""
         with self._lock:
             kept = self._workflows
             return {workflow_id: kept[workflow_id].revision for workflow_id in workflow_ids if workflow_id in kept}
@@ -221,7 +223,7 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
             return self._programs.get(fingerprint)
 
     def load_annotations(self, fingerprint: str) -> bytes | None:
-        """Return what stands beside a compiled program's text."""
+        """Return the annotations beside a compiled program's text."""
         with self._lock:
             return self._annotations.get(fingerprint)
 
@@ -264,17 +266,17 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
         return self._prefix
 
     def close(self) -> None:
-        """Do nothing: the store goes with its last reference."""
+        """Do nothing: the memory is freed with the last reference."""
 
     def clear(self) -> None:
-        """Forget everything. Outbox sequence numbers go on growing."""
+        """Delete everything. Outbox sequence numbers keep increasing."""
         with self._lock:
             self._forget()
 
-    # What the public face stands on.
+    # The base of the public interface.
 
     def step_count(self) -> int:
-        """Return how many steps there are."""
+        """Return the number of steps."""
         with self._lock:
             return sum(map(len, self._steps.values()))
 
@@ -285,7 +287,7 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
         with self._lock:
             document = self._by_id(step_id.partition(":")[0]).get(step_id)
             if document is None:
-                # Only steps that the engine did not make lack their workflow's id in theirs.
+                # Only steps that the engine did not make lack their workflow's id in their own.
                 kept = (steps.by_id() for steps in self._steps.values())
                 document = next((steps[step_id] for steps in kept if step_id in steps), None)
             return None if document is None else KeptStep(document, self._notes.get(step_id))
@@ -301,7 +303,7 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
             return None if document is None else KeptStep(document, self._notes.get(document.id))
 
     def _steps_near(self, related_id: str) -> Iterator[KeptStep]:
-        # Blocks and containers are steps of the same workflow, mostly; what was saved by hand may name anything.
+        # Blocks and containers are usually steps of the same workflow; steps saved by hand may name anything.
         workflow_id, mark, _ = related_id.partition(":")
         if not mark or workflow_id not in self._workflows:
             yield from self._all_steps()
@@ -383,7 +385,7 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
             return self._task_queue.claim(task_names, task_list, now_ms, owner, lease_expires)
 
     def pending_task_names(self, task_list: str = "default") -> list[str]:
-        """Return the names of the tasks of a list that wait to be claimed."""
+        """Return the names of the unclaimed tasks of a list."""
         with self._lock:
             return self._task_queue.pending_names(task_list)
 
@@ -397,7 +399,7 @@ def _row_of(kept: WorkflowRow | RunningChange) -> WorkflowRow:
 
 
 def _own_copy(row: WorkflowRow) -> WorkflowRow:
-    """Return the row with maps of the reader's own."""
+    """Return the row with its own copies of the maps."""
     return row._replace(
         inputs=cast(dict[str, Value], copy_value(dict(row.inputs))),
         outputs=None if row.outputs is None else cast(dict[str, Value], copy_value(dict(row.outputs))),

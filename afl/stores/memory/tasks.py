@@ -1,4 +1,4 @@
-"""Tasks in memory: found by id, and handed out oldest first without a look at those that are done."""
+"""Tasks in memory: found by id, and claimed oldest first without scanning finished ones."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class MemoryTasks:
         self.by_id: dict[str, TaskDefinition] = {}
         #: Step id to the id of its running task.
         self._running: dict[str, str] = {}
-        #: (list, name) to a heap of (created, order of arrival, id): entries of tasks that moved on are stale.
+        #: (list, name) to a heap of (created, order of arrival, id): entries of claimed or ended tasks are stale.
         self._queues: dict[tuple[str, str], list[tuple[int, int, str]]] = {}
-        #: Ids of the running tasks whose claims run out when nobody renews them.
+        #: Ids of the running tasks whose claims expire unless renewed.
         self._leased: set[str] = set()
         self._arrivals: dict[str, int] = {}
-        #: Id to its one queue and entry that count; what a heap holds besides is stale.
+        #: Id to its valid queue and entry; other entries of a heap are stale.
         self._entries: dict[str, tuple[tuple[str, str], tuple[int, int, str]]] = {}
 
     def check(self, tasks: Iterable[TaskDefinition]) -> None:
@@ -45,7 +45,7 @@ class MemoryTasks:
                 raise _second_running(self.by_id[holder], task_id)
 
     def put(self, task: TaskDefinition) -> None:
-        """Insert or replace a task; keeps a copy. `check` it first."""
+        """Insert or replace a task; keeps a copy. Call `check` first."""
         before = self.by_id.get(task.uuid)
         if before is not None and self._running.get(before.step_id) == task.uuid:
             del self._running[before.step_id]
@@ -79,7 +79,7 @@ class MemoryTasks:
         self.by_id[ended.uuid] = ended
 
     def remove(self, task_ids: Iterable[str]) -> int:
-        """Forget tasks; return how many there were."""
+        """Delete tasks; return how many there were."""
         count = 0
         for task_id in task_ids:
             task = self.by_id.pop(task_id, None)
@@ -94,12 +94,12 @@ class MemoryTasks:
         return count
 
     def expired(self, now_ms: int) -> list[TaskDefinition]:
-        """Copies of the running tasks whose lease has run out."""
+        """Return copies of the running tasks whose lease has expired."""
         leased = [self.by_id[task_id] for task_id in self._leased]
         return [_copy(task) for task in leased if task.lease_expires <= now_ms]
 
     def pending_names(self, task_list: str) -> list[str]:
-        """The names under which tasks of this list wait."""
+        """Return the names under which tasks of this list wait."""
         queues = [queue for queue in self._queues if queue[0] == task_list]
         return [queue[1] for queue in queues if self._oldest(queue) is not None]
 

@@ -1,4 +1,4 @@
-"""Checking and purging the store in memory."""
+"""Check and purge the store in memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class MemoryUpkeep(PublicUpkeep):
-    """The part of `MemoryStore` that lists and deletes, and says which store it is."""
+    """The part of `MemoryStore` that lists and deletes rows, and gives the store's identity."""
 
     _lock: threading.RLock
     _identity: StoreIdentity
@@ -42,11 +42,11 @@ class MemoryUpkeep(PublicUpkeep):
     def _held(self, kind: type) -> dict[str, object]: ...
 
     def identity(self) -> StoreIdentity:
-        """Return which store this is; see `IdentifiedStore`."""
+        """Return the identity of this store; see `IdentifiedStore`."""
         return self._identity
 
     def location(self) -> str:
-        """Return where the store is: in this process, and of no other."""
+        """Return the location of the store: this process, and no other."""
         return f"{this_host()}: memory of process {os.getpid()}, store {id(self):x}"
 
     def add_mark(self, mark: str) -> None:
@@ -55,7 +55,7 @@ class MemoryUpkeep(PublicUpkeep):
             self._identity = self._identity.with_mark(mark)
 
     def renew_identity(self) -> StoreIdentity:
-        """Give the store another id; see `IdentifiedStore`."""
+        """Give the store a new id; see `IdentifiedStore`."""
         with self._lock:
             self._identity = StoreIdentity(new_store_id())
             return self._identity
@@ -66,7 +66,7 @@ class MemoryUpkeep(PublicUpkeep):
             return _page(self._workflows, after, limit)
 
     def check_itself(self) -> OwnCheck:
-        """Return that nothing is wrong: there is no database."""
+        """Return no faults: there is no database to check."""
         return OwnCheck()
 
     def orphans(self, *, limit: int = 1_000) -> list[str]:
@@ -101,7 +101,7 @@ class MemoryUpkeep(PublicUpkeep):
         return sorted(ended for ended in found if after is None or ended > after)[:limit]
 
     def bury(self, tombstone: Tombstone, revision: int) -> bool:
-        """Put a tombstone in a workflow's place; see `Upkeep`."""
+        """Replace a workflow by a tombstone; see `Upkeep`."""
         with self._lock:
             row = self._workflows.get(tombstone.workflow_id)
             if row is None or row.revision != revision:
@@ -112,7 +112,7 @@ class MemoryUpkeep(PublicUpkeep):
             return True
 
     def delete_rows(self, workflow_id: str, *, limit: int) -> int:
-        """Delete rows of a workflow that has none of its own any more; see `Upkeep`."""
+        """Delete rows of a workflow that has no row of its own any more; see `Upkeep`."""
         with self._lock:
             if workflow_id in self._workflows:
                 return 0
@@ -156,6 +156,6 @@ def _page(ids: Iterable[str], after: str, limit: int) -> list[str]:
 
 
 def _of_workflow(ids: Iterable[str], workflow_id: str, limit: int) -> list[str]:
-    """Return ids of what the engine made for a workflow's steps: they begin with the step's."""
+    """Return ids of what the engine made for a workflow's steps: they begin with the step's id."""
     start = f"{workflow_id}:"
     return list(islice((found for found in ids if found.startswith(start)), limit))

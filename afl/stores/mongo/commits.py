@@ -1,4 +1,4 @@
-"""How a commit of several documents reaches MongoDB whole or not at all: by transaction, or by commit document."""
+"""Atomic commits of several documents in MongoDB: by a transaction, or by a commit document."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from afl.stores.mongo.writes import (
 )
 from afl.stores.stored_text import key_of
 
-#: Called with the name of a numbered step that is done; a test crashes there.
+#: Called with the name of a numbered step after it; a test crashes there.
 Probe = Callable[[str], None]
 
-#: How long a commit waits for others. A server keeps the transaction of a process that died for 60 s.
+#: The longest wait of a commit for others. A server keeps the transaction of a dead process for 60 s.
 COMMIT_TIMEOUT_S: Final = 90.0
-#: A commit document that its writer has not applied after this time is applied by whoever sees it.
+#: The time after which any process applies a commit document that its writer has not applied.
 LEASE_MS: Final = 5_000
 
 #: Larger commits are written in parts beside the commit document: a document holds 16 MiB.
@@ -44,23 +44,23 @@ _PARTS: Final = "commit_parts"
 
 
 class Commits(Protocol):
-    """Writes commits, each whole or not at all."""
+    """Writer of commits, each atomic."""
 
     def write(self, writes: Writes, first_sequence: int) -> None:
-        """Write it all. WorkflowConflict, PositionLost, ConcurrencyError; then nothing was written."""
+        """Write all of it. Raises WorkflowConflict, PositionLost or ConcurrencyError; then nothing was written."""
 
     def settle(self) -> None:
-        """Finish what was begun and not finished; called before each read, which it costs next to nothing."""
+        """Finish interrupted commits; called before each read, at nearly no cost."""
 
 
 class TransactionCommits:
     """Commits as transactions, on a replica set or a cluster. In this order:
-      1. begin, and write everything: each workflow and position only where it is as expected,
+      1. begin, and write everything: each workflow and position only if it is as expected,
       2. commit: a majority has it on disk when this returns.
 
-    A crash before the end of 2 leaves nothing; the server forgets the transaction, and what it held is free again,
-    after its transactionLifetimeLimitSeconds at the latest. Two transactions that meet at one document: the server
-    refuses the second, which is tried again from its beginning.
+    A crash before the end of 2 leaves nothing: the server forgets the transaction, and frees its documents after its
+    transactionLifetimeLimitSeconds at the latest. When two transactions write one document, the server refuses the
+    second, which is tried again from its beginning.
     """
 
     def __init__(self, connection: Connection, probe: Probe, timeout_s: float) -> None:
@@ -69,10 +69,10 @@ class TransactionCommits:
         self._timeout_s = timeout_s
 
     def settle(self) -> None:
-        """Do nothing: a transaction leaves nothing half done."""
+        """Do nothing: an interrupted transaction leaves nothing behind."""
 
     def write(self, writes: Writes, first_sequence: int) -> None:
-        """Write it all, in one transaction."""
+        """Write all of it, in one transaction."""
         operations = writes.operations(first_sequence)
         deadline = Deadline(self._connection.name, self._timeout_s)
         while True:
@@ -82,7 +82,7 @@ class TransactionCommits:
                     if not refused:
                         self._commit(session, deadline)
             except PyMongoError as error:
-                # That no server was found has taken its time; what follows would be the same.
+                # The search for a server has already waited long; another try would only repeat that.
                 is_away = isinstance(error, ServerSelectionTimeoutError)
                 if is_away or not error.has_error_label("TransientTransactionError"):
                     raise
@@ -92,7 +92,7 @@ class TransactionCommits:
             if not refused:
                 self._probe("store.committed")
                 return
-            # Looked at outside of the transaction, which saw an older state.
+            # Read outside the transaction, which saw an older state.
             refuse(self._connection, writes)
             deadline.pause("what was in the way of the commit is gone each time it is looked for")
 
@@ -106,7 +106,7 @@ class TransactionCommits:
                 found = self._connection.bulk_write(sent, names, session)
             except BulkRefused:
                 return False
-            # Each update finds or makes one document, or meets something unexpected.
+            # Each update finds or creates one document, or finds an unexpected state.
             if found != sum("update" in command for command in sent):
                 return False
         for part in commands(writes.endings):
@@ -120,7 +120,7 @@ class TransactionCommits:
             try:
                 return session.commit_transaction()
             except PyMongoError as error:
-                # The answer was lost, not the commit: asking again has no other effect than to learn of it.
+                # The answer was lost, not the commit: repeating the command only returns the outcome.
                 if not error.has_error_label("UnknownTransactionCommitResult"):
                     raise
                 deadline.pause("whether a commit was written could not be learned", error)
@@ -128,18 +128,18 @@ class TransactionCommits:
 
 class DocumentCommits:
     """Commits on a standalone server, which writes one document at a time. In this order:
-      1. learn the number of the last commit; one that is not applied yet is waited for, or finished,
+      1. read the number of the last commit; wait for a commit that is not applied yet, or finish it,
       2. compare the revisions and positions that the commit relies on,
-      3. write the commit document, if the last number is still the same,
+      3. write the commit document, if that number is still the last,
       4. apply it, the workflows after their steps, and tasks after them,
-      5. take the document away.
+      5. delete the document.
 
-    A crash before 3 is done leaves nothing (of a large commit some parts, which a later large one drops). From there
-    on the commit counts: whoever opens the store, or commits next, applies it once its lease has run out. Applying it
-    twice is the same as once: each document bears the number of the last commit that wrote it; whoever is through with
-    it first takes the document away. Who reads a workflow's row after 4 began and finds it new, finds all of its steps
-    new; who finds it old can't commit on it. Who only reads looks once in the length of a lease whether a commit was
-    left behind, and applies it.
+    A crash before 3 is done leaves nothing (of a large commit some parts, which a later large one drops). After 3 the
+    commit is valid: the next process that opens the store or commits applies it once its lease has expired. Applying it
+    twice is the same as once: each document has the number of the last commit that wrote it; the process that finishes
+    first deletes the commit document. A reader that starts after 4 began and finds a workflow's row new, also finds all
+    of its steps new; one that finds it old cannot commit on it. A process that only reads checks once in the length of
+    a lease for an abandoned commit, and applies it.
     """
 
     def __init__(self, connection: Connection, probe: Probe, timeout_s: float, lease_ms: int = LEASE_MS) -> None:
@@ -147,18 +147,18 @@ class DocumentCommits:
         self._probe = probe
         self._timeout_s = timeout_s
         self._lease_ms = lease_ms
-        #: Whose commit document it is: this object's.
+        #: The writer in a commit document: this object.
         self._writer = uuid.uuid4().hex
         self._turn = threading.RLock()
         #: The number of the last commit that is known to be applied.
         self._last: int | None = None
         self._unfinished = False
         self._next_look_s = time.monotonic() + lease_ms / 1000
-        #: The commit that was pending at the last look, and how far its writer was.
+        #: The pending commit at the last check, and the progress of its writer.
         self._sign: tuple[object, ...] | None = None
 
     def settle(self) -> None:
-        """Finish the commit that this store was interrupted in, and now and then one that another writer was."""
+        """Finish this store's interrupted commit, and at intervals also an abandoned one of another writer."""
         if self._unfinished:
             with self._turn:
                 self._await_applied()
@@ -169,7 +169,7 @@ class DocumentCommits:
                 self._turn.release()
 
     def _look(self) -> None:
-        """Apply a commit whose writer has given no sign of life since the last look; waits for nobody."""
+        """Apply a commit whose writer has made no progress since the last check; never waits."""
         before, self._sign = self._sign, None
         head = self._connection.collection(STORE).find_one({"_id": "head"})
         self._next_look_s = time.monotonic() + self._lease_ms / 1000
@@ -180,12 +180,12 @@ class DocumentCommits:
             self._finish(head["number"])
 
     def open(self) -> None:
-        """Finish the commit that a writer left half done, or wait for the one who is at it."""
+        """Finish an abandoned commit, or wait for the writer that is applying it."""
         with self._turn:
             self._await_applied()
 
     def write(self, writes: Writes, first_sequence: int) -> None:
-        """Write it all, by a commit document."""
+        """Write all of it, by a commit document."""
         operations = writes.operations(first_sequence, compared_last=True)
         deadline = Deadline(self._connection.name, self._timeout_s)
         with self._turn:
@@ -209,7 +209,7 @@ class DocumentCommits:
         self._probe("store.committed")
 
     def _record(self, operations: Sequence[Operation], number: int) -> bool:
-        """Write the commit document; False when another commit has that number."""
+        """Write the commit document; return False when another commit has that number."""
         content = bson.encode({"operations": [_stored(operation) for operation in operations]})
         pending: dict[str, object] = {"writer": self._writer, "parts": 0, "content": content}
         if len(content) > _MAX_COMMIT_BYTES:
@@ -220,7 +220,7 @@ class DocumentCommits:
                 part_id = f"{number}/{self._writer}/{place}"
                 parts.replace_one({"_id": part_id}, {"number": number, "content": piece}, upsert=True)
             pending = {"writer": self._writer, "parts": len(pieces), "content": b""}
-        # A crash behind the next call leaves a commit that counts.
+        # After a crash behind the next call the commit is valid.
         self._unfinished = True
         written = self._connection.collection(STORE).update_one(
             {"_id": "head", "number": number - 1, "pending": None},
@@ -231,12 +231,12 @@ class DocumentCommits:
         return self._unfinished
 
     def _await_applied(self) -> None:
-        """Return when no commit is pending. One of ours is finished now, one of another's when its lease is over."""
+        """Return when no commit is pending. Our own is finished now, another writer's when its lease is over."""
         deadline = Deadline(self._connection.name, self._timeout_s)
         seen: tuple[object, ...] | None = None
         seen_at_s = 0.0
         while True:
-            # A server that is busy with the commit answers late: that time is not silence.
+            # A server that is busy with the commit answers late: that time does not count as silence.
             asked_s = time.monotonic()
             head = self._connection.collection(STORE).find_one({"_id": "head"})
             if head is None or head["pending"] is None:
@@ -246,7 +246,7 @@ class DocumentCommits:
             sign = _sign_of(head)
             if sign != seen:
                 seen, seen_at_s = sign, time.monotonic()
-            # By this process's clock alone: a sign of life that has not changed for so long.
+            # Measured by this process's clock alone: the progress that has not changed for this long.
             is_over = (asked_s - seen_at_s) * 1000 >= self._lease_ms
             if head["pending"]["writer"] == self._writer or (is_over and self._take_over(head)):
                 if self._apply(self._read(head), head["number"]):
@@ -278,7 +278,7 @@ class DocumentCommits:
         return [_operation(stored) for stored in bson.decode(content)["operations"]]
 
     def _apply(self, operations: Sequence[Operation], number: int) -> bool:
-        """Apply a commit, with signs of life. False: another process is at it, or was quicker."""
+        """Apply a commit, and record progress. Returns False when another process applies it, or was faster."""
         renewed_at_s = time.monotonic()
         for part in commands(operations):
             if (time.monotonic() - renewed_at_s) * 1000 > self._lease_ms / 3:
@@ -298,25 +298,25 @@ class DocumentCommits:
                 self._connection.bulk_write(sent, names)
                 return
             except BulkRefused as refused:
-                # Somebody has claimed another task of the step since it was compared: this one does not run.
+                # Another task of the step was claimed since the comparison: this one does not run.
                 del sent[: refused.index + 1]
 
     def _finish(self, number: int) -> None:
-        # Also of a commit that another process has taken over meanwhile: all of it is applied. Two that took turns
-        # with a commit that takes longer than a lease would never be done with it.
+        # Also a commit that another process has taken over meanwhile is applied completely. Two processes that took
+        # turns with a commit that takes longer than a lease would never finish it.
         self._connection.collection(STORE).update_one({"_id": "head", "number": number}, {"$set": {"pending": None}})
         self._last, self._unfinished = number, False
 
 
 def _sign_of(head: Document) -> tuple[object, ...]:
-    """Return what changes whenever the pending commit's writer gets on, or another takes it over."""
+    """Return a mark that changes whenever the pending commit's writer makes progress, or another takes it over."""
     return head["number"], head["pending"]["writer"], head["beats"]
 
 
 def _named(
     operations: Sequence[Operation], form: Callable[[Operation, int], Command]
 ) -> tuple[list[str], list[Command]]:
-    """Return the collections of operations, and the operations in a form that names them by place."""
+    """Return the collections of operations, and the operations with each collection replaced by its position."""
     places: dict[str, int] = {}
     sent = [form(operation, places.setdefault(operation.collection, len(places))) for operation in operations]
     return list(places), sent

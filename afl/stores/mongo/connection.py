@@ -1,4 +1,4 @@
-"""The connection of a MongoDB store: opened, recognised as ours or refused, and speaking when something fails."""
+"""The connection of a MongoDB store: opened, identified as ours or refused, with clear errors."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from afl.stores.mongo.documents import (
 from afl.stores.mongo.writes import Command
 from afl.stores.public.store import RUNNING_TASK_INDEX
 
-#: Version of the collections. Raise it with every change; the version before is still read.
+#: The version of the collections. Raise it with every change; the previous version is still read.
 FORMAT: Final = 1
 
 DEFAULT_URL: Final = "mongodb://localhost:27017"
 DEFAULT_DATABASE: Final = "afl"
 
-#: Wire version of MongoDB 8.0, the first that writes several collections in one command (bulkWrite).
+#: The wire version of MongoDB 8.0, the first that writes several collections in one command (bulkWrite).
 _OLDEST_WIRE_VERSION: Final = 25
 _DUPLICATE_KEY: Final = 11000
 
-#: A server that does not answer for so long counts as away. Far longer than any command of a store takes.
+#: The time without an answer after which a server counts as unavailable. Far longer than any command of a store takes.
 _SOCKET_TIMEOUT_S: Final = 60.0
 
-#: On the disk of a majority, when a call returns.
+#: Acknowledged writes are on the disks of a majority.
 _DURABLE: Final = WriteConcern("majority", j=True)
 
 _INDEXES: Final[Mapping[str, Sequence[IndexModel]]] = {
@@ -77,7 +77,7 @@ _INDEXES: Final[Mapping[str, Sequence[IndexModel]]] = {
             [("step_id", ASCENDING)],
             name=RUNNING_TASK_INDEX,
             unique=True,
-            # Tasks without a step may run beside each other.
+            # Tasks without a step may run in parallel.
             partialFilterExpression={"state": "running", "step_id": {"$gt": ""}},
         ),
         IndexModel(
@@ -93,7 +93,7 @@ _INDEXES: Final[Mapping[str, Sequence[IndexModel]]] = {
 
 
 class BulkRefused(Exception):
-    """An operation of a command was refused for a key that is there already. `index` says which one of the command."""
+    """An operation of a command was refused for a duplicate key. `index` is its position in the command."""
 
     def __init__(self, index: int) -> None:
         super().__init__(f"operation {index}")
@@ -101,10 +101,10 @@ class BulkRefused(Exception):
 
 
 class Connection:
-    """A database of a MongoDB server that holds one store.
+    """A connection to the database of a MongoDB server that holds one store.
 
-    Raises StoreUnavailable (not reachable, not permitted, older than MongoDB 8.0, no store there and `create` false)
-    and ForeignStore (the store of another prefix or format).
+    Raises StoreUnavailable (not reachable, not permitted, older than MongoDB 8.0, no store and `create` false) and
+    ForeignStore (the store of another prefix or format).
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Connection:
         except (InvalidURI, PyMongoError, ValueError) as error:
             raise _unusable(url, self.name, error) from None
         self._database_name = database
-        #: The time of the newest state that was read, by the servers' clock: what follows is not older.
+        #: The cluster time of the newest read: later reads are not older.
         self._read_until: Timestamp | None = None
         self._read_lock = threading.Lock()
         try:
@@ -135,7 +135,7 @@ class Connection:
                 #: Whether the server has transactions: as a member of a replica set, or as the router of a cluster.
                 self.has_transactions = self._recognise()
                 concern = ReadConcern("majority") if self.has_transactions else ReadConcern()
-                # From the primary, whatever the url asks for: steps older than their workflow's row would be lost.
+                # From the primary, whatever the url requests: steps older than their workflow's row would be lost.
                 self._database = self._client.get_database(
                     database,
                     read_preference=ReadPreference.PRIMARY,
@@ -152,7 +152,7 @@ class Connection:
             raise
 
     def collection(self, name: str) -> Collection[dict[str, Any]]:
-        """Return a collection. StoreUnavailable when the connection is closed."""
+        """Return a collection. Raises StoreUnavailable when the connection is closed."""
         if self._closed:
             raise StoreUnavailable(path=self.name, reason="it has been closed")
         return self._database[name]
@@ -172,7 +172,9 @@ class Connection:
             ) from error
 
     def validate(self, collection: str) -> list[str]:
-        """Return what the server finds wrong with a collection, beside whoever works on it where it can."""
+        """Return the faults that the server finds in a collection; other users can keep working if the server allows
+        it.
+        """
         found = self._database.command("validate", collection, background=True)
         if found.get("valid", True):
             return []
@@ -180,9 +182,9 @@ class Connection:
 
     @contextmanager
     def in_order(self) -> Iterator[ClientSession | None]:
-        """Give a session for one read that is not older than those before it, on whichever server it happens.
+        """Yield a session for a read that is not older than the reads before it, from any server.
 
-        A primary that was just elected may not know yet what a majority has; None where there is one server only.
+        A newly elected primary may not know yet what a majority has. Yields None when there is only one server.
         """
         if not self.has_transactions or self._closed:
             yield None
@@ -196,7 +198,7 @@ class Connection:
                     self._read_until = max(self._read_until or session.operation_time, session.operation_time)
 
     def transaction(self) -> ClientSession:
-        """Return a session in which a transaction has begun. It ends with its `with` block."""
+        """Return a session with a transaction. The transaction ends with the `with` block."""
         if self._closed:
             raise StoreUnavailable(path=self.name, reason="it has been closed")
         session = self._client.start_session()
@@ -206,10 +208,10 @@ class Connection:
     def bulk_write(
         self, operations: list[Command], namespaces: Sequence[str], session: ClientSession | None = None
     ) -> int:
-        """Send operations as one command, in order; return how many documents its updates found or made.
+        """Send operations as one command, in order; return how many documents its updates found or created.
 
-        `namespaces` are the collections that operations name by place. Raises BulkRefused for a key that is there
-        already, and pymongo's errors.
+        `namespaces` are the collections that operations name by position. Raises BulkRefused for a duplicate key, and
+        pymongo's errors.
         """
         if self._closed:
             raise StoreUnavailable(path=self.name, reason="it has been closed")
@@ -231,13 +233,13 @@ class Connection:
         return cast(int, answer["nMatched"] + answer["nUpserted"])
 
     def close(self) -> None:
-        """Close it. Calls after that raise StoreUnavailable."""
+        """Close the connection. Later calls raise StoreUnavailable."""
         self._closed = True
         if self._owns_client:
             self._client.close()
 
     def drop(self) -> None:
-        """Delete the database with all that is in it."""
+        """Delete the database with everything in it."""
         with self.speaking():
             self._client.drop_database(self._database_name)
 
@@ -260,11 +262,11 @@ class Connection:
                 "format": FORMAT,
                 "store_id": new_store_id(),
             }
-            # A collection made inside a transaction is in the way of others that make it.
+            # A collection made inside a transaction conflicts with other processes that make it.
             for name in (WORKFLOWS, STEPS, OUTBOX, POSITIONS, PARKED, PROGRAMS, TASKS, TOMBSTONES):
                 with suppress(CollectionInvalid):
                     self._database.create_collection(name)
-            # Whose store it is comes last: where that stands, the rest is there.
+            # The owner of the store is written last: if it is there, everything else is.
             self._make("outbox", {"sequence": 0})
             self._make("head", {"number": 0, "pending": None, "beats": 0})
             self._make("lock", {"holder": None})
@@ -287,28 +289,28 @@ class Connection:
         except ValueError as error:
             raise StoreCorrupt(path=self.name, reason=str(error)) from error
         if "store_id" not in found:
-            # Made by a release whose stores had none. Of two processes that are here at once, one gives it.
+            # The store is from a release without ids. Of two processes here at the same time, one gives it an id.
             store.update_one(
                 {"_id": "identity", "store_id": {"$exists": False}}, {"$set": {"store_id": new_store_id()}}
             )
 
     def _make(self, document_id: str, values: dict[str, Any]) -> None:
-        # Another process may be faster: what it wrote stays.
+        # Another process may be faster: then its values stay.
         with suppress(DuplicateKeyError):
             self.collection(STORE).update_one({"_id": document_id}, {"$setOnInsert": values}, upsert=True)
 
 
 def database_of(url: str) -> str:
-    """Return the database that an url names, else the default. StoreUnavailable when it is no url of MongoDB."""
+    """Return the database that a url names, else the default. Raises StoreUnavailable for an invalid url."""
     try:
-        # An address of a service record is looked up when it is connected to.
+        # An address of a service record is looked up at connection.
         return parse_uri(url)["database"] or DEFAULT_DATABASE if url.startswith("mongodb://") else _path_of(url)
     except (PyMongoError, ValueError) as error:
         raise _unusable(url, _hosts_of(url), error) from None
 
 
 def _client_settings(url: str, timeout_s: float) -> dict[str, Any]:
-    """Return the client's settings, those aside that the url makes itself."""
+    """Return the client's settings, except those that the url itself sets."""
     own = {
         "appname": "afl-stream",
         "serverSelectionTimeoutMS": int(timeout_s * 1000),
@@ -325,14 +327,15 @@ def _path_of(url: str) -> str:
 
 
 def _hosts_of(url: str) -> str:
-    """Return an url's scheme and hosts: who asks, and how, is nobody's business."""
+    """Return a url's scheme and hosts, without user and options."""
     scheme, mark, rest = shown_url(url).partition("://")
     return f"{scheme}{mark}{rest.partition('/')[0]}"
 
 
 def _unusable(url: str, name: str, error: Exception) -> StoreUnavailable:
-    """The error for a url that the client does not take. Raise it without its cause: what a parser says of a url that
-    is not escaped quotes pieces of the password.
+    """Return the error for a url that the client refuses.
+
+    Raise it without its cause: a parser's message about an unescaped url quotes pieces of the password.
     """
     if not is_well_formed(url):
         return StoreUnavailable(path=name, reason=NOT_WELL_FORMED)

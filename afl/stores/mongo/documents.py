@@ -1,4 +1,4 @@
-"""What a MongoDB store's collections hold: the documents of workflows, steps and the rest, and the way back."""
+"""The documents in a MongoDB store's collections, for workflows, steps and all else, and how they are read."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ Document: TypeAlias = Mapping[str, Any]
 #: Fields to set, by name.
 Values: TypeAlias = dict[str, object]
 
-#: Names of the collections; entities have those of ENTITY_TABLES. They are stored: never change one.
+#: Names of the collections; those of entities are in ENTITY_TABLES. They are stored: never change one.
 WORKFLOWS: Final = "workflows"
 STEPS: Final = "steps"
 OUTBOX: Final = "outbox"
 POSITIONS: Final = "positions"
 PARKED: Final = "parked"
 PROGRAMS: Final = "programs"
-#: Whose store it is, the number of the last outbox record, and what document commits stand on.
+#: The owner of the store, the number of the last outbox record, and the state of document commits.
 STORE: Final = "store"
 
-#: Collections whose documents are entities kept whole, by what they keep.
+#: Collections of whole entities, by their class.
 COLLECTION_OF: Final = {kind: table.name for kind, table in ENTITY_TABLES.items()}
 TASKS: Final = COLLECTION_OF[TaskDefinition]
 SERVERS: Final = COLLECTION_OF[ServerDefinition]
 TOMBSTONES: Final = COLLECTION_OF[Tombstone]
 
-#: Fields of a task that stand beside its document too: it is found by them.
+#: Fields of a task that are also stored beside its document: tasks are found by them.
 _LIVE: Final = frozenset({"state", "owner", "lease_expires"})
 
-#: Entities of which single fields are changed where they lie.
+#: Entities of which single fields are changed in place.
 _CHANGED_IN_PLACE: Final = (TaskDefinition, ServerDefinition)
 
 
@@ -62,7 +62,7 @@ class Arrivals:
 
 
 def workflow_values(row: WorkflowRow) -> Values:
-    """Return the fields of a workflow that each commit writes. Inputs are not among them: they stay, and are large."""
+    """Return the fields of a workflow that each commit writes. Inputs are excluded: they are large and never change."""
     return {
         "revision": row.revision,
         "status": row.status,
@@ -72,7 +72,7 @@ def workflow_values(row: WorkflowRow) -> Values:
 
 
 def workflow_row(found: Document) -> WorkflowRow:
-    """Return the workflow of a document; an error of DAMAGE when it is none."""
+    """Return the workflow of a document; raises an error of DAMAGE for a damaged one."""
     return decode_workflow(
         workflow_id=text_of(found["_id"]),
         revision=found["revision"],
@@ -86,7 +86,7 @@ def workflow_row(found: Document) -> WorkflowRow:
 
 
 def step_values(document: StepDocument, notes: StepNotes | None = None) -> Values:
-    """Return the fields of a step. Notes of an earlier public write stay where none are given."""
+    """Return the fields of a step. Without `notes` those of an earlier public write stay."""
     step_id, workflow_id = document.id, document.workflow_id
     values: Values = {
         "workflow_id": key_of(workflow_id),
@@ -98,23 +98,25 @@ def step_values(document: StepDocument, notes: StepNotes | None = None) -> Value
     if notes is not None:
         values["notes"] = encode_value(notes)
     if notes is not None or not step_id.startswith(f"{workflow_id}:"):
-        # Such a step may name anything as its block: it is looked at wherever neighbours are looked for.
+        # Such a step may name anything as its block: every search for neighbours looks at it.
         values["by_hand"] = True
     return values
 
 
 def id_of(found: Document) -> str:
-    """Return the text that a document is kept under."""
+    """Return the text by which a document is identified."""
     return text_of(found["_id"])
 
 
 def step_document(found: Document) -> StepDocument:
-    """Return the step of a document; an error of DAMAGE when it is none."""
+    """Return the step of a document; raises an error of DAMAGE for a damaged one."""
     return decode_step(text_of(found["_id"]), found["revision"], text_of(found["state"]), found["document"])
 
 
 def kept_step(found: Document) -> KeptStep:
-    """Return the step of a document with the notes of the public face; an error of DAMAGE when it is none."""
+    """Return the step of a document with the notes of the public interface; raises an error of DAMAGE for a damaged
+    one.
+    """
     notes = found.get("notes")
     return KeptStep(step_document(found), None if notes is None else StepNotes.decode(notes))
 
@@ -125,21 +127,21 @@ def program_values(content: bytes) -> Values:
 
 
 def program_content(found: Document) -> bytes:
-    """Return the program of a document. VersionMismatchError for one that a newer release wrote."""
-    # Documents of the release that kept none tell no versions.
+    """Return the program of a document. Raises VersionMismatchError for one that a newer release wrote."""
+    # Documents of the release without versions have none.
     if (versions := found.get("versions")) is not None:
         check_versions(versions)
     return bytes(found["content"])
 
 
 def program_annotations(found: Document) -> bytes | None:
-    """Return what stands beside a program's text, in its document; nothing depends on it."""
+    """Return the annotations in a program's document, on which no behaviour depends."""
     annotations = found.get("annotations")
     return bytes(annotations) if isinstance(annotations, bytes) else None
 
 
 def position_id(place: Position) -> Values:
-    """Return a position's id: a document, whose fields stand in this order."""
+    """Return a position's id: a document with its fields in this order."""
     return {
         "cluster_id": key_of(place.cluster_id),
         "topic": key_of(place.topic),
@@ -215,7 +217,7 @@ def entity_id(entity: object) -> str | bytes:
 
 
 def entity_values(entity: object) -> Values:
-    """Return the fields of an entity: those that it is found by, and all of it as one document."""
+    """Return the fields of an entity: those by which it is found, and the entity as one document."""
     columns = {name: getattr(entity, name) for name in ENTITY_TABLES[type(entity)].columns}
     values: Values = {name: key_of(value) if isinstance(value, str) else value for name, value in columns.items()}
     values["document"] = encode_entity(entity)
@@ -227,13 +229,13 @@ def entity_values(entity: object) -> Values:
 
 
 def task_changes(**fields: Any) -> Values:
-    """Return what changes these fields of a task where it lies. Its document stays: `entity_of` puts them together."""
+    """Return the update that changes these fields of a task in place. Its document stays: `entity_of` merges both."""
     live = {name: _stored_field(name, value) for name, value in fields.items() if name in _LIVE}
     return {**live, **entity_changes(**fields)}
 
 
 def entity_changes(**fields: Any) -> Values:
-    """Return what changes fields of an entity by which nothing is found, where it lies."""
+    """Return the update that changes fields of an entity in place; no search uses these fields."""
     return {f"changed.{name}": _stored_field(name, value) for name, value in fields.items()}
 
 
@@ -250,7 +252,7 @@ def _read_field(name: str, stored: Any) -> Any:
 
 
 def entity_of(kind: type[E], found: Document) -> E:
-    """Return the entity of a document; an error of DAMAGE when it is none."""
+    """Return the entity of a document; raises an error of DAMAGE for a damaged one."""
     entity = decode_entity(kind, found["document"])
     changed = found.get("changed")
     if changed and isinstance(entity, _CHANGED_IN_PLACE):

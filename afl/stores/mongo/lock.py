@@ -1,4 +1,4 @@
-"""Waiting for other writers of a MongoDB store, and keeping them out."""
+"""Waiting for other writers of a MongoDB store, and excluding them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from afl.stores.mongo.connection import Connection
 from afl.stores.mongo.documents import STORE
 
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
-#: How long a lock is its holder's: far longer than any public write takes.
+#: The lease of a lock: far longer than any public write takes.
 _LOCK_MS: Final = 30_000
 #: How long a process that was told to end still waits: an election of a replica set takes no longer.
 _LAST_WAIT_S: Final = 15.0
@@ -43,22 +43,22 @@ class Deadline:
 
 
 class StoreLock:
-    """Keeps other writers of the public face out, threads and processes, by a document that says who has it.
+    """A lock against other writers of the public interface, threads and processes, by a document that names its holder.
 
-    A process that dies in it keeps the others waiting for the rest of `lease_ms`.
+    If a process dies while it holds the lock, the others wait for the rest of `lease_ms`.
     """
 
     def __init__(self, connection: Connection, timeout_s: float, lease_ms: int = _LOCK_MS) -> None:
         self._connection = connection
         self._timeout_s = timeout_s
         self._lease_ms = lease_ms
-        # Re-entrant: a public write is made of smaller ones.
+        # Re-entrant: a public write consists of smaller ones.
         self._turn = threading.RLock()
         self._depth = 0
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the lock. StoreUnavailable when others have it for too long."""
+        """Hold the lock. Raises StoreUnavailable when others hold it for too long."""
         with self._turn:
             holder = self._acquire() if self._depth == 0 else None
             self._depth += 1
@@ -82,7 +82,7 @@ class StoreLock:
                     return holder
                 found = store.find_one({"_id": "lock"}) or {"holder": None}
             if found["holder"] != seen:
-                # How long somebody has had it is told by this process's clock alone.
+                # Only this process's clock measures how long another has held it.
                 seen, seen_at_s = found["holder"], time.monotonic()
             deadline.pause("another process holds it")
 

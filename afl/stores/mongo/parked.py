@@ -1,4 +1,4 @@
-"""Parked records of a MongoDB store: documents whose values are read only when somebody wants the record itself."""
+"""Parked records of a MongoDB store: documents whose values are read only for the record itself."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from afl.stores.mongo.connection import Connection
 from afl.stores.mongo.documents import PARKED, STEPS, WORKFLOWS, parked_record
 from afl.stores.stored_text import key_of, text_of
 
-#: Parked at the same time: in the order of the log.
+#: Records of the same time are in the order of the log.
 _BY_PARKING: Final = {"parked_at_ms": 1, "topic": 1, "partition": 1, "offset": 1, "_id": 1}
 _HEAD: Final = {"workflow_id": 1, "step_id": 1, "size_bytes": 1, "parked_at_ms": 1, "expires_at_ms": 1}
-#: Ids of one command.
+#: The most ids of one command.
 _MOST_IDS: Final = 1_000
 
 
 class MongoParked:
-    """The part of `MongoStore` that tells of parked records."""
+    """The part of `MongoStore` that keeps parked records."""
 
     _mongo: Connection
 
     @abstractmethod
     def _reading(self, collection: str) -> AbstractContextManager[Documents[dict[str, Any]]]:
-        """Give a collection; errors of the client inside become the store's."""
+        """Yield a collection; errors of the client inside become the store's."""
 
     def parked(
         self,
@@ -76,7 +76,7 @@ class MongoParked:
         return sorted(known, key=attrgetter("workflow_id"))
 
     def parked_due(self, workflow_ids: Collection[str]) -> list[ParkedHead]:
-        """Return the parked records that may have found what they speak of; see `ParkedStore`."""
+        """Return the parked records whose step exists by now or whose workflow has ended; see `ParkedStore`."""
         keys = {key_of(workflow_id): None for workflow_id in workflow_ids}
         with self._reading(PARKED) as parked:
             heads = [
@@ -98,7 +98,7 @@ class MongoParked:
         )
 
     def parked_usage(self, workflow_id: str | None = None) -> ParkedUsage:
-        """Return how much is parked for a workflow, or in all."""
+        """Return the amount parked for a workflow, or in all."""
         total = {"$group": {"_id": None, "records": {"$sum": 1}, "size_bytes": {"$sum": "$size_bytes"}}}
         wanted = {} if workflow_id is None else {"workflow_id": key_of(workflow_id)}
         with self._reading(PARKED) as parked:
@@ -106,7 +106,7 @@ class MongoParked:
         return ParkedUsage(0, 0) if found is None else ParkedUsage(found["records"], found["size_bytes"])
 
     def _of(self, collection: str, keys: Mapping[Any, object], fields: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-        """Some fields of the documents with these ids."""
+        """Return some fields of the documents with these ids."""
         with self._reading(collection) as documents:
             for some in _slices(keys):
                 yield from list(documents.find({"_id": {"$in": some}}, fields))
@@ -117,7 +117,7 @@ def _head(found: Mapping[str, Any], step_revision: int = 0) -> ParkedHead:
         text_of(found["_id"]),
         text_of(found["workflow_id"]),
         text_of(found["step_id"]),
-        # Documents of the release before do not tell it.
+        # Documents of the previous release lack it.
         found.get("size_bytes", 0),
         found["parked_at_ms"],
         found["expires_at_ms"],

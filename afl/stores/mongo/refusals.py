@@ -1,4 +1,4 @@
-"""What stands against a commit: other writers' revisions and positions, and tasks that run."""
+"""The reasons to refuse a commit: other writers' revisions and positions, and running tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from afl.stores.stored_text import key_of
 
 
 def refuse(connection: Connection, writes: Writes) -> None:
-    """Raise what stands against a commit: WorkflowConflict, PositionLost or ConcurrencyError; return when nothing."""
+    """Raise the reason to refuse a commit: WorkflowConflict, PositionLost or ConcurrencyError; return when there is
+    none.
+    """
     if writes.expected:
         wanted = [key_of(workflow_id) for workflow_id, _ in writes.expected]
         rows = connection.collection(WORKFLOWS).find({"_id": {"$in": wanted}}, {"revision": 1})
@@ -78,7 +80,7 @@ def _finishes_task(operation: Operation) -> TypeGuard[Put | Ending]:
 
 
 def second_running(step_id: str, task_id: str, other_id: str = "another task") -> ConcurrencyError:
-    """Return the error of a task that would run beside another one of its step."""
+    """Return the error for a task that would run beside another one of its step."""
     return ConcurrencyError(
         step_id=step_id, message=f"task {task_id} can't run while {other_id} of the step does ({RUNNING_TASK_INDEX})"
     )

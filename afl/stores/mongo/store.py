@@ -63,7 +63,7 @@ _BY_CREATION = [("number", ASCENDING)]
 
 
 class DatabaseConfig(Protocol):
-    """Where a database is; `afl.config.MongoDBConfig` is one."""
+    """The place of a database; `afl.config.MongoDBConfig` has this interface."""
 
     @property
     def database(self) -> str: ...
@@ -73,17 +73,18 @@ class DatabaseConfig(Protocol):
 class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
     """A store in one database of a MongoDB server, 8.0 or newer.
 
-    On a replica set, one of a single node too, a commit is one transaction and needs two commands, and one more for
+    On a replica set, even with a single node, a commit is one transaction and needs two commands, and one more for
     outbox records. On a standalone server it is a commit document that is applied after it is written; see
-    `mongo_commits`. Either way it is on disk, of a majority, when it returns, and whoever was second with a workflow
-    conflicts. Any number of threads and processes may share a database.
+    `mongo_commits`. Either way it is on disk, of a majority, when the call returns, and the later of two writers of a
+    workflow gets a conflict. Any number of threads and processes may share a database.
 
-    `database_name` may stand in the connection string; `prefix` is the topic prefix that the store belongs to. A
-    client that is given is used and not closed. `commit_lease_ms` is how long a commit document is its writer's own.
+    `database_name` may be part of the connection string; `prefix` is the topic prefix that the store belongs to. A
+    client that is passed in is used and not closed. `commit_lease_ms` is the time in which only its writer may apply a
+    commit document.
 
-    Raises when opened StoreUnavailable and ForeignStore, which name the server without its user. Any call may raise
-    StoreUnavailable (not reachable, not permitted) and StoreCorrupt; what does not fit into a document of MongoDB is
-    DocumentTooLarge.
+    Opening raises StoreUnavailable and ForeignStore, which name the server without its user. Any call may raise
+    StoreUnavailable (not reachable, not permitted) and StoreCorrupt, and DocumentTooLarge for data that does not fit
+    into a document of MongoDB.
     """
 
     def __init__(
@@ -132,15 +133,15 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
         """Open the store in the database that a configuration names."""
         return cls(config.connection_string(), config.database, prefix=prefix, clock=clock)
 
-    # The engine's face.
+    # The interface for the engine.
 
     def commit_batch(self, batch: Batch) -> int:
         """Write all of the batch; see `Store`. In this order:
-          1. encode everything: a value that can't be stored costs the server nothing,
-          2. take numbers for the outbox records,
+          1. encode everything: a value that cannot be stored then costs the server nothing,
+          2. reserve numbers for the outbox records,
           3. write and commit, as `TransactionCommits` or `DocumentCommits` says.
 
-        A crash between 2 and 3, and a batch that is refused, leave numbers that no record has; none comes twice.
+        A crash between 2 and 3, and a refused batch, leave unused numbers; no number is used twice.
         """
         if not batch.values_checked:
             check_values(batch)
@@ -153,13 +154,13 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
         return first_sequence
 
     def _numbers(self, count: int) -> int:
-        """Take that many numbers for outbox records and return the first; 0 for none."""
+        """Reserve this many numbers for outbox records and return the first; 0 for none."""
         if not count:
             return 0
         counter = self._mongo.collection(STORE).find_one_and_update(
             {"_id": "outbox"}, {"$inc": {"sequence": count}}, return_document=ReturnDocument.AFTER
         )
-        # It was made with the store.
+        # The counter was made with the store.
         return cast(dict[str, int], counter)["sequence"] - count + 1
 
     def load_workflow(self, workflow_id: str) -> WorkflowRow | None:
@@ -180,7 +181,7 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
         return [self._decoded(step_document, document, "step") for document in found]
 
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
-        """Return the current revision of each; unknown ones are left out."""
+        """Return the current revision of each workflow; unknown ones are left out."""
         wanted = [key_of(workflow_id) for workflow_id in set(workflow_ids)]
         if not wanted:
             return {}
@@ -214,7 +215,7 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
         return None if found is None else self._decoded(program_content, found, "program")
 
     def load_annotations(self, fingerprint: str) -> bytes | None:
-        """Return what stands beside a compiled program's text."""
+        """Return the annotations beside a compiled program's text."""
         with self._reading(PROGRAMS) as programs:
             found = programs.find_one({"_id": key_of(fingerprint)}, {"annotations": 1})
         return None if found is None else program_annotations(found)
@@ -257,26 +258,26 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
         return self._prefix
 
     def close(self) -> None:
-        """Close the connection. Calls after that raise StoreUnavailable."""
+        """Close the connection. Later calls raise StoreUnavailable."""
         self._mongo.close()
 
     def drop_database(self) -> None:
         """Delete the database with everything in it."""
         self._mongo.drop()
 
-    # What the public face stands on.
+    # The base of the public interface.
 
     def commit(self, changes: IterationChanges) -> None:
-        """Write everything in `changes`, all or nothing. ValueError as `save_step`."""
+        """Write everything in `changes`, all or nothing. Raises ValueError as `save_step`."""
         while True:
             try:
                 return super().commit(changes)
             except WorkflowConflict:
-                # The engine has committed since the rows were read: once more, on what is there now.
+                # The engine has committed since the rows were read: try again with the new ones.
                 continue
 
     def step_count(self) -> int:
-        """Return how many steps there are."""
+        """Return the number of steps."""
         with self._reading(STEPS) as steps:
             return steps.count_documents({})
 
@@ -299,7 +300,7 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
         return None if found is None else self._kept(found)
 
     def _steps_near(self, related_id: str) -> Iterable[KeptStep]:
-        # Blocks and containers are steps of the same workflow, mostly; what was saved by hand may name anything.
+        # Blocks and containers are usually steps of the same workflow; steps saved by hand may name anything.
         workflow_id, mark, _ = related_id.partition(":")
         if not mark or not self.revisions([workflow_id]):
             return self._all_steps()
@@ -338,7 +339,7 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
                     entities.update_one({"_id": entity_id(entity)}, change, upsert=True)
                     return
                 except DuplicateKeyError as error:
-                    # Another process made it between the server's look and its insert: it is there now.
+                    # Another process made it between the server's lookup and its insert: it exists now.
                     if "_id" in (error.details or {}).get("keyPattern", {}) and not is_last:
                         continue
                     if not isinstance(entity, TaskDefinition):
@@ -364,7 +365,7 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
 
     @contextmanager
     def _reading(self, collection: str) -> Iterator[Collection[dict[str, Any]]]:
-        """Give a collection. A commit that was interrupted is finished first."""
+        """Yield a collection. An interrupted commit is finished first."""
         with self._mongo.speaking():
             self._commits.settle()
             yield self._mongo.collection(collection)

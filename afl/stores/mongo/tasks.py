@@ -1,4 +1,4 @@
-"""Tasks and heartbeats in MongoDB: claimed, held, given back and ended by one command each, where they lie."""
+"""Tasks and heartbeats in MongoDB: claimed, renewed, given back and ended by one command each, in place."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ BY_ARRIVAL: Final = [("arrival", ASCENDING)]
 
 
 class MongoTasks(PublicTasks):
-    """What the public face does by keeping others out, done by one command each: nobody waits for anybody."""
+    """The part of the public interface that needs one command instead of the lock: no writer waits for another."""
 
     _mongo: Connection
 
     @abstractmethod
     def _reading(self, collection: str) -> AbstractContextManager[Collection[dict[str, Any]]]:
-        """Give a collection; errors of the client inside become the store's."""
+        """Yield a collection; errors of the client inside become the store's."""
 
     @abstractmethod
     def _entity(self, kind: type[E], found: Document) -> E:
-        """The entity of a document."""
+        """Return the entity of a document."""
 
     def _claim(
         self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str = "", lease_expires: int = 0
@@ -55,18 +55,18 @@ class MongoTasks(PublicTasks):
                     )
                     return None if found is None else self._entity(TaskDefinition, found)
                 except DuplicateKeyError:
-                    # Another task of its step is running: look past all such steps.
+                    # Another task of its step is running: skip all such steps.
                     busy = tasks.distinct("step_id", {"state": TaskState.RUNNING, "step_id": {"$gt": ""}})
                     wanted["step_id"] = {"$nin": busy}
 
     def pending_task_names(self, task_list: str = "default") -> list[str]:
-        """Return the names of the tasks of a list that wait to be claimed."""
+        """Return the names of the unclaimed tasks of a list."""
         with self._reading(TASKS) as tasks:
             names = tasks.distinct("name", {"state": TaskState.PENDING, "task_list_name": key_of(task_list)})
         return taken(self._mongo.name, "task name", names, text_of, str)
 
     def renew_leases(self, task_ids: Sequence[str], owner: str, lease_ms: int) -> list[str]:
-        """Hold these claims until that long from now; return the ids of those that are the owner's no longer."""
+        """Renew these claims for that long from now; return the ids of those that the owner has lost."""
         expires_ms = self._clock.now_ms() + lease_ms if lease_ms else 0
         held = {
             "_id": {"$in": [key_of(task_id) for task_id in task_ids]},
@@ -80,7 +80,7 @@ class MongoTasks(PublicTasks):
         return [task_id for task_id in task_ids if task_id not in found]
 
     def requeue_expired_tasks(self) -> list[str]:
-        """Let the tasks be claimed again whose lease has run out; return their ids."""
+        """Make the tasks whose lease has expired claimable again; return their ids."""
         expired = self._expired_tasks(self._clock.now_ms())
         return [task.uuid for task in expired if self._change_leased(task, **self._unclaimed())]
 
@@ -90,7 +90,7 @@ class MongoTasks(PublicTasks):
             return [self._entity(TaskDefinition, found) for found in tasks.find(wanted).sort(BY_ARRIVAL)]
 
     def give_task_back(self, task_id: str, owner: str) -> bool:
-        """Let others claim a task that runs for this owner; False when it does not: it may be another's by now."""
+        """Make a task that runs for this owner claimable again; False when it does not run for it, or no longer."""
         running = {"_id": key_of(task_id), "state": TaskState.RUNNING, "owner": key_of(owner)}
         with self._reading(TASKS) as tasks:
             return tasks.update_one(running, {"$set": task_changes(**self._unclaimed())}).matched_count == 1
@@ -103,14 +103,14 @@ class MongoTasks(PublicTasks):
             return tasks.update_one(running, {"$set": changes}).matched_count == 1
 
     def release_lock(self, key: str) -> bool:
-        """Give a lock back; False when there is none. A claimed task can then be claimed by others."""
+        """Release a lock; False when there is none. Others can then claim a task that it was for."""
         task = self._leased(key)
         if task is None:
             return self._remove(LockDefinition, key)
         return self._change_leased(task, **self._unclaimed())
 
     def extend_lock(self, key: str, duration_ms: int) -> bool:
-        """Hold a lock until that long from now; False when there is none or it has expired."""
+        """Extend a lock to that long from now; False when there is none or it has expired."""
         task = self._leased(key)
         if task is None:
             return super().extend_lock(key, duration_ms)
@@ -118,7 +118,7 @@ class MongoTasks(PublicTasks):
         return task.lease_expires > now_ms and self._change_leased(task, lease_expires=now_ms + duration_ms)
 
     def update_server_ping(self, server_id: str, ping_ms: int) -> None:
-        """Note a server's heartbeat; nothing happens when there is no such server."""
+        """Note a server's heartbeat; does nothing for an unknown server."""
         with self._reading(SERVERS) as servers:
             servers.update_one({"_id": key_of(server_id)}, {"$set": entity_changes(ping_time=ping_ms)})
 

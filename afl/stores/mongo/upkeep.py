@@ -1,5 +1,6 @@
-"""Checking and purging a MongoDB store: lists in pages by the keys of its collections, and documents deleted a slice at
-a time.
+"""Check and purge a MongoDB store: lists are read in pages by the keys of the collections.
+
+Documents are deleted a slice at a time.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ T = TypeVar("T")
 
 
 class MongoUpkeep(PublicUpkeep):
-    """The part of `MongoStore` that lists and deletes, and says which store it is."""
+    """The part of `MongoStore` that lists and deletes documents, and gives the store's identity."""
 
     _mongo: Connection
     _commits: Commits
@@ -56,7 +57,7 @@ class MongoUpkeep(PublicUpkeep):
 
     @abstractmethod
     def _reading(self, collection: str) -> AbstractContextManager[Collection[dict[str, Any]]]:
-        """Give a collection; errors of the client inside become the store's."""
+        """Yield a collection; errors of the client inside become the store's."""
 
     @abstractmethod
     def _kept(self, found: Document) -> KeptStep: ...
@@ -65,7 +66,7 @@ class MongoUpkeep(PublicUpkeep):
     def _entity(self, kind: type[E], found: Document) -> E: ...
 
     def identity(self) -> StoreIdentity:
-        """Return which store this is; see `IdentifiedStore`."""
+        """Return the identity of this store; see `IdentifiedStore`."""
         with self._reading(STORE) as store, self._mongo.in_order() as session:
             found = store.find_one({"_id": "identity"}, session=session)
         if found is None or "store_id" not in found:
@@ -73,7 +74,7 @@ class MongoUpkeep(PublicUpkeep):
         return StoreIdentity(found["store_id"], tuple(found.get("marks", ())))
 
     def location(self) -> str:
-        """Return where the store is: servers and database, without who asks."""
+        """Return the location of the store: servers and database, without the user."""
         return self._mongo.name
 
     def add_mark(self, mark: str) -> None:
@@ -82,14 +83,14 @@ class MongoUpkeep(PublicUpkeep):
             store.update_one({"_id": "identity"}, {"$push": {"marks": {"$each": [mark], "$slice": -MARKS_KEPT}}})
 
     def renew_identity(self) -> StoreIdentity:
-        """Give the store another id; see `IdentifiedStore`."""
+        """Give the store a new id; see `IdentifiedStore`."""
         identity = StoreIdentity(new_store_id())
         with self._reading(STORE) as store:
             store.update_one({"_id": "identity"}, {"$set": {"store_id": identity.id, "marks": []}})
         return identity
 
     def _taken(self, what: str, found: Iterable[Document], take: Callable[[Document], T]) -> list[T]:
-        """Return what `take` makes of each document. Raises StoreCorrupt, which names it."""
+        """Return the result of `take` for each document. Raises StoreCorrupt, which names the document."""
         return taken(self._mongo.name, what, found, take, itemgetter("_id"))
 
     def workflow_ids(self, *, after: str = "", limit: int = 1_000) -> list[str]:
@@ -99,7 +100,7 @@ class MongoUpkeep(PublicUpkeep):
             return self._taken("workflow", found, id_of)
 
     def check_itself(self) -> OwnCheck:
-        """Have the server check each collection, where it lets this user and knows how."""
+        """Have the server check each collection, if it permits this user and supports it."""
         problems: list[str] = []
         left_out: list[str] = []
         for name in sorted({WORKFLOWS, STEPS, OUTBOX, POSITIONS, PARKED, PROGRAMS, *COLLECTION_OF.values()}):
@@ -173,7 +174,7 @@ class MongoUpkeep(PublicUpkeep):
             )
 
     def bury(self, tombstone: Tombstone, revision: int) -> bool:
-        """Put a tombstone in a workflow's place; see `Upkeep`."""
+        """Replace a workflow by a tombstone; see `Upkeep`."""
         try:
             with self._mongo.speaking():
                 self._commits.write(Writes.of_burial(tombstone, revision, self._arrivals), 0)
@@ -182,9 +183,9 @@ class MongoUpkeep(PublicUpkeep):
         return True
 
     def delete_rows(self, workflow_id: str, *, limit: int) -> int:
-        """Delete documents of a workflow that has none of its own any more; see `Upkeep`.
+        """Delete documents of a workflow that has no row of its own any more; see `Upkeep`.
 
-        One command for each collection: a slice that is cut short leaves the rest for the next.
+        One command for each collection: an interrupted slice leaves the rest for the next.
         """
         with self._reading(WORKFLOWS) as workflows:
             if workflows.find_one({"_id": key_of(workflow_id)}, {"_id": 1}) is not None:

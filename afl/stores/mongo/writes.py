@@ -1,4 +1,4 @@
-"""What one commit writes to MongoDB: operations, and the two forms in which a server takes them."""
+"""The writes of one commit to MongoDB: operations, in the two forms that a server accepts."""
 
 from __future__ import annotations
 
@@ -35,40 +35,40 @@ from afl.stores.public.store import PublicRows
 from afl.stores.public.views import StepNotes
 from afl.stores.stored_text import key_of
 
-#: An operation as the command bulkWrite takes it.
+#: An operation in the form of the command bulkWrite.
 Command: TypeAlias = dict[str, object]
 
-#: How much one command holds; MongoDB refuses more than 16 MiB and 100,000 operations.
+#: The size of one command; MongoDB refuses more than 16 MiB and 100,000 operations.
 MAX_COMMAND_BYTES: Final = 8 * 1024 * 1024
 MAX_COMMAND_OPERATIONS: Final = 10_000
-#: MongoDB keeps documents of 16 MiB; some of it goes to fields that are not counted.
+#: MongoDB documents have at most 16 MiB; some of it is for fields that are not counted.
 MAX_DOCUMENT_BYTES: Final = 15 * 1024 * 1024
-#: What an operation takes besides its documents, about.
+#: The approximate size of an operation besides its documents.
 _OPERATION_BYTES: Final = 300
 
 
 class Put(NamedTuple):
-    """Set fields of the document of an id; make it where there is none."""
+    """Set fields of the document with an id; create it if it does not exist."""
 
     collection: str
     id: object
     values: Values
     #: Fields that only a new document gets.
     first: Values | None = None
-    #: The document must be there with this field and value; with `creates`, or not be there at all.
+    #: The document must exist with this field and value; with `creates` it may also not exist.
     expects: tuple[str, object] | None = None
     creates: bool = True
 
 
 class Removal(NamedTuple):
-    """Delete the documents that a filter finds."""
+    """Delete the documents that a filter matches."""
 
     collection: str
     filter: Values
 
 
 class Ending(NamedTuple):
-    """Set fields of a task's document unless the task has ended, or is not there."""
+    """Set fields of a task's document unless the task has ended or does not exist."""
 
     collection: str
     id: object
@@ -81,22 +81,22 @@ _OPEN: Final = (TaskState.PENDING, TaskState.RUNNING)
 
 
 class Writes:
-    """One commit: what it relies on, and what it writes."""
+    """One commit: its preconditions and its writes."""
 
     def __init__(self, arrivals: Arrivals) -> None:
         self._arrivals = arrivals
         #: Workflow id to the revision that was read, 0 for none: of changes and of confirms.
         self.expected: list[tuple[str, int]] = []
         self.moves: list[PositionMove] = []
-        #: Workflows that must not be there, and are not written either.
+        #: Workflows that must not exist, and are not written either.
         self.absent: list[str] = []
-        #: Tasks that are running, each one's step must have no other.
+        #: Tasks that start to run: the step of each must have no other running task.
         self.running: list[TaskDefinition] = []
         #: Operations that fail when another writer was first.
         self.compared: list[Operation] = []
         self.others: list[Operation] = []
         self.endings: list[Operation] = []
-        #: Workflows that go.
+        #: Workflows that are deleted.
         self.removals: list[Operation] = []
         self.outbox: list[OutboxRecord] = []
         self._now_ms = 0
@@ -154,14 +154,14 @@ class Writes:
 
     @property
     def is_something(self) -> bool:
-        """Whether there is anything to compare or to write."""
+        """Say whether there is anything to compare or to write."""
         return bool(self.compared or self.others or self.outbox or self.endings or self.absent)
 
     def operations(self, first_sequence: int, *, compared_last: bool = False) -> list[Operation]:
-        """Return what to write, outbox records included: what is compared comes first, or last.
+        """Return the operations, outbox records included: compared documents come first, or last.
 
-        Endings are among it in the second case only: how many documents they find says nothing. Raises
-        DocumentTooLarge.
+        Endings are included in the second case only, because the number of documents that they find says nothing.
+        Raises DocumentTooLarge.
         """
         outbox: list[Operation] = [
             Put(OUTBOX, sequence, {}, outbox_values(record, self._now_ms))
@@ -171,8 +171,9 @@ class Writes:
         check_sizes(written)
         check_sizes(self.compared)
         if compared_last:
-            # A task is claimed as soon as it is there: its step must be there before, in a workflow whose row is new.
-            # A workflow that goes was compared before: written once more, it would come back.
+            # A task can be claimed as soon as it exists: its step must be written before, in a workflow whose row is
+            # new.
+            # A workflow that is deleted was compared before: written once more, it would come back.
             tasks = [operation for operation in written if operation.collection == TASKS]
             rest = [operation for operation in written if operation.collection != TASKS]
             return [*rest, *self.endings, *(self.removals or reversed(self.compared)), *tasks]
@@ -182,7 +183,7 @@ class Writes:
         self.expected.append((row.id, expected))
         values = workflow_values(row)
         first: Values = {"name": key_of(row.name), "created_at_ms": row.created_at_ms}
-        # Inputs stay the same for the whole of an execution, and may be large: the first commit writes them once.
+        # Inputs never change during an execution, and may be large: the first commit writes them once.
         if expected == 0 or row.execution > 1:
             values["inputs"] = encode_value(row.inputs)
         expects = ("revision", expected)
@@ -192,7 +193,7 @@ class Writes:
         self.others += [Put(STEPS, key_of(document.id), step_values(document, notes)) for document in documents]
 
     def _confirm(self, batch: Batch) -> None:
-        # A workflow that the batch itself changes is compared by its change already, if they expect the same.
+        # A workflow that the batch itself changes is compared by that change, if both expect the same revision.
         changed = {change.workflow.id: change.expected_revision for change in batch.changes}
         for workflow_id, revision in batch.confirms.items():
             self.expected.append((workflow_id, revision))
@@ -211,7 +212,7 @@ class Writes:
         place = position_id(move.position)
         expected = move.expected
         if move.replaces is not None:
-            # The identity that is replaced stays as one that has no offset: all of it is one kind of operation.
+            # The replaced identity stays as one without an offset: then all operations are of one kind.
             gone: Values = {"next_offset": None}
             self.compared.append(
                 Put(POSITIONS, position_id(move.replaces), gone, expects=("next_offset", expected), creates=False)
@@ -228,7 +229,7 @@ class Writes:
         )
 
     def _entities(self, entities: Sequence[object]) -> None:
-        # Tasks that free a step first: the index is looked at document by document.
+        # Tasks that free a step come first: the index is checked document by document.
         for entity in sorted(entities, key=_is_running):
             if isinstance(entity, TaskDefinition) and _is_running(entity) and entity.step_id:
                 self.running.append(entity)
@@ -246,7 +247,7 @@ def _is_running(entity: object) -> bool:
 
 
 def in_transaction(operation: Operation, namespace: int) -> Command:
-    """Return an operation for a transaction, which is given up when one of them finds something unexpected."""
+    """Return an operation for a transaction, which is aborted when one of them finds an unexpected state."""
     if not isinstance(operation, Put):
         return _plain(operation, namespace)
     filter_: Values = {"_id": operation.id}
@@ -267,10 +268,10 @@ def in_transaction(operation: Operation, namespace: int) -> Command:
 
 
 def of_commit(operation: Operation, namespace: int, number: int) -> Command:
-    """Return an operation of a commit document: done twice, it is the same as done once.
+    """Return an operation of a commit document: applied twice, it has the same effect as once.
 
-    Each document bears the number of the last commit that wrote it; an earlier one leaves it alone. What was compared
-    is not compared again: nobody else can have written since.
+    Each document has the number of the last commit that wrote it; an earlier commit leaves it alone. Documents that
+    were compared are not compared again: no other writer can have written since.
     """
     if not isinstance(operation, Put):
         return _plain(operation, namespace)
@@ -300,7 +301,7 @@ def _plain(operation: Removal | Ending, namespace: int) -> Command:
 
 
 def commands(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
-    """Cut operations into what one command can hold."""
+    """Split operations into commands of the allowed size."""
     part: list[Operation] = []
     size = 0
     for operation in operations:
@@ -315,7 +316,7 @@ def commands(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
 
 
 def check_sizes(operations: Sequence[Operation]) -> None:
-    """Raise DocumentTooLarge when one of the documents does not fit into what MongoDB keeps as one."""
+    """Raise DocumentTooLarge when one of the documents exceeds MongoDB's limit."""
     for operation in operations:
         size = bytes_of(operation)
         if size > MAX_DOCUMENT_BYTES:
@@ -324,7 +325,7 @@ def check_sizes(operations: Sequence[Operation]) -> None:
 
 
 def bytes_of(operation: Operation) -> int:
-    """Return about how many bytes an operation takes on the wire."""
+    """Return the approximate size of an operation on the wire, in bytes."""
     if isinstance(operation, Removal):
         return _OPERATION_BYTES
     first = operation.first if isinstance(operation, Put) else None

@@ -34,7 +34,7 @@ class EventDefinition:
 
 @dataclass
 class IterationChanges:
-    """What one iteration made and changed, as public objects."""
+    """The steps and events that one iteration made and changed, as public objects."""
 
     created_steps: list[StepDefinition] = field(default_factory=list)
     updated_steps: list[StepDefinition] = field(default_factory=list)
@@ -45,13 +45,13 @@ class IterationChanges:
     _updated_at: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     def add_created_step(self, step: StepDefinition) -> None:
-        """Note a new step; a second one of the same id is dropped."""
+        """Note a new step; a second one with the same id is dropped."""
         if step.id not in self._created_ids:
             self._created_ids.add(step.id)
             self.created_steps.append(step)
 
     def add_updated_step(self, step: StepDefinition) -> None:
-        """Note a changed step; a later change of the same step takes the place of the earlier one."""
+        """Note a changed step; a later change of the same step replaces the earlier one."""
         at = self._updated_at.get(step.id)
         if at is None:
             self._updated_at[step.id] = len(self.updated_steps)
@@ -75,7 +75,7 @@ class IterationChanges:
         )
 
     def clear(self) -> None:
-        """Forget everything noted so far."""
+        """Forget all changes noted so far."""
         for noted in (self.created_steps, self.updated_steps, self.created_events, self.updated_events):
             noted.clear()
         self.created_tasks.clear()
@@ -85,7 +85,7 @@ class IterationChanges:
 
 @runtime_checkable
 class PersistenceAPI(Protocol):
-    """The users' face of a store."""
+    """The interface of a store for users."""
 
     def get_step(self, step_id: str) -> StepDefinition | None: ...
     def get_steps_by_block(self, block_id: str) -> Sequence[StepDefinition]: ...
@@ -93,10 +93,10 @@ class PersistenceAPI(Protocol):
     def get_steps_by_state(self, state: str) -> Sequence[StepDefinition]: ...
     def get_steps_by_container(self, container_id: str) -> Sequence[StepDefinition]: ...
     def get_blocks_by_step(self, step_id: str) -> Sequence[StepDefinition]:
-        """The block steps whose container is that step."""
+        """Return the block steps whose container is that step."""
 
     def get_workflow_root(self, workflow_id: str) -> StepDefinition | None:
-        """The step without container and root."""
+        """Return the step without container and root."""
 
     def step_exists(self, statement_id: str, block_id: str | None) -> bool: ...
     def save_step(self, step: StepDefinition) -> None: ...
@@ -115,7 +115,7 @@ class PersistenceAPI(Protocol):
     ) -> TaskDefinition | None:
         """Move the oldest matching pending task to running and return it; no two callers get the same one.
 
-        With `lease_ms`, the claim is the owner's for that long; `renew_leases` holds it for longer.
+        With `lease_ms`, the owner has the claim for that long; `renew_leases` extends it.
         """
 
     def save_log(self, log: LogDefinition) -> None: ...
@@ -131,28 +131,29 @@ class PersistenceAPI(Protocol):
 
 
 class TaskStore(Protocol):
-    """What pollers and runners need of a store besides `PersistenceAPI`: leases, and the record of themselves."""
+    """The store interface of pollers and runners besides `PersistenceAPI`: leases, and their own server records."""
 
     def get_task(self, task_id: str) -> TaskDefinition | None: ...
     def pending_task_names(self, task_list: str = "default") -> list[str]:
-        """The names of the tasks of a list that wait to be claimed."""
+        """Return the names of the unclaimed tasks of a list."""
 
     def renew_leases(self, task_ids: Sequence[str], owner: str, lease_ms: int) -> list[str]:
-        """Hold these claims until that long from now; return the ids of those that are the owner's no longer.
-        `lease_ms` 0: for ever.
+        """Renew these claims for that long from now; return the ids of those that the owner has lost.
+
+        `lease_ms` 0: without end.
         """
 
     def requeue_expired_tasks(self) -> list[str]:
-        """Let the tasks be claimed again whose lease has run out; return their ids."""
+        """Make the tasks whose lease has expired claimable again; return their ids."""
 
     def leased_tasks(self) -> list[TaskDefinition]:
-        """The running tasks that are claimed for a time, whether that has run out or not."""
+        """Return the running tasks that are claimed for a limited time, expired or not."""
 
     def end_task(self, task_id: str, owner: str, state: str, error: dict[str, object] | None = None) -> bool:
         """Move a task that runs for this owner to its end state; False when it does not."""
 
     def give_task_back(self, task_id: str, owner: str) -> bool:
-        """Let others claim a task that runs for this owner; False when it does not."""
+        """Make a task that runs for this owner claimable again; False when it does not run for it."""
 
     def get_server(self, server_id: str) -> ServerDefinition | None: ...
     def save_server(self, server: ServerDefinition) -> None: ...
@@ -161,7 +162,7 @@ class TaskStore(Protocol):
 
 
 class EngineStore(Store, PersistenceAPI, TaskStore, Upkeep, IdentifiedStore, Protocol):
-    """A store with all its faces, as every adapter is."""
+    """A store with all its interfaces, as every adapter is."""
 
     def get_waiting_events(self, workflow_id: str) -> Sequence[EventDefinition]:
-        """The events of a workflow's steps that have no answer yet, in order of the steps' creation."""
+        """Return the unanswered events of a workflow's steps, in order of the steps' creation."""

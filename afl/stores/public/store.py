@@ -1,4 +1,4 @@
-"""The users' face that every store shares: public objects over the few row primitives that each store gives."""
+"""The interface for users that all stores share: public objects over the few row primitives of each store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class EntityTable:
-    """How one kind of entity is kept: under which name, by which key, and findable by which other fields."""
+    """The storage of one kind of entity: its name, its key, and the other fields that it can be found by."""
 
     name: str
     key: str = "uuid"
@@ -52,12 +52,12 @@ ENTITY_TABLES: Final[dict[type, EntityTable]] = {
     Tombstone: EntityTable("tombstones", key="workflow_id", columns=("state", "purged_at_ms")),
 }
 
-#: Name of the rule, and in SQL of the index, that a step has at most one running task.
+#: The name of the rule, and in SQL of the index, that a step has at most one running task.
 RUNNING_TASK_INDEX: Final = "event_stepId_running_unique_index"
 
 
 class KeptStep(NamedTuple):
-    """A step as a store keeps it. `notes` are there when it was last saved through the public face."""
+    """A stored step. `notes` exist when it was last saved through the public interface."""
 
     document: StepDocument
     notes: StepNotes | None = None
@@ -69,24 +69,24 @@ class KeptStep(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class PublicRows:
-    """What one public write comes to, ready to be stored in one go."""
+    """The rows of one public write, stored together."""
 
     steps: dict[str, KeptStep] = field(default_factory=dict)
-    #: Rows of the engine's workflows that steps belong to, bumped by one revision each.
+    #: Rows of the engine's workflows of these steps, each with its revision increased by one.
     workflows: dict[str, WorkflowRow] = field(default_factory=dict)
-    #: Events that are no engine step's own.
+    #: Events that belong to no step of the engine.
     events: list[EventDefinition] = field(default_factory=list)
     tasks: list[TaskDefinition] = field(default_factory=list)
 
 
 class PublicStore(PublicUpkeep, PublicTasks):
-    """Implements `PersistenceAPI` over row primitives.
+    """`PersistenceAPI`, implemented over row primitives.
 
-    What is saved here for a step of the engine's bumps its workflow's revision, so that whoever holds the workflow in
-    memory notices. Steps of workflows that the engine does not know are kept all the same, with revision 0.
+    Saving data of an engine's step increases its workflow's revision, so that a process that has the workflow in memory
+    notices. Steps of workflows that the engine does not know are kept too, with revision 0.
     """
 
-    # What a store gives.
+    # The primitives of a store.
 
     @abstractmethod
     def load_workflow(self, workflow_id: str) -> WorkflowRow | None: ...
@@ -99,26 +99,26 @@ class PublicStore(PublicUpkeep, PublicTasks):
 
     @abstractmethod
     def _steps_of(self, workflow_id: str) -> list[KeptStep]:
-        """The workflow's steps in order of creation."""
+        """Return the workflow's steps in order of creation."""
 
     @abstractmethod
     def _any_step_of(self, workflow_id: str) -> KeptStep | None: ...
 
     @abstractmethod
     def _steps_near(self, related_id: str) -> Iterable[KeptStep]:
-        """At least every step that names this id as its block or container, workflow by workflow in order."""
+        """Return at least every step that names this id as its block or container, workflow by workflow in order."""
 
     @abstractmethod
     def _all_steps(self, *, state: str | None = None) -> Iterable[KeptStep]:
-        """All steps, or those in one state; a workflow's in order of creation."""
+        """Return all steps, or those in one state; a workflow's in order of creation."""
 
     @abstractmethod
     def _next_number(self, workflow_id: str) -> int:
-        """The number of the next step of a workflow that has no row."""
+        """Return the number of the next step of a workflow without a row."""
 
     @abstractmethod
     def _waiting_keys(self, key: bytes | None = None) -> set[bytes]:
-        """The keys of the records in the outbox: all of them, or that one if it is there."""
+        """Return the keys of the records in the outbox: all of them, or only this key if it is there."""
 
     @abstractmethod
     def _apply(self, rows: PublicRows) -> None:
@@ -152,14 +152,14 @@ class PublicStore(PublicUpkeep, PublicTasks):
         return [step for step in self.get_steps_by_container(step_id) if step.is_block]
 
     def get_workflow_root(self, workflow_id: str) -> StepDefinition | None:
-        """Return the step without container and root; of a run that was run again, the one that counts now."""
+        """Return the step without container and root; after a re-run, the currently valid one."""
         row = self.load_workflow(workflow_id)
-        # In a workflow of the engine's the root is one that it made, whatever else was saved under it.
+        # In a workflow of the engine the root is one that it made, whatever else was saved for the workflow.
         starts_with = "" if row is None else workflow_id
         if row is not None and row.execution > 1:
             roots = [kept for kept in self._steps_of(workflow_id) if _is_root(kept.document, starts_with)]
             return max(roots, key=lambda kept: generation_of(kept.document.id).number).view() if roots else None
-        # Every step of a run names its root: one of them leads there, however many there are.
+        # Every step of a run names its root: a single one is enough to find it.
         sample = self._any_step_of(workflow_id)
         if sample is None:
             return None
@@ -181,12 +181,14 @@ class PublicStore(PublicUpkeep, PublicTasks):
         return [kept.view() for kept in self._all_steps()]
 
     def step_count(self) -> int:
-        """Return how many steps there are."""
+        """Return the number of steps."""
         return sum(1 for _ in self._all_steps())
 
     def save_step(self, step: StepDefinition) -> None:
-        """Insert or replace a step. ValueError when it would move to another workflow, and for another version of one
-        that is complete in a workflow of the engine's; ValueRefused for an attribute that is no AFL value.
+        """Insert or replace a step.
+
+        Raises ValueError for a step of another workflow, and for a different version of a step that is complete in a
+        workflow of the engine; ValueRefused for an attribute that is not an AFL value.
         """
         self.commit(IterationChanges(updated_steps=[step]))
 
@@ -232,14 +234,14 @@ class PublicStore(PublicUpkeep, PublicTasks):
             self._end_task_of(document, rows)
 
     def _end_task_of(self, document: StepDocument, rows: PublicRows) -> None:
-        """The step has the answer to its event: so has the task that carried it."""
+        """Return the end of the task that carried the event of a step which now has its answer."""
         task = self.get_task(event_id_of(document.id, document.attempt))
         if task is not None:
             ended = ended_task(task, TaskEnd.of_answer(task.uuid, document.error), self._clock.now_ms())
             rows.tasks += [] if ended is None else [ended]
 
     def _bumped(self, workflow_id: str, rows: PublicRows) -> WorkflowRow | None:
-        """Return the workflow's row as this write leaves it; None for a workflow that the engine does not know."""
+        """Return the workflow's row after this write; None for a workflow that the engine does not know."""
         row = rows.workflows.get(workflow_id)
         if row is None:
             row = self.load_workflow(workflow_id)
@@ -253,8 +255,8 @@ class PublicStore(PublicUpkeep, PublicTasks):
     def get_event(self, event_id: str) -> EventDefinition | None:
         """Return the event of that id.
 
-        An event of the engine's is a view of its step: there for the current attempt; Dispatched once the record that
-        carries it has left the outbox, Processing while somebody has claimed the task that does.
+        An event of the engine is a view of its step: it exists for the current attempt. It is Dispatched once its
+        record has left the outbox, and Processing while its task is claimed.
         """
         kept = self._step_of_event(event_id)
         if kept is None:
@@ -268,7 +270,7 @@ class PublicStore(PublicUpkeep, PublicTasks):
         return view_event(document, dispatched=dispatched, claimed=claimed)
 
     def get_waiting_events(self, workflow_id: str) -> list[EventDefinition]:
-        """Return the events of a workflow's steps that have no answer yet, in order of the steps' creation."""
+        """Return the unanswered events of a workflow's steps, in order of the steps' creation."""
         documents = [
             document
             for document in self.load_steps(workflow_id, state=StepState.EVENT_TRANSMIT)
@@ -288,7 +290,7 @@ class PublicStore(PublicUpkeep, PublicTasks):
         ]
 
     def get_all_events(self) -> list[EventDefinition]:
-        """Return every event: those of the engine's steps, then those saved on their own."""
+        """Return every event: those of the engine's steps, then those saved separately."""
         waiting, claimed = self._waiting_keys(), self._claimed_tasks()
         lanes: dict[str, bool] = {}
         events = []
@@ -303,11 +305,11 @@ class PublicStore(PublicUpkeep, PublicTasks):
         return events + self._select(EventDefinition)
 
     def event_count(self) -> int:
-        """Return how many events there are."""
+        """Return the number of events."""
         return len(self.get_all_events())
 
     def save_event(self, event: EventDefinition) -> None:
-        """Insert or replace an event; of an engine's event, only its state can change."""
+        """Insert or replace an event; of an engine's event, only the state can change."""
         self.commit(IterationChanges(updated_events=[event]))
 
     def _keep_event(self, event: EventDefinition, rows: PublicRows) -> None:
@@ -331,7 +333,7 @@ class PublicStore(PublicUpkeep, PublicTasks):
         return kept
 
     def _claimed_tasks(self) -> set[str]:
-        """Return the ids of the tasks that somebody works on, which are those of their events."""
+        """Return the ids of the claimed tasks, which are those of their events."""
         return {task.uuid for task in self._select(TaskDefinition, state=TaskState.RUNNING)}
 
     def _has_lane(self, document: StepDocument) -> bool:
@@ -342,7 +344,7 @@ class PublicStore(PublicUpkeep, PublicTasks):
     # Runners, logs, servers, registrations.
 
     def get_runner(self, runner_id: str) -> RunnerDefinition | None:
-        """Return the runner of that id; how its workflow ended is the engine's word."""
+        """Return the runner of that id; the engine's row decides how its workflow ended."""
         run = self._get(RunnerDefinition, runner_id)
         return None if run is None else self._seen_run(run)
 
@@ -383,7 +385,7 @@ class PublicStore(PublicUpkeep, PublicTasks):
         self._put(server)
 
     def update_server_ping(self, server_id: str, ping_ms: int) -> None:
-        """Note a server's heartbeat; nothing happens when there is no such server."""
+        """Note a server's heartbeat; does nothing for an unknown server."""
         with self._exclusive():
             server = self._get(ServerDefinition, server_id)
             if server is not None:
@@ -394,12 +396,12 @@ class PublicStore(PublicUpkeep, PublicTasks):
         return self._select(ServerDefinition)
 
     def save_handler_registration(self, registration: HandlerRegistration) -> None:
-        """Insert or replace what answers a facet."""
+        """Insert or replace the registration of a facet."""
         check_entity(registration)
         self._put(registration)
 
     def get_handler_registration(self, facet_name: str) -> HandlerRegistration | None:
-        """Return what answers a facet."""
+        """Return the registration of a facet."""
         return self._get(HandlerRegistration, facet_name)
 
     def list_handler_registrations(self) -> list[HandlerRegistration]:
@@ -407,7 +409,7 @@ class PublicStore(PublicUpkeep, PublicTasks):
         return self._select(HandlerRegistration)
 
     def delete_handler_registration(self, facet_name: str) -> bool:
-        """Drop a registration; False when there is none."""
+        """Delete a registration; False when there is none."""
         return self._remove(HandlerRegistration, facet_name)
 
 
@@ -417,5 +419,5 @@ def _is_root(document: StepDocument, starts_with: str) -> bool:
 
 
 def _is_other(before: StepDocument, after: StepDocument) -> bool:
-    """Whether a write would make something else of a complete step."""
+    """Say whether a write would change a complete step."""
     return before.state == StepState.STATEMENT_COMPLETE and before != after._replace(revision=before.revision)

@@ -1,4 +1,4 @@
-"""Mistakes in what is to be stored that no store can make good: refused before anything is looked up or written."""
+"""Errors in the input of a write that no store can accept: refused before any read or write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from afl.stores.public.stored_values import check_entity, kept_value, kept_value
 
 
 def check_changes(changes: Sequence[WorkflowChange]) -> None:
-    """Raise ValueError when a change does not lead to the revision after the one it names, or comes twice."""
+    """Raise ValueError when a change does not lead to the revision after the one it names, or occurs twice."""
     if len(changes) > 1 and len({change.workflow.id for change in changes}) < len(changes):
         raise ValueError("a batch can change each workflow once")
     for change in changes:
@@ -21,8 +21,9 @@ def check_changes(changes: Sequence[WorkflowChange]) -> None:
 
 
 def check_values(batch: Batch) -> None:
-    """Raise ValueRefused for the first value of a batch that is no AFL value. The engine's own batches hold none: what
-    comes into it was looked at there.
+    """Raise ValueRefused for the first object in a batch that is not an AFL value.
+
+    The engine's own batches need no check: values are checked where they enter the engine.
     """
     for change in batch.changes:
         row = change.workflow

@@ -1,4 +1,4 @@
-"""Values as stores keep them: AFL values, whose integers are as long as expressions make them."""
+"""Values in the form that stores keep: AFL values, whose integers may be as long as expressions make them."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from afl.core.values import plain_value, plain_values
 from afl.engine.limits import MAX_INTEGER_BITS
 from afl.engine.types import Value
 
-#: What the data of a task holds that requests a run of a workflow.
+#: The keys in the data of a task that requests a run of a workflow.
 _INPUTS: Final = "inputs"
 _WORKFLOW: Final = "workflow_name"
 
 
 def check_entity(entity: object) -> None:
-    """Raise ValueRefused for the first value that an entity, or one in it, holds and that is no AFL value."""
+    """Raise ValueRefused for the first object in an entity, or in a nested one, that is not an AFL value."""
     _check_fields(entity, type(entity).__name__)
 
 
 def kept_values(values: Mapping[str, object], path: str) -> dict[str, Value]:
-    """Return named values as stores keep them. Raises ValueRefused. Integers are as long as expressions make them."""
+    """Return named values in the stored form. Raises ValueRefused. Integers may be as long as expressions make them."""
     return plain_values(values, path, MAX_INTEGER_BITS)
 
 
 def kept_value(value: object, path: str) -> Value:
-    """Return a value as stores keep it. Raises as `kept_values`."""
+    """Return a value in the stored form. Raises as `kept_values`."""
     plain: Value = plain_value(value, path, MAX_INTEGER_BITS)
     return plain
 
@@ -46,7 +46,7 @@ def _check_fields(value: object, path: str) -> None:
 
 
 def _check_named(values: Mapping[str, object], path: str) -> None:
-    """Check values by name, each of its own depth. A request of a run names the inputs one level further inside."""
+    """Check values by name, each with its own depth. A request of a run has the inputs one level deeper."""
     inputs = values.get(_INPUTS)
     if _WORKFLOW in values and isinstance(inputs, dict):
         kept_values(inputs, f"{path}.{_INPUTS}")

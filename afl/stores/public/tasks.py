@@ -1,6 +1,6 @@
-"""Tasks and locks as users and pollers see them: what is claimed, for how long, and by whom.
+"""Tasks and locks for users and pollers: claims, their durations and their owners.
 
-There is one mechanism for claims: a running task names its owner and when its lease expires. The lock of a task
+There is one mechanism for claims: a running task names its owner and the end of its lease. The lock of a task
 (`runner:task:<id>`) is a view of that lease; other locks are entries of their own.
 """
 
@@ -28,7 +28,7 @@ _OPEN: Final = frozenset({TaskState.PENDING, TaskState.RUNNING})
 
 
 def ended_task(task: TaskDefinition, ending: TaskEnd, now_ms: int) -> TaskDefinition | None:
-    """The task as `ending` leaves it; None when it has ended already."""
+    """Return the task after `ending`; None when it has ended already."""
     if task.state not in _OPEN:
         return None
     error: dict[str, object] | None = {"message": ending.message} if ending.state == TaskState.FAILED else None
@@ -36,13 +36,13 @@ def ended_task(task: TaskDefinition, ending: TaskEnd, now_ms: int) -> TaskDefini
 
 
 class PublicTasks(ABC):
-    """The part of `PersistenceAPI` and `TaskStore` that is about tasks and locks, over a store's row primitives."""
+    """The part of `PersistenceAPI` and `TaskStore` about tasks and locks, over a store's row primitives."""
 
     _clock: Clock
 
     @abstractmethod
     def _exclusive(self) -> AbstractContextManager[object]:
-        """Keep every other writer out; what is written inside is seen by others at the end, or not at all."""
+        """Exclude all other writers; they see the writes of this context at its end, or never."""
 
     @abstractmethod
     def _put(self, entity: object) -> None:
@@ -53,7 +53,7 @@ class PublicTasks(ABC):
 
     @abstractmethod
     def _select(self, kind: type[E], **equal: str) -> list[E]:
-        """The entities whose columns have these values, in order of insertion."""
+        """Return the entities whose columns have these values, in order of insertion."""
 
     @abstractmethod
     def _remove(self, kind: type, key: str) -> bool: ...
@@ -65,7 +65,7 @@ class PublicTasks(ABC):
         """Move the oldest pending task of these names to running, with this owner and lease."""
 
     def _expired_tasks(self, now_ms: int) -> list[TaskDefinition]:
-        """The running tasks whose lease has run out."""
+        """Return the running tasks whose lease has expired."""
         running = self._select(TaskDefinition, state=TaskState.RUNNING)
         return [task for task in running if 0 < task.lease_expires <= now_ms]
 
@@ -76,17 +76,19 @@ class PublicTasks(ABC):
         return self._get(TaskDefinition, task_id)
 
     def get_pending_tasks(self, task_list: str) -> list[TaskDefinition]:
-        """Return the tasks of a list that wait to be claimed, oldest first."""
+        """Return the unclaimed tasks of a list, oldest first."""
         pending = self._select(TaskDefinition, state=TaskState.PENDING, task_list_name=task_list)
         return sorted(pending, key=lambda task: task.created)
 
     def pending_task_names(self, task_list: str = "default") -> list[str]:
-        """Return the names of the tasks of a list that wait to be claimed."""
+        """Return the names of the unclaimed tasks of a list."""
         return list(dict.fromkeys(task.name for task in self.get_pending_tasks(task_list)))
 
     def save_task(self, task: TaskDefinition) -> None:
-        """Insert or replace a task. ConcurrencyError when it is running and its step has a running one already,
-        ValueRefused when its data is no AFL value.
+        """Insert or replace a task.
+
+        Raises ConcurrencyError when it is running and its step has a running one already, ValueRefused when its data is
+        not an AFL value.
         """
         check_entity(task)
         self._put(task)
@@ -96,16 +98,16 @@ class PublicTasks(ABC):
     ) -> TaskDefinition | None:
         """Move the oldest pending task of these names to running and return it; None when there is none.
 
-        No two callers get the same one, and no task is given out while another one of its step is running. With
-        `lease_ms`, the claim is the owner's for that long; else until somebody ends it.
+        No two callers get the same one, and a task is not given out while another one of its step is running. With
+        `lease_ms`, the owner has the claim for that long; else until the task ends.
         """
         now_ms = self._clock.now_ms()
         return self._claim(task_names, task_list, now_ms, owner, now_ms + lease_ms if lease_ms else 0)
 
     def renew_leases(self, task_ids: Sequence[str], owner: str, lease_ms: int) -> list[str]:
-        """Hold these claims until that long from now; return the ids of those that are the owner's no longer.
+        """Renew these claims for that long from now; return the ids of those that the owner has lost.
 
-        `lease_ms` 0: for ever.
+        `lease_ms` 0: without end.
         """
         lost = []
         with self._exclusive():
@@ -119,8 +121,8 @@ class PublicTasks(ABC):
         return lost
 
     def requeue_expired_tasks(self) -> list[str]:
-        """Let the tasks be claimed again whose lease has run out; return their ids."""
-        # Looked for without keeping writers out first: mostly there is none.
+        """Make the tasks whose lease has expired claimable again; return their ids."""
+        # Looked for without excluding writers at first: mostly there is none.
         if not self._expired_tasks(self._clock.now_ms()):
             return []
         with self._exclusive():
@@ -131,11 +133,11 @@ class PublicTasks(ABC):
         return [task.uuid for task in expired]
 
     def leased_tasks(self) -> list[TaskDefinition]:
-        """Return the running tasks that are claimed for a time, whether that has run out or not."""
+        """Return the running tasks that are claimed for a limited time, expired or not."""
         return self._expired_tasks(_END_OF_TIME_MS)
 
     def give_task_back(self, task_id: str, owner: str) -> bool:
-        """Let others claim a task that runs for this owner; False when it does not: it may be another's by now."""
+        """Make a task that runs for this owner claimable again; False when it does not run for it, or no longer."""
         with self._exclusive():
             task = self._get(TaskDefinition, task_id)
             if task is None or not is_owned(task, owner):
@@ -156,9 +158,9 @@ class PublicTasks(ABC):
     # Locks.
 
     def acquire_lock(self, key: str, duration_ms: int, meta: LockMetaData | None = None) -> bool:
-        """Take a lock for a time; False when somebody holds it, as the owner of a task's lease does.
+        """Take a lock for a time; False when it is held, also by the owner of a task's lease.
 
-        The lock of a task that waits is a claim of it, in the name of `meta.handler`.
+        The lock of a waiting task is a claim of it, in the name of `meta.handler`.
         """
         with self._exclusive():
             if self._live_lock(key) is not None:
@@ -173,7 +175,7 @@ class PublicTasks(ABC):
             return True
 
     def release_lock(self, key: str) -> bool:
-        """Give a lock back; False when there is none. A claimed task can then be claimed by others."""
+        """Release a lock; False when there is none. Others can then claim a task that it was for."""
         with self._exclusive():
             task = self._leased(key)
             if task is None:
@@ -183,18 +185,18 @@ class PublicTasks(ABC):
             return True
 
     def check_lock(self, key: str) -> LockDefinition | None:
-        """Return who holds a lock; one that has expired is dropped."""
+        """Return the holder of a lock; an expired one is deleted."""
         lock = self._live_lock(key)
         if lock is None and self._get(LockDefinition, key) is not None:
             with self._exclusive():
-                # Somebody may have taken it since.
+                # Another owner may have taken it since.
                 lock = self._live_lock(key)
                 if lock is None:
                     self._remove(LockDefinition, key)
         return lock
 
     def extend_lock(self, key: str, duration_ms: int) -> bool:
-        """Hold a lock until that long from now; False when there is none or it has expired."""
+        """Extend a lock to that long from now; False when there is none or it has expired."""
         with self._exclusive():
             lock = self._live_lock(key)
             if lock is None:
@@ -215,7 +217,7 @@ class PublicTasks(ABC):
         if task is not None:
             return lease_lock(task) if task.lease_expires > now_ms else None
         lock = self._get(LockDefinition, key)
-        # One that was taken in the future was taken before a clock was set back: nobody knows when it runs out.
+        # A lock taken in the future was taken before a clock was set back: its true expiry is unknown.
         is_live = lock is not None and lock.acquired_at - CLOCK_TOLERANCE_MS <= now_ms < lock.expires_at
         return lock if is_live else None
 
@@ -228,7 +230,7 @@ class PublicTasks(ABC):
         return True
 
     def _leased(self, key: str) -> TaskDefinition | None:
-        """The running task whose lease this lock is a view of."""
+        """Return the running task whose lease this lock shows."""
         if not key.startswith(TASK_LOCK):
             return None
         task = self._get(TaskDefinition, key.removeprefix(TASK_LOCK))

@@ -1,4 +1,4 @@
-"""Tombstones as every store keeps them: entities like others."""
+"""Tombstones in every store: entities like others."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from afl.stores.documents import DAMAGE
 if TYPE_CHECKING:
     from afl.stores.public.store import KeptStep
 
-#: What reading an artifact raises that is damaged, or of another release.
+#: Errors from reading an artifact that is damaged, or of another release.
 UNREADABLE: Final = (StoreCorrupt, VersionMismatchError, *DAMAGE)
 
 E = TypeVar("E")
 
 
 class PublicUpkeep(ABC):
-    """The part of `Upkeep` that stands on a store's row primitives."""
+    """The part of `Upkeep` over a store's row primitives."""
 
     @abstractmethod
     def _put(self, entity: object) -> None: ...
@@ -35,7 +35,7 @@ class PublicUpkeep(ABC):
     def _find_step(self, step_id: str) -> KeptStep | None: ...
 
     def examine_step(self, step_id: str) -> StepEntry | None:
-        """Return one step, or why it cannot be read; None when it is not there."""
+        """Return one step, or the reason why it cannot be read; None when it does not exist."""
         try:
             kept = self._find_step(step_id)
         except UNREADABLE as error:
@@ -43,7 +43,7 @@ class PublicUpkeep(ABC):
         return None if kept is None else StepEntry(step_id, kept.document)
 
     def tombstone(self, workflow_id: str) -> Tombstone | None:
-        """Return what is left of a purged workflow."""
+        """Return the tombstone of a purged workflow."""
         return self._get(Tombstone, workflow_id)
 
     def save_tombstone(self, tombstone: Tombstone) -> None:
@@ -51,5 +51,5 @@ class PublicUpkeep(ABC):
         self._put(tombstone)
 
     def delete_tombstone(self, workflow_id: str) -> bool:
-        """Forget that a workflow was purged; False when there is no tombstone."""
+        """Delete a tombstone; False when there is none."""
         return self._remove(Tombstone, workflow_id)

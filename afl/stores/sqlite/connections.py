@@ -1,4 +1,4 @@
-"""The connections of a SQLite store: one that writes, and as many as threads read at the same time."""
+"""The connections of a SQLite store: one for writing, and one for each thread that reads at the same time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class _Undecodable(bytes):
-    """What stands in a text column and is no UTF-8."""
+    """The content of a text column that is not UTF-8."""
 
 
 def _text_or_bytes(raw: bytes) -> str | bytes:
@@ -37,16 +37,16 @@ def _text_or_bytes(raw: bytes) -> str | bytes:
 
 
 class Connections:
-    """Shares a file between threads.
+    """Connections through which threads share a file.
 
-    Writers take turns; readers do not wait for them and see the last commit. A thread that writes reads what it wrote.
+    Writers take turns; readers do not wait for them and see the last commit. A thread that writes reads its own writes.
     """
 
     def __init__(self, path: Path, writer: sqlite3.Connection, busy_timeout_s: float) -> None:
         self._path = path
         self._writer = writer
         self._busy_timeout_s = busy_timeout_s
-        # Re-entrant: a public write is made of smaller ones.
+        # Re-entrant: a public write consists of smaller ones.
         self._turn = threading.RLock()
         #: The thread inside `writing`, by its identifier.
         self._writing_thread: int | None = None
@@ -55,10 +55,10 @@ class Connections:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection inside a transaction, which is committed at the end and rolled back by an exception.
+        """Yield the connection inside a transaction, which is committed at the end and rolled back by an exception.
 
-        Inside itself it is the same transaction. Other processes are waited for up to the busy timeout, then
-        StoreUnavailable.
+        Nested calls use the same transaction. The wait for other processes lasts up to the busy timeout, then
+        StoreUnavailable is raised.
         """
         with self._turn:
             if self._writing_thread is not None:
@@ -76,7 +76,7 @@ class Connections:
                 raise speaking(self._path, error) from error
             finally:
                 self._writing_thread = None
-                # Still open only when something was raised, by the commit itself included.
+                # Still open only after an error, also one of the commit itself.
                 if db.in_transaction:
                     db.execute("ROLLBACK")
 
@@ -98,7 +98,7 @@ class Connections:
                 raise
         self._refuse_closed()
         try:
-            # Two steps of one bytecode each: threads never get the same one.
+            # Two steps of one bytecode each, so two threads never get the same connection.
             db = self._idle.pop()
         except IndexError:
             db = self._connect()
@@ -106,7 +106,7 @@ class Connections:
             return db.execute(sql, parameters).fetchall()
         except sqlite3.OperationalError as error:
             self._refuse_undecodable(db, sql, parameters, error)
-            # Readers wait for nobody, unless the file is being recovered, or somebody has shut everybody out.
+            # Readers do not wait, unless the file is being recovered, or another process has locked it exclusively.
             if not is_locked(error) or self._busy_timeout_s <= SLICE_S:
                 raise speaking(self._path, error) from error
             return self._rows_patiently(db, sql, parameters)
@@ -118,16 +118,16 @@ class Connections:
                 self._close_idle()
 
     def read(self, what: str, sql: str, parameters: Sequence[Any], take: Callable[[Any], T]) -> list[T]:
-        """Return what `take` makes of all rows of a query, whose first column is their key.
+        """Return the result of `take` for all rows of a query, whose first column is their key.
 
-        Raises StoreCorrupt for one that nothing can be made of, with `what` it is of.
+        Raises StoreCorrupt for a row that cannot be decoded; `what` names the rows.
         """
         return taken(str(self._path), what, self.rows(sql, parameters), take, itemgetter(0))
 
     def _refuse_undecodable(
         self, db: sqlite3.Connection, sql: str, parameters: Sequence[Any], error: sqlite3.OperationalError
     ) -> None:
-        """Raise StoreCorrupt, with table and key, when the error is of a text that is none."""
+        """Raise StoreCorrupt, with table and key, when the error is about a text that is not UTF-8."""
         if not is_undecodable(error):
             return
         db.text_factory = _text_or_bytes
@@ -148,11 +148,11 @@ class Connections:
             raise speaking(self._path, error) from error
 
     def close(self) -> None:
-        """Close the file, after the writer at work; readers at work close theirs when they are done."""
+        """Close the file, after the running writer; running readers close their connections when they are done."""
         with self._turn:
             self._closed = True
             self._close_idle()
-            # The last one to close folds the write-ahead log into the file.
+            # The last connection to close folds the write-ahead log into the file.
             self._writer.close()
 
     def _close_idle(self) -> None:

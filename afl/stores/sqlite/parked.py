@@ -1,4 +1,4 @@
-"""Parked records of a SQLite store: rows whose values are read only when somebody wants the record itself."""
+"""Parked records of a SQLite store: rows whose values are read only for the record itself."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from afl.engine.model.store import ENDED_STATUSES
 from afl.stores.sqlite.connections import Connections, key_of, text_of
 from afl.stores.sqlite.rows import SELECT_PARKED, Row, parked_record
 
-#: SQLite tells a value's length without reading it.
+#: SQLite returns a value's length without reading the value.
 _SIZE: Final = "ifnull(length(p.key), 0) + ifnull(length(p.value), 0) + ifnull(length(p.headers), 0)"
 _HEAD: Final = f"p.id, p.workflow_id, p.step_id, {_SIZE}, p.parked_at_ms, p.expires_at_ms"
 _ENDED: Final = ", ".join(f"'{status}'" for status in ENDED_STATUSES)
-#: Counted along the index before the workflows are looked up, so once each.
+#: Counted along the index before the workflows are looked up, so each is looked up once.
 _SELECT_WORKFLOWS: Final = """
 SELECT w.id, w.revision, p.count
 FROM (SELECT workflow_id, count(*) AS count FROM parked GROUP BY workflow_id) p JOIN workflow w ON w.id = p.workflow_id
@@ -33,7 +33,7 @@ _MOST_VALUES: Final = 500
 
 
 class SqliteParked:
-    """The part of `SqliteStore` that tells of parked records."""
+    """The part of `SqliteStore` that keeps parked records."""
 
     _file: Connections
 
@@ -77,7 +77,7 @@ class SqliteParked:
         )
 
     def parked_due(self, workflow_ids: Collection[str]) -> list[ParkedHead]:
-        """Return the parked records that may have found what they speak of; see `ParkedStore`."""
+        """Return the parked records whose step exists by now or whose workflow has ended; see `ParkedStore`."""
         found: list[ParkedHead] = []
         for some in _slices(workflow_ids):
             query = _SELECT_DUE.format(places=_places(some))
@@ -85,7 +85,7 @@ class SqliteParked:
         return sorted(found, key=attrgetter("parked_at_ms"))
 
     def parked_usage(self, workflow_id: str | None = None) -> ParkedUsage:
-        """Return how much is parked for a workflow, or in all."""
+        """Return the amount parked for a workflow, or in all."""
         where, values = ("", ()) if workflow_id is None else ("WHERE p.workflow_id = ?", (key_of(workflow_id),))
         (row,) = self._file.rows(f"SELECT count(*), ifnull(sum({_SIZE}), 0) FROM parked p {where}", values)
         return ParkedUsage(row[0], row[1])

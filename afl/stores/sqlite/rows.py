@@ -1,4 +1,4 @@
-"""The rows of a SQLite store: how the engine's records stand in its tables, and the statements that move them."""
+"""The rows of a SQLite store: the engine's records in its tables, and the statements that read and write them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ INSERT_WORKFLOW: Final = (
     "INSERT OR IGNORE INTO workflow(revision, name, status, runnable, created_at_ms, document, id)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
-#: Name and time of creation stay: an index whose columns are set is written, whether they change or not.
+#: Name and time of creation stay: an index is written whenever its columns are set, even to the same values.
 UPDATE_WORKFLOW: Final = (
     "UPDATE workflow SET revision = ?, status = ?, runnable = ?, document = ? WHERE id = ? AND revision = ?"
 )
@@ -61,10 +61,10 @@ UNION ALL
 SELECT s.id, s.revision, s.state, s.document, p.notes FROM public_step p CROSS JOIN step s ON s.id = p.id
 WHERE p.workflow_id = ?4 AND s.revision > ?3 AND NOT (p.id >= ?1 AND p.id < ?2) {more}
 """
-#: The steps of a workflow: its range of keys, and those whose ids lie elsewhere. Parameters from `steps_of`, and a
-#: state or null.
+#: The steps of a workflow: its range of keys, and the steps with other ids. Parameters from `steps_of`, and a state or
+#: null.
 SELECT_DOCUMENTS_OF: Final = _SELECT_STEPS_OF.format(notes="NULL", join="", more="AND (?5 IS NULL OR s.state = ?5)")
-#: The same with the notes of the public face, in every state.
+#: The same with the notes of the public interface, in every state.
 SELECT_STEPS_OF: Final = _SELECT_STEPS_OF.format(
     notes="p.notes", join="LEFT JOIN public_step p ON p.id = s.id", more=""
 )
@@ -92,14 +92,14 @@ ON CONFLICT(id) DO UPDATE SET
     headers = excluded.headers, parked_at_ms = excluded.parked_at_ms, expires_at_ms = excluded.expires_at_ms
 """
 
-#: The oldest task that can be claimed from a list under one name. Parameters: list, name.
+#: The oldest claimable task of a list under one name. Parameters: list, name.
 SELECT_OLDEST_PENDING: Final = """
 SELECT created, sequence, document FROM tasks t
 WHERE state = 'pending' AND task_list_name = ? AND name = ? AND (step_id = '' OR NOT EXISTS (
     SELECT 1 FROM tasks r WHERE r.step_id = t.step_id AND r.state = 'running' AND r.step_id <> ''))
 ORDER BY created, sequence LIMIT 1
 """
-#: The names that tasks of a list wait under, each found by one step through the index. Parameter: list.
+#: The names of waiting tasks of a list, each found by one step through the index. Parameter: list.
 SELECT_PENDING_NAMES: Final = """
 WITH RECURSIVE pending(name) AS (
     SELECT min(name) FROM tasks WHERE state = 'pending' AND task_list_name = ?1
@@ -111,7 +111,7 @@ SELECT name FROM pending WHERE name IS NOT NULL
 SELECT_RUNNING_TASKS: Final = "SELECT document FROM tasks INDEXED BY tasks_running WHERE state = 'running'"
 
 
-#: Written once, but for the annotations: the newest are kept, and those that are the same write nothing.
+#: Written once, except for the annotations: the newest are kept, and equal ones write nothing.
 INSERT_PROGRAM: Final = """
 INSERT INTO program(fingerprint, content, versions, annotations) VALUES (?, ?, ?, ?)
 ON CONFLICT(fingerprint) DO UPDATE SET annotations = excluded.annotations
@@ -124,14 +124,14 @@ SELECT_ANNOTATIONS: Final = "SELECT annotations FROM program WHERE fingerprint =
 def program_content(row: Row) -> bytes:
     """Return the program of a row of SELECT_PROGRAM. VersionMismatchError for one that a newer release wrote."""
     content, versions = row
-    # Rows of the format before tell no versions: their release was the first.
+    # Rows of the previous format have no versions: their release was the first.
     if versions is not None:
         check_versions(versions)
     return cast(bytes, content)
 
 
 class ChangeRows:
-    """The rows of a batch's workflows and steps, all encoded."""
+    """The encoded rows of a batch's workflows and steps."""
 
     def __init__(self, batch: Batch) -> None:
         self.new: list[Row] = []
@@ -146,7 +146,7 @@ class ChangeRows:
                 self.new.append(workflow_row(row))
             else:
                 self.changed.append(workflow_update(row, change.expected_revision))
-            # Inputs stay the same for the whole of an execution, and may be large: the first one writes them once.
+            # Inputs never change during an execution, and may be large: the first commit writes them once.
             if change.expected_revision == 0 or row.execution > 1:
                 self.inputs.append((key_of(row.id), encode_value(row.inputs)))
             steps = change.steps
@@ -189,7 +189,7 @@ def public_step_row(document: StepDocument, notes: StepNotes | None) -> Row:
 
 def steps_of(workflow_id: str, newer_than: int = -1) -> Row:
     """Return the parameters of SELECT_STEPS_OF. `newer_than` -1: steps of every revision."""
-    # ";" follows ":" in every order of bytes: this is where the range of keys ends.
+    # ";" follows ":" in every order of bytes, so it ends the range of keys.
     return key_of(f"{workflow_id}:"), key_of(f"{workflow_id};"), newer_than, key_of(workflow_id)
 
 
@@ -199,7 +199,7 @@ def in_order(steps: Iterable[KeptStep]) -> list[KeptStep]:
 
 
 def column_value(value: object) -> object:
-    """Return a field of an entity as it stands in a column of its own."""
+    """Return the value of an entity's field in a column of its own."""
     return key_of(value) if isinstance(value, str) else value
 
 
@@ -208,7 +208,7 @@ def _position_key(place: Position) -> tuple[object, ...]:
 
 
 def move_position(db: sqlite3.Connection, move: PositionMove) -> None:
-    """Advance a position. PositionLost when it is not where the move expects it."""
+    """Advance a position. Raises PositionLost when it is not where the move expects it."""
     place = move.position
     key = _position_key(place)
     where = "WHERE cluster_id = ? AND topic = ? AND partition = ? AND topic_id = ?"
@@ -245,7 +245,7 @@ def stored_position(row: Row) -> tuple[Position, int]:
     """Return a position and its next offset."""
     topic, partition, cluster_id, topic_id, next_offset = row
     if type(next_offset) is not int:
-        # A column of SQLite may hold anything.
+        # A SQLite column may hold any type.
         raise TypeError(f"{next_offset!r} is no offset")
     return Position(text_of(cluster_id), text_of(topic), partition, text_of(topic_id)), next_offset
 
@@ -261,7 +261,7 @@ def append_outbox(db: sqlite3.Connection, rows: Sequence[Row]) -> int:
     if not rows:
         return 0
     db.executemany(_APPEND_OUTBOX, rows)
-    # One transaction appends without gaps: nobody else can have taken a number in between.
+    # One transaction appends without gaps: no other writer can take a number in between.
     (last,) = db.execute("SELECT last_insert_rowid()").fetchone()
     return cast(int, last) - len(rows) + 1
 

@@ -1,4 +1,4 @@
-"""What a SQLite store's file looks like inside, and how one is opened: made, recognised, or refused untouched."""
+"""The tables in a SQLite store's file, and the opening of a file: created, recognised, or refused untouched."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ from afl.engine.versions import VERSIONS, check_maker
 from afl.stores.public.store import ENTITY_TABLES, RUNNING_TASK_INDEX, EntityTable
 from afl.stores.sqlite.waiting import SLICE_S, holders_of, waited_for
 
-#: Marks the file as ours, in its header. Never change it.
+#: The mark of our files, in their header. Never change it.
 APPLICATION_ID: Final = 0x41464C53  # "AFLS"
-#: Version of the tables below, in the file's header. Raise it with every change; those before are brought to it.
+#: The version of the tables below, in the file's header. Raise it with every change; older formats are migrated to it.
 FORMAT: Final = 4
-#: The oldest format that is brought to this one when a store is opened.
+#: The oldest format that is migrated when a store is opened.
 OLDEST_FORMAT: Final = 1
 
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
-#: Where the header holds user_version and application_id, big-endian.
+#: The places of user_version and application_id in the header, big-endian.
 _USER_VERSION_AT, _APPLICATION_ID_AT = 60, 68
 
 #: Pages kept in memory per connection, in KiB.
 _CACHE_KIB: Final = 16_384
 
 # A step's id starts with its workflow's id and ":", so a workflow's steps are a range of the keys. The rows themselves
-# stand in the order of their making: a batch of many workflows writes few pages, where in the order of the keys each
-# step would have one of its own.
-# Steps that were saved through the public face may have any id: `public_step` finds those by workflow.
-# Outbox rows live for a batch or two: every index would cost more than the scan that it saves.
+# are in the order of creation: a batch of many workflows writes few pages, whereas in the order of the keys each step
+# would have a page of its own. Steps that were saved through the public interface may have any id: `public_step` finds
+# those by workflow. Outbox rows live for a batch or two: every index would cost more than the scan that it saves.
 _TABLES: Final = """
 CREATE TABLE store(one INTEGER PRIMARY KEY CHECK (one = 1), prefix TEXT NOT NULL, versions TEXT NOT NULL,
     id TEXT NOT NULL DEFAULT '', marks TEXT NOT NULL DEFAULT '');
@@ -73,7 +72,7 @@ _INDEX_OF_RUNNING_TASKS: Final = (
     "CREATE INDEX IF NOT EXISTS tasks_running ON tasks(task_list_name) WHERE state = 'running'"
 )
 
-#: From format 1, whose positions did not say which topic of a name they were in: '' stands for that.
+#: From format 1, whose positions lacked the id of the topic: '' stands for that.
 _FROM_FORMAT_1: Final = (
     "ALTER TABLE position RENAME TO position_1",
     """
@@ -85,20 +84,20 @@ _FROM_FORMAT_1: Final = (
     "DROP TABLE position_1",
 )
 
-#: From format 2, which had no tombstones, and programs without versions.
+#: From format 2, which lacked tombstones and versions of programs.
 _FROM_FORMAT_2: Final = (
     "ALTER TABLE program ADD COLUMN versions TEXT",
     "CREATE TABLE tombstones("
     "sequence INTEGER PRIMARY KEY, key UNIQUE NOT NULL, state, purged_at_ms, document BLOB NOT NULL)",
     "CREATE INDEX tombstones_age ON tombstones(state, purged_at_ms)",
 )
-#: From format 3, whose stores had no id. A step for each column: SQLite adds one at a time.
+#: From format 3, whose stores lacked an id. One statement for each column: SQLite adds one at a time.
 _FROM_FORMAT_3: Final = (
     "ALTER TABLE store ADD COLUMN id TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE store ADD COLUMN marks TEXT NOT NULL DEFAULT ''",
     "UPDATE store SET id = lower(hex(randomblob(16)))",
 )
-#: What brings a store from each format to the next one.
+#: The migration of each format to the next one.
 _MIGRATIONS: Final = {1: _FROM_FORMAT_1, 2: _FROM_FORMAT_2, 3: _FROM_FORMAT_3}
 
 
@@ -114,23 +113,23 @@ def _statements() -> list[str]:
     return [*map(_entity_table, ENTITY_TABLES.values()), *filter(str.strip, tables)]
 
 
-#: What SQLite takes for a database of one connection.
+#: Names for which SQLite opens a database of one connection.
 _IN_MEMORY: Final = ":memory:"
 
 
 def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: float) -> sqlite3.Connection:
-    """Open a store's file for reading and writing; make it where there is none and `create` is true.
+    """Open a store's file for reading and writing; create it if it does not exist and `create` is true.
 
-    The file's own header is read first, so that SQLite never touches a file that is somebody else's. A new store is
-    made in one transaction, header included, before the file is switched to a write-ahead log: a crash leaves either
-    an empty file or a store, and of two processes that make it at the same time the second finds it made. A store of
-    an older format is brought to this one, in one transaction too.
+    The file's own header is read first, so that SQLite never touches a foreign file. A new store is made in one
+    transaction, header included, before the file is switched to a write-ahead log: a crash leaves either an empty file
+    or a store, and of two processes that make it at the same time the second finds it made. A store of an older format
+    is migrated to this one, in one transaction too.
 
-    A file that another process has locked is waited for, up to `busy_timeout_s`.
+    The wait for a file that another process has locked lasts up to `busy_timeout_s`.
 
-    Raises StoreUnavailable (directory missing or closed to writing, no such file, in memory, locked), StoreCorrupt (not
-    a SQLite file, or damaged), ForeignStore (another program's file, another prefix's, or another format's),
-    VersionMismatchError (a newer release has made it).
+    Raises StoreUnavailable (directory missing or not writable, no such file, in memory, locked), StoreCorrupt (not a
+    SQLite file, or damaged), ForeignStore (another program's file, another prefix's, or another format's),
+    VersionMismatchError (made by a newer release).
     """
     if str(path) == _IN_MEMORY:
         raise StoreUnavailable(path=_IN_MEMORY, reason="it is of one connection, a store has several; take MemoryStore")
@@ -142,7 +141,7 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
     elif not path.parent.is_dir():
         raise StoreUnavailable(path=str(path), reason=f"directory {path.parent} does not exist")
     if not header:
-        # SQLite's own files beside it get its mode. Where it cannot be made, SQLite says why.
+        # SQLite's own files beside it get its mode. If it cannot be made, SQLite reports the reason.
         with contextlib.suppress(OSError):
             make_private_file(path)
     protect(path)
@@ -154,7 +153,7 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
 
 
 def _open(path: Path, prefix: str, busy_timeout_s: float, *, is_new: bool) -> sqlite3.Connection:
-    """All steps of it; each finds done what was done before."""
+    """Do all steps of opening; each step may find itself done already."""
     connection = connect(path, busy_timeout_s)
     try:
         if is_new:
@@ -185,7 +184,7 @@ def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
 
 
 def speaking(path: Path, error: sqlite3.Error) -> Exception:
-    """Return what an error of SQLite means for the store: damaged, out of reach, or else the error itself."""
+    """Return the store's error for an error of SQLite: damaged, unavailable, or else the error itself."""
     if is_undecodable(error):
         return StoreCorrupt(path=str(path), reason=printable(str(error)))
     code = getattr(error, "sqlite_errorcode", None)
@@ -201,7 +200,7 @@ def speaking(path: Path, error: sqlite3.Error) -> Exception:
 
 
 def is_undecodable(error: sqlite3.Error) -> bool:
-    """Whether an error is of a text column that holds no UTF-8. Python's module tells it without a code."""
+    """Say whether an error is about a text column that is not UTF-8. Python's module reports it without a code."""
     return str(error).startswith("Could not decode to UTF-8")
 
 
@@ -259,7 +258,7 @@ def _make_tables(connection: sqlite3.Connection, prefix: str) -> None:
 
 
 def _check_identity(path: Path, connection: sqlite3.Connection, prefix: str) -> None:
-    # Once more from inside: a newer format may still stand in the write-ahead log only.
+    # Checked again from inside: a newer format may still be in the write-ahead log only.
     _check_format(path, connection.execute("PRAGMA user_version").fetchone()[0])
     try:
         row = connection.execute("SELECT prefix, versions FROM store").fetchone()
@@ -300,10 +299,10 @@ def _migrate(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def _add_what_is_newer(connection: sqlite3.Connection) -> None:
-    """Make what stores of this format may lack: the index of running tasks, and the column beside a program's text.
+    """Create what stores of this format may lack: the index of running tasks, and the column beside a program's text.
 
-    Releases that know neither work on such a store all the same, beside this one: SQLite keeps the index up, and the
-    column is empty in what they write.
+    Older releases still work on such a store, beside this one: SQLite maintains the index, and their rows leave the
+    column empty.
     """
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'tasks_running'").fetchone() is None:
         connection.execute(_INDEX_OF_RUNNING_TASKS)

@@ -71,10 +71,10 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
     """A store in one file.
 
     Commits are durable when they return (write-ahead log, synchronous FULL). Any number of threads may read while one
-    writes; several processes may open the file, writers wait for each other up to `busy_timeout_s`, and whoever was
-    second with a workflow conflicts. `prefix` is the topic prefix that the store belongs to.
+    writes; several processes may open the file. Writers wait for each other up to `busy_timeout_s`, and the later of
+    two writers of a workflow gets a conflict. `prefix` is the topic prefix that the store belongs to.
 
-    Raises when opened: StoreUnavailable, StoreCorrupt, ForeignStore; each names the path. Any call may raise
+    Opening raises StoreUnavailable, StoreCorrupt, ForeignStore; each names the path. Any call may raise
     StoreUnavailable (disk full, held by another process for too long) and StoreCorrupt.
     """
 
@@ -95,12 +95,12 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
         writer = open_store_file(self._path, prefix, create=create, busy_timeout_s=busy_timeout_s)
         self._file = Connections(self._path, writer, busy_timeout_s)
 
-    # The engine's face.
+    # The interface for the engine.
 
     def commit_batch(self, batch: Batch) -> int:
         """Write all of the batch in one transaction; see `Store`. In this order:
-          1. encode everything: a value that can't be stored meets no open transaction, and other writers wait for
-             the file's work only,
+          1. encode everything: a value that cannot be stored fails before a transaction is open, and other writers wait
+             only for the file's work,
           2. begin, write the workflows' rows and move the positions, each by comparing,
           3. write the other rows,
           4. commit: the log is on the disk when this returns.
@@ -147,12 +147,12 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
             if values:
                 written += db.executemany(statement, values).rowcount
         if written < len(batch.changes) or not self._confirmed(batch):
-            # Our own rows hide what the others wrote: look at the losers with them gone.
+            # Our own rows hide the other writers' ones: read the conflicts after the rollback.
             db.execute("ROLLBACK")
             raise WorkflowConflict(workflow_ids=self._losers(batch))
 
     def _confirmed(self, batch: Batch) -> bool:
-        # A workflow that the batch itself changes was compared by its change already, if they expect the same.
+        # A workflow that the batch itself changes was compared by that change, if both expect the same revision.
         if not batch.confirms:
             return True
         expected = {change.workflow.id: change.expected_revision for change in batch.changes}
@@ -168,7 +168,7 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
         return tuple(dict.fromkeys(lost))
 
     def _write_tasks(self, db: sqlite3.Connection, tasks: Iterable[TaskDefinition]) -> None:
-        # Those that free a step first: the index is looked at row by row.
+        # Tasks that free a step come first: the index is checked row by row.
         for task in sorted(tasks, key=lambda task: task.state == TaskState.RUNNING):
             try:
                 self._write_entity(db, task)
@@ -199,14 +199,14 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
         return documents
 
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
-        """Return the current revision of each; unknown ones are left out."""
+        """Return the current revision of each workflow; unknown ones are left out."""
         wanted = set(workflow_ids)
         plain = [workflow_id for workflow_id in wanted if workflow_id.isascii() and workflow_id.isprintable()]
         found = self._file.rows(
             "SELECT id, revision FROM workflow WHERE id IN (SELECT value FROM json_each(?))",
             (encode_value(plain).decode(),),
         )
-        # SQLite's JSON stops at what these others may hold (NUL, lone surrogates): one by one.
+        # SQLite's JSON cannot hold some ids (NUL, lone surrogates): these are looked up one by one.
         for workflow_id in wanted.difference(plain):
             found += self._file.rows("SELECT id, revision FROM workflow WHERE id = ?", (key_of(workflow_id),))
         return dict(taken(str(self._path), "workflow", found, lambda row: (text_of(row[0]), row[1]), itemgetter(0)))
@@ -236,9 +236,9 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
             raise damaged(str(self._path), "program", fingerprint, error) from error
 
     def load_annotations(self, fingerprint: str) -> bytes | None:
-        """Return what stands beside a compiled program's text."""
+        """Return the annotations beside a compiled program's text."""
         rows = self._file.rows(SELECT_ANNOTATIONS, (key_of(fingerprint),))
-        # Nothing depends on them: what is no blob is as good as none.
+        # They are optional: a value that is not a blob is treated as missing.
         return rows[0][0] if rows and isinstance(rows[0][0], bytes) else None
 
     def outbox(
@@ -268,13 +268,13 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
         return self._prefix
 
     def close(self) -> None:
-        """Close the file. Calls after that raise StoreUnavailable."""
+        """Close the file. Later calls raise StoreUnavailable."""
         self._file.close()
 
-    # What the public face stands on.
+    # The base of the public interface.
 
     def step_count(self) -> int:
-        """Return how many steps there are."""
+        """Return the number of steps."""
         return cast(int, self._file.rows("SELECT count(*) FROM step")[0][0])
 
     def _exclusive(self) -> AbstractContextManager[object]:
@@ -293,7 +293,7 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
         return self._kept(rows[0]) if rows else None
 
     def _steps_near(self, related_id: str) -> Iterable[KeptStep]:
-        # Blocks and containers are steps of the same workflow, mostly; what was saved by hand may name anything.
+        # Blocks and containers are usually steps of the same workflow; steps saved by hand may name anything.
         workflow_id, mark, _ = related_id.partition(":")
         if not mark or not self.revisions([workflow_id]):
             return self._all_steps()
@@ -364,7 +364,7 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
     def _claim(
         self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str = "", lease_expires: int = 0
     ) -> TaskDefinition | None:
-        # Looked for without the write lock first: pollers ask far more often than there is something to do.
+        # Looked for without the write lock first: pollers ask far more often than there is work.
         if self._oldest_pending(task_names, task_list) is None:
             return None
         with self._file.writing() as db:
@@ -375,7 +375,7 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
             return task
 
     def pending_task_names(self, task_list: str = "default") -> list[str]:
-        """Return the names of the tasks of a list that wait to be claimed."""
+        """Return the names of the unclaimed tasks of a list."""
         return self._file.read("tasks", SELECT_PENDING_NAMES, (key_of(task_list),), first_text)
 
     def _expired_tasks(self, now_ms: int) -> list[TaskDefinition]:

@@ -1,4 +1,6 @@
-"""Checking and purging a SQLite store: lists in pages by the keys of its tables, and rows deleted a slice at a time."""
+"""Check and purge a SQLite store: lists are read in pages by the keys of its tables, and rows deleted a slice at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from afl.stores.sqlite.rows import SELECT_STEPS_OF, Row, first_text, steps_of
 
 E = TypeVar("E")
 
-#: What SQLite tells of one damaged file: the first few say what has happened.
+#: The most faults that SQLite reports for one damaged file: the first few show what has happened.
 _MOST_PROBLEMS: Final = 20
 _SELECT_ENDED: Final = f"""
 SELECT id, created_at_ms FROM workflow
@@ -49,7 +51,7 @@ _DELETE_ROWS: Final = (
 
 
 class SqliteUpkeep(PublicUpkeep):
-    """The part of `SqliteStore` that lists and deletes, and says which store it is."""
+    """The part of `SqliteStore` that lists and deletes rows, and gives the store's identity."""
 
     _file: Connections
     _path: Path
@@ -64,14 +66,14 @@ class SqliteUpkeep(PublicUpkeep):
     def _write_entity(self, db: sqlite3.Connection, entity: object) -> None: ...
 
     def identity(self) -> StoreIdentity:
-        """Return which store this is; see `IdentifiedStore`."""
+        """Return the identity of this store; see `IdentifiedStore`."""
         (found,) = self._file.read(
             "store", "SELECT id, marks FROM store", (), lambda row: StoreIdentity(row[0], tuple(row[1].split()))
         )
         return found
 
     def location(self) -> str:
-        """Return where the store is: this machine, and the file's path."""
+        """Return the location of the store: this machine, and the file's path."""
         return f"{this_host()}:{self._path.resolve()}"
 
     def add_mark(self, mark: str) -> None:
@@ -80,7 +82,7 @@ class SqliteUpkeep(PublicUpkeep):
             db.execute("UPDATE store SET marks = ?", (" ".join(self.identity().with_mark(mark).marks),))
 
     def renew_identity(self) -> StoreIdentity:
-        """Give the store another id; see `IdentifiedStore`."""
+        """Give the store a new id; see `IdentifiedStore`."""
         identity = StoreIdentity(new_store_id())
         with self._file.writing() as db:
             db.execute("UPDATE store SET id = ?, marks = ''", (identity.id,))
@@ -138,7 +140,7 @@ class SqliteUpkeep(PublicUpkeep):
         return self._file.read("workflow", _SELECT_ENDED, wanted, lambda row: Ended(row[1], text_of(row[0])))
 
     def bury(self, tombstone: Tombstone, revision: int) -> bool:
-        """Put a tombstone in a workflow's place; see `Upkeep`."""
+        """Replace a workflow by a tombstone; see `Upkeep`."""
         key = key_of(tombstone.workflow_id)
         with self._file.writing() as db:
             if not db.execute("DELETE FROM workflow WHERE id = ? AND revision = ?", (key, revision)).rowcount:
@@ -148,7 +150,7 @@ class SqliteUpkeep(PublicUpkeep):
         return True
 
     def delete_rows(self, workflow_id: str, *, limit: int) -> int:
-        """Delete rows of a workflow that has none of its own any more; see `Upkeep`."""
+        """Delete rows of a workflow that has no row of its own any more; see `Upkeep`."""
         start, end, _, key = steps_of(workflow_id)
         left = limit
         with self._file.writing() as db:

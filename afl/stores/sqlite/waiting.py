@@ -1,4 +1,4 @@
-"""Waiting for a SQLite file that another process has locked: told, with who has it, and ended by the word to stop."""
+"""Waits for a SQLite file that another process has locked: reported with the holder, and ended by a request to stop."""
 
 from __future__ import annotations
 
@@ -14,29 +14,32 @@ from afl.core.process.stopping import PROCESS_STOP, Stop
 
 T = TypeVar("T")
 
-#: The longest wait inside SQLite, where neither a signal nor the word to stop is heard. A longer one is several.
+#: The longest wait inside SQLite, where neither a signal nor a request to stop is noticed. A longer wait is several of
+#: these.
 SLICE_S: Final = 0.5
-#: How long a process that was told to end still waits: others' transactions take no longer.
+#: The time that a process still waits after a request to end: transactions of others are shorter.
 _LAST_WAIT_S: Final = 1.0
 
 
 def is_locked(error: sqlite3.Error) -> bool:
-    """Whether another process has the file, so that waiting may help."""
+    """Say whether another process has the file, so that waiting may help."""
     code = getattr(error, "sqlite_errorcode", None)
     return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def holders_of(path: Path) -> str:
-    """Who has locked the store's file, in words: ` by process 4711 (sqlite3 store.sqlite3)`; empty if not known."""
+    """Return the process that has locked the store's file: ` by process 4711 (sqlite3 store.sqlite3)`; empty if
+    unknown.
+    """
     # Writers lock the file's shared memory in write-ahead mode, the file itself in any other.
     found = holders_text([path.with_name(f"{path.name}-shm"), path])
     return f" by {found}" if found else ""
 
 
 def waited_for(path: Path, attempt: Callable[[], T], timeout_s: float, stop: Stop = PROCESS_STOP) -> T:
-    """Make an attempt again while the file is locked, and return what it returns.
+    """Repeat an attempt while the file is locked, and return its result.
 
-    Each takes `SLICE_S` at most by itself. Raises what it raises, the last refusal after `timeout_s`, or once the
+    Each attempt takes at most `SLICE_S`. Raises the attempt's errors; the last refusal after `timeout_s`, or once the
     process is to end.
     """
     began_s = time.monotonic()
