@@ -1,4 +1,4 @@
-"""Claude as an agent, and handlers by facet name: the names under which users import them."""
+"""Claude as an agent, and handlers by facet name: the import names for users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The anthropic client: the one place that imports its library, and the model that is asked by default."""
+"""The anthropic client: the only module that imports its library, and the default model."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from afl.claude.errors import ClaudeKeyUnusable, ClaudeNotInstalled
 if TYPE_CHECKING:
     from anthropic import Anthropic, AsyncAnthropic
 
-#: The model that is asked when neither `AFL_CLAUDE_MODEL` nor a config nor a prompt block names one.
+#: The default model, when neither `AFL_CLAUDE_MODEL` nor a config nor a prompt block names one.
 DEFAULT_MODEL: Final = "claude-sonnet-5-5"
-#: Names another model in the environment.
+#: The environment variable that names another model.
 MODEL_VARIABLE: Final = "AFL_CLAUDE_MODEL"
-#: Holds the key of the Messages API.
+#: The environment variable that holds the key of the Messages API.
 KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
-#: How long one request may take: more than a reply of a few thousand tokens needs, and far less than for ever.
+#: The time limit of one request: more than a reply of a few thousand tokens needs, and still bounded.
 REQUEST_TIMEOUT_S: Final = 120.0
-#: Tries after the first for what passes: rate limits, overload, server errors, lost connections. The waits double, or
-#: are what the server asks for.
+#: Tries after the first for temporary failures: rate limits, overload, server errors, lost connections. The waits
+#: double, or are those that the server asks for.
 REQUEST_RETRIES: Final = 4
 
 
 def default_model() -> str:
-    """The model to ask when nobody named one."""
+    """Return the model to use when none is named."""
     return os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL
 
 
 def usable_key(api_key: str | None) -> str | None:
-    """Return the key that is given, else that of the environment, without what a file or a shell left around it.
+    """Return the given key, else that of the environment, without blanks and line breaks around it.
 
-    None where there is none. Raises ClaudeKeyUnusable, which tells the place of what is wrong and not the key.
+    None without a key. Raises ClaudeKeyUnusable, which names the place of the fault and does not show the key.
     """
     key = (os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key).strip()
     for at, char in enumerate(key):
@@ -47,11 +47,11 @@ def claude_client(
     timeout_s: float = REQUEST_TIMEOUT_S,
     max_retries: int = REQUEST_RETRIES,
 ) -> Anthropic:
-    """A client of the Messages API, for `ClaudeAgentRunner` and `LLMHandler`.
+    """Return a client of the Messages API, for `ClaudeAgentRunner` and `LLMHandler`.
 
-    Without `api_key` and `base_url` those of the environment: `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`. Blanks and
-    line breaks around the key are taken off. Raises ClaudeNotInstalled without the extra `claude`, and
-    ClaudeKeyUnusable for a key that no request can carry.
+    Without `api_key` and `base_url` the environment's are used: `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`. Blanks and
+    line breaks around the key are removed. Raises ClaudeNotInstalled without the extra `claude`, and ClaudeKeyUnusable
+    for a key that no request can carry.
     """
     try:
         from anthropic import Anthropic
@@ -67,7 +67,7 @@ def async_claude_client(
     timeout_s: float = REQUEST_TIMEOUT_S,
     max_retries: int = REQUEST_RETRIES,
 ) -> AsyncAnthropic:
-    """The same for `LLMHandler.handle_async`."""
+    """Return an asynchronous client for `LLMHandler.handle_async`."""
     try:
         from anthropic import AsyncAnthropic
     except ImportError as error:

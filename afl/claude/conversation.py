@@ -1,4 +1,4 @@
-"""One conversation with Claude about one event: what is asked, turn by turn, until there is an answer."""
+"""One conversation with Claude about one event: the messages, turn by turn, until there is an answer."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from afl.claude.answer_checks import answer_problem
 from afl.claude.errors import ClaudeCutOff, ClaudeGaveNoAnswer, ClaudeRefused
 from afl.claude.tool_definitions import ToolDefinition
 
-#: Why a reply ended, in the words of the Messages API.
+#: The reasons for the end of a reply, as the Messages API names them.
 _TOOL_USE: Final = "tool_use"
 _PAUSE_TURN: Final = "pause_turn"
 _MAX_TOKENS: Final = "max_tokens"
 _CONTEXT_FULL: Final = "model_context_window_exceeded"
 _REFUSAL: Final = "refusal"
 
-#: Told to Claude when nobody gave a system prompt.
+#: The system prompt when none is given.
 DEFAULT_SYSTEM_PROMPT: Final = (
     "You do one step of a workflow. Answer by using the tool that is named after the step's event facet, with the "
     "step's results as its input. Other tools may help you on the way."
@@ -30,11 +30,11 @@ MAX_RETRIES: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """What one conversation is about.
+    """The parameters of one conversation.
 
-    `tools` are those that Claude may use; `helpers` names the ones that somebody here runs, while any other's input is
-    the answer. `answer` is the tool that the answer is expected from, where that is known. `max_retries` is how often
-    Claude is reminded after it ended without an answer, `max_turns` how many replies each time may take.
+    `tools` are the tools that Claude may use. `helpers` names those that run in this process; the input of any other
+    tool is the answer. `answer` is the tool whose input is expected as the answer, where it is known. `max_retries` is
+    how often Claude is reminded after it ended without an answer, `max_turns` how many replies each attempt may take.
     """
 
     facet: str
@@ -47,11 +47,11 @@ class Brief:
     max_tokens: int = MAX_TOKENS
     max_turns: int = MAX_TURNS
     max_retries: int = MAX_RETRIES
-    #: Whether the API is asked to keep the tools for a while: cheaper for many events of a facet, dearer for one.
+    #: Whether the API should cache the tools: cheaper for many events of a facet, dearer for one.
     cache_tools: bool = False
 
     def request(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """What `messages.create` is called with."""
+        """Return the arguments of `messages.create`."""
         tools: list[dict[str, Any]] = [
             {
                 "name": tool.name,
@@ -71,7 +71,7 @@ class Brief:
         }
 
     def tool(self, name: str) -> ToolDefinition | None:
-        """The tool that Claude means by a name."""
+        """Return the tool that Claude names."""
         return next((tool for tool in self.tools if tool.is_named(name)), None)
 
     def is_answer(self, use: ToolUse) -> bool:
@@ -87,7 +87,7 @@ class Brief:
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """A tool that Claude wants to use."""
+    """A use of a tool that Claude requests."""
 
     id: str
     name: str
@@ -96,14 +96,14 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """To be sent to Claude; the reply goes back into the conversation."""
+    """A request to Claude; the reply goes back into the conversation."""
 
     request: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class UseTool:
-    """To be run; a `ToolOutcome` goes back into the conversation."""
+    """A tool to run; a `ToolOutcome` goes back into the conversation."""
 
     facet: str
     input: Mapping[str, Any]
@@ -111,7 +111,7 @@ class UseTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What came of running a tool, as text for Claude."""
+    """The outcome of running a tool, as text for Claude."""
 
     text: str
     is_error: bool = False
@@ -119,7 +119,7 @@ class ToolOutcome:
 
 @dataclass(slots=True)
 class ClaudeUsage:
-    """Requests made and tokens used."""
+    """The number of requests and tokens."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -128,7 +128,7 @@ class ClaudeUsage:
     cache_write_tokens: int = 0
 
     def add(self, other: ClaudeUsage) -> None:
-        """Count another one in."""
+        """Add another count."""
         self.requests += other.requests
         self.input_tokens += other.input_tokens
         self.output_tokens += other.output_tokens
@@ -138,7 +138,7 @@ class ClaudeUsage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What Claude said, whatever kind of object the client gives."""
+    """A reply of Claude, independent of the client's kind of object."""
 
     content: Sequence[object]
     stop_reason: str
@@ -151,7 +151,7 @@ Conversation: TypeAlias = Generator[Ask | UseTool, Any, dict[str, Any]]
 
 
 def read_reply(response: object) -> Reply:
-    """Read a response of the Messages API: an object of the anthropic client, a dict, or one that looks like them."""
+    """Read a response of the Messages API: an object of the anthropic client, a dict, or a similar object."""
     content = list(_part(response, "content") or ())
     uses = [
         ToolUse(str(_part(block, "id")), str(_part(block, "name")), dict(_part(block, "input") or {}))
@@ -177,11 +177,11 @@ def read_reply(response: object) -> Reply:
 
 
 def converse(brief: Brief) -> Conversation:
-    """Talk until there is an answer, and return it.
+    """Hold the conversation until there is an answer, and return it.
 
-    Yields what is to be done, and is sent what came of it: a `Reply` for an `Ask`, a `ToolOutcome` for a `UseTool`. An
-    answer that does not fit its tool's schema is given back with what is wrong. Raises ClaudeRefused, ClaudeCutOff, and
-    ClaudeGaveNoAnswer when a declared return is missing at the end; where nothing is declared, that is `{}`.
+    Yields each action, and is sent its outcome: a `Reply` for an `Ask`, a `ToolOutcome` for a `UseTool`. An answer that
+    does not fit its tool's schema goes back to Claude with the mismatch. Raises ClaudeRefused, ClaudeCutOff, and
+    ClaudeGaveNoAnswer when a declared return is missing at the end; a facet without declared returns gets `{}`.
     """
     messages: list[dict[str, Any]] = [{"role": "user", "content": brief.text}]
     problem: str | None = None
@@ -223,7 +223,7 @@ def _problem(brief: Brief, answer: ToolUse) -> str | None:
 
 
 def _tool_result(brief: Brief, use: ToolUse, problem: str | None) -> Generator[UseTool, Any, dict[str, Any]]:
-    """The block that answers a use of a tool: every one must have its answer in the next message."""
+    """Return the block that answers a use of a tool: the next message must answer every use."""
     if brief.is_answer(use):
         outcome = ToolOutcome(f"This does not fit: {problem}. Use {use.name} again with what does.", is_error=True)
     else:
@@ -240,7 +240,7 @@ def _reminder(brief: Brief, problem: str | None) -> str:
 
 
 def _say(messages: list[dict[str, Any]], text: str) -> None:
-    """Add a message from our side: roles take turns, so it joins the last one where that is ours too."""
+    """Add a message of ours: roles alternate, so it joins the last message if that is ours too."""
     last = messages[-1]
     if last["role"] != "user":
         messages.append({"role": "user", "content": text})
@@ -251,7 +251,7 @@ def _say(messages: list[dict[str, Any]], text: str) -> None:
 
 
 def _nothing(brief: Brief, problem: str | None) -> dict[str, Any]:
-    """What it comes to when there is no answer: nothing, if that is enough."""
+    """Return the empty result when there is no answer, if that is enough."""
     if problem is None:
         problem = answer_problem({}, brief.answer.input_schema) if brief.answer is not None else None
         if problem is None:
@@ -260,7 +260,7 @@ def _nothing(brief: Brief, problem: str | None) -> dict[str, Any]:
 
 
 def result_text(result: object) -> str:
-    """A tool's result as text for Claude."""
+    """Return a tool's result as text for Claude."""
     return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
 
 

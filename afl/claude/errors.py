@@ -1,4 +1,4 @@
-"""What may keep Claude from answering an event; the class names are the error types that steps fail with."""
+"""Errors that keep Claude from answering an event; the class names are the error types of the failed steps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ClaudeRefused(ClaudeFailed):
 
 
 class ClaudeCutOff(ClaudeFailed):
-    """The reply, or the conversation, grew longer than it may."""
+    """The reply, or the conversation, exceeded its length limit."""
 
 
 class ClaudeGaveNoAnswer(ClaudeFailed):
@@ -38,7 +38,7 @@ class ClaudeNotInstalled(EngineError):
 
 
 class ClaudeKeyUnusable(EngineError):
-    """The API key has a character that no key has."""
+    """The API key contains a character that no key has."""
 
     def __init__(self, place: int, length: int) -> None:
         super().__init__(

@@ -24,7 +24,7 @@ from afl.workers.tool_registry import ToolRegistry, short_name
 
 @dataclass
 class LLMHandlerConfig:
-    """Which model is asked, and how. `model`: that of `AFL_CLAUDE_MODEL`, or else our default."""
+    """The model and the way to ask it. `model`: that of `AFL_CLAUDE_MODEL`, or else our default."""
 
     model: str = field(default_factory=default_model)
     system_prompt: str = DEFAULT_SYSTEM_PROMPT
@@ -35,13 +35,13 @@ class LLMHandlerConfig:
 
 
 class LLMHandler:
-    """Answers events by asking Claude: register `handle`, or `handle_async`, as any other handler.
+    """A handler that answers events by asking Claude: register `handle`, or `handle_async`, like any other handler.
 
-    `tool_definitions` are the tools that Claude has, also as plain mappings (`name`, `description`, `input_schema`).
-    One that `tool_registry` has a handler for is run when Claude uses it; the first use of any other is the answer.
-    Where the payload names its facet (it does under RegistryRunner and on Kafka) and there is a tool of that name, that
-    tool's use is the answer, its prompt block asks for it, and what Claude gives is checked against its schema.
-    `prompt_template` is filled with the payload, and goes before a prompt block's.
+    `tool_definitions` are Claude's tools, also as plain mappings (`name`, `description`, `input_schema`). A tool with a
+    handler in `tool_registry` is run when Claude uses it; the first use of any other tool is the answer. When the
+    payload names its facet (as under RegistryRunner and on Kafka) and a tool has that name, that tool's use is the
+    answer: the facet's prompt block asks for it, and Claude's input is checked against its schema. `prompt_template` is
+    filled with the payload, and goes before a prompt block's.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class LLMHandler:
         return self._turns.usage
 
     def handle(self, payload: Mapping[str, Any], context: object = None) -> dict[str, Any]:
-        """Answer an event. Raises ClaudeFailed, whose text says why, and which fails the step."""
+        """Answer an event. Raises ClaudeFailed, whose text gives the reason, and which fails the step."""
         return self._turns.answer(self._brief(payload), context)
 
     async def handle_async(self, payload: Mapping[str, Any], context: object = None) -> dict[str, Any]:
-        """The same as a coroutine; the client may be an asynchronous one."""
+        """Answer an event as a coroutine; the client may be an asynchronous one."""
         return await self._turns.answer_async(self._brief(payload), context)
 
     def _brief(self, payload: Mapping[str, Any]) -> Brief:
@@ -97,7 +97,7 @@ class LLMHandler:
         )
 
     def _answer_tool(self, facet: str) -> ToolDefinition | None:
-        """The tool that the answer comes from: the facet's own, or else the only one that nobody runs here."""
+        """Return the tool that the answer comes from: the facet's own, or else the only one without a handler here."""
         for name in (facet, short_name(facet)):
             named = [tool for tool in self._tools if name and tool.is_named(name)]
             if named:

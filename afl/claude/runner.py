@@ -1,4 +1,4 @@
-"""ClaudeAgentRunner: runs a workflow to its end in this process, its events answered by handlers and by Claude."""
+"""ClaudeAgentRunner: run a workflow to its end in this process, with handlers and Claude answering its events."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from afl.workers.tool_registry import ToolRegistry
 
 _log = logging.getLogger(__name__)
 
-#: Type of the telemetry event that says what an answer of Claude's took.
+#: The type of the telemetry event about the cost of one of Claude's answers.
 ANSWER_EVENT: Final = "claude.answer"
 
 
 class ClaudeAgentRunner:
-    """Drives workflows synchronously: no polling, no registration, no threads.
+    """A runner that drives workflows synchronously: no polling, no registration, no threads.
 
     An event whose facet has a handler in `tool_registry` (by its qualified name, its short name, or the default one) is
-    answered by that; any other by Claude, who gets the facet's prompt block, or else the workflow's name, the task and
-    the payload, and has one tool for each event facet of the program. A handler that raises, and a Claude who cannot or
-    will not answer, fail their step, as an agent's StepFailed would: a catch may take it from there.
+    answered by that handler. Claude answers any other event: it gets the facet's prompt block, or else the workflow's
+    name, the task and the payload, and has one tool for each event facet of the program. A handler that raises, and a
+    Claude that cannot or will not answer, fail their step, as an agent's StepFailed would: a catch may handle that.
 
-    `usage` is what all runs took. An instance runs one workflow at a time.
+    `usage` counts all runs. An instance runs one workflow at a time.
     """
 
     def __init__(
@@ -68,10 +68,12 @@ class ClaudeAgentRunner:
         cache_tools: bool = False,
         probe: Callable[[str], None] = lambda step: None,
     ) -> None:
-        """`anthropic_client`: `claude_client()`, or anything with a `messages.create` like it; None: handlers only.
+        """Take `anthropic_client`: `claude_client()`, or any object with a similar `messages.create`; None: handlers
+        only.
 
-        `max_dispatches` bounds the events that one `run` answers, `max_turns` the replies that Claude may need for one,
-        `max_retries` how often it is reminded after ending without an answer. The client retries failed requests.
+        `max_dispatches` limits the events that one `run` answers, `max_turns` the replies that Claude may need for one
+        event, `max_retries` how often it is reminded after ending without an answer. The client retries failed
+        requests.
         """
         self._evaluator = evaluator
         self._persistence = persistence
@@ -101,25 +103,25 @@ class ClaudeAgentRunner:
     ) -> ExecutionResult:
         """Start a workflow and answer its events until it ends.
 
-        PAUSED comes back when `max_dispatches` is used up, or when it waits for something else. Raises RuntimeError for
-        an event that has no handler, when there is no client either.
+        Returns PAUSED when `max_dispatches` is used up, or when the workflow waits for something else. Raises
+        RuntimeError for an event without a handler when there is no client either.
         """
         result = self._evaluator.execute(workflow_ast, inputs, program_ast)
         return self._finish(result, task_description)
 
     def resume(self, workflow_id: str, *, task_description: str | None = None) -> ExecutionResult:
-        """Take up a workflow of the store where it stands, such as one whose process died, and go on as `run` does."""
+        """Load a workflow from the store, such as one whose process died, and continue as `run` does."""
         return self._finish(self._evaluator.resume(workflow_id), task_description)
 
     def _finish(self, result: ExecutionResult, task_description: str | None) -> ExecutionResult:
-        """Answer what is open and resume, until the workflow does not wait any more.
+        """Answer open events and resume, until the workflow no longer waits.
 
         For each event, in this order:
-          1. have it answered,
+          1. get its answer,
           2. store the answer in a commit of its own,
-          3. resume the workflow, once all that were open have their answers.
+          3. resume the workflow, once all open events have their answers.
 
-        A crash before 2 asks again when the workflow is taken up by `resume`; after 2 the answer is kept.
+        A crash before 2 asks again when `resume` loads the workflow; after 2 the answer is kept.
         """
         left = self._max_dispatches
         deferred: set[str] = set()
@@ -132,7 +134,7 @@ class ClaudeAgentRunner:
                     break
                 before = left
                 for event in events:
-                    # Somebody else may have answered, or ended the workflow: the resume below tells.
+                    # Another process may have answered, or ended the workflow: the resume below finds out.
                     if self._waits_for(event):
                         left -= 1
                         if not self._answer(event, run, calls):
@@ -148,7 +150,7 @@ class ClaudeAgentRunner:
         return result
 
     def _waits_for(self, event: EventDefinition) -> bool:
-        """Say whether nobody else has answered meanwhile, nor ended the workflow."""
+        """Say whether the step still waits: no other process has answered meanwhile, or ended the workflow."""
         step = self._persistence.get_step(event.step_id)
         root = self._persistence.get_workflow_root(event.workflow_id)
         return (
@@ -156,7 +158,7 @@ class ClaudeAgentRunner:
         )
 
     def _answer(self, event: EventDefinition, run: _Run, calls: CallsHere) -> bool:
-        """Have an event answered; False when its answer comes later, from somebody else."""
+        """Answer an event; return False when its answer comes later, from elsewhere."""
         facet = event.event_type
         if not self._registry.has_handler(facet) and self._turns is None:
             raise RuntimeError(f"No handler registered for event facet '{facet}', and no Claude client to ask")
@@ -178,7 +180,7 @@ class ClaudeAgentRunner:
         self._probe("claude.answered")
         try:
             result = plain_result(value)
-            # A model that had nothing to say gives an empty result; a handler that gives one may lack returns.
+            # A model without an answer gives an empty result; a handler that gives one may lack returns.
             is_checked = bool(result) or self._registry.has_handler(facet)
             self._evaluator.continue_step(event.step_id, result, event_id=event.id, is_checked=is_checked)
         except StoreUnavailable:
@@ -192,7 +194,7 @@ class ClaudeAgentRunner:
         self._evaluator.fail_step(event.step_id, message, error_type, event_id=event.id)
 
     def _handled(self, event: EventDefinition, calls: CallsHere) -> Any:
-        """What the facet's handler gives; a coroutine is run to completion."""
+        """Return the result of the facet's handler; a coroutine is run to completion."""
         facet, payload = event.event_type, dict(event.payload)
         handler = self._registry.find(facet) or (lambda taken: self._registry.handle(facet, taken))
         over = False
@@ -202,7 +204,7 @@ class ClaudeAgentRunner:
             over = True
 
     def _asked(self, event: EventDefinition, run: _Run) -> dict[str, Any]:
-        """What Claude gives."""
+        """Return Claude's answer."""
         assert self._turns is not None
         tool = next((tool for tool in run.tools if tool.facet_name == event.event_type), None)
         payload = dict(event.payload)
@@ -228,7 +230,7 @@ class ClaudeAgentRunner:
             self._tell(event, brief, before)
 
     def _tell(self, event: EventDefinition, brief: Brief, before: ClaudeUsage) -> None:
-        """Make a telemetry event of what an answer took."""
+        """Emit a telemetry event about the cost of an answer."""
         telemetry, used = self._evaluator.telemetry, self.usage
         if telemetry.wants(ANSWER_EVENT):
             telemetry.emit(
@@ -248,7 +250,7 @@ class ClaudeAgentRunner:
             )
 
     def _context(self, event: EventDefinition, is_over: Any) -> TaskContext:
-        """What a handler may know about its event, as under any poller."""
+        """Return the context of a handler for its event, the same as under any poller."""
         task = TaskDefinition(
             uuid=event.id,
             name=event.event_type,
@@ -269,7 +271,7 @@ class ClaudeAgentRunner:
 
 
 class _Run:
-    """What one workflow's conversations have in common; its program is looked at when Claude is asked first."""
+    """The common part of one workflow's conversations; its program is read before the first request."""
 
     def __init__(self, evaluator: Evaluator, workflow_id: str, task_description: str | None) -> None:
         self._evaluator = evaluator
@@ -280,7 +282,7 @@ class _Run:
 
     @property
     def tools(self) -> list[ToolDefinition]:
-        """One for each event facet of the program."""
+        """One tool for each event facet of the program."""
         if self._tools is None:
             context = self._evaluator.context(self._workflow_id)
             self._name = str((context.workflow_ast or {}).get("name", ""))
@@ -288,7 +290,7 @@ class _Run:
         return self._tools
 
     def question(self, event: EventDefinition) -> str:
-        """What Claude is asked where the facet has no prompt block."""
+        """Return the question for Claude where the facet has no prompt block."""
         _ = self.tools
         parts = [f"Workflow: {self._name}"]
         if self._task_description:

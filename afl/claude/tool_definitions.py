@@ -1,4 +1,4 @@
-"""Event facets as tools for a language model: what each is for, and the JSON Schema of what it takes and gives."""
+"""Event facets as tools for a language model: their purpose, and the JSON Schemas of their parameters and returns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from afl.compiled.program import SCHEMAS, AmbiguousName, CompiledProgram, Declar
 from afl.core.text.printable import bounded
 from afl.core.types import type_name
 
-#: Longer names of tools are refused.
+#: The longest name of a tool that the API accepts.
 _LONGEST_NAME: Final = 128
 _JSON_TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
     "Long": {"type": "integer"},
@@ -30,8 +30,8 @@ class ToolDefinition:
     """One event facet as a tool.
 
     `input_schema` is made from the facet's returns: a model that uses the tool gives the facet's answer. `param_schema`
-    is made from its parameters, for when somebody else answers and the model only asks. `name` is the facet's short
-    name, unless another facet has it too; `facet_name` is the qualified one.
+    is made from its parameters, for a model that asks while a handler answers. `name` is the facet's short name, unless
+    another facet has it too; `facet_name` is the qualified one.
     """
 
     name: str
@@ -45,10 +45,10 @@ class ToolDefinition:
 
     @classmethod
     def of(cls, tool: ToolDefinition | Mapping[str, Any]) -> ToolDefinition:
-        """Return a tool that may also be written as a mapping with these fields, as the Messages API takes them.
+        """Return a tool that may also be written as a mapping with these fields, as the Messages API accepts them.
 
-        It has a name and an `input_schema`; returns are the properties of that when none are named, and what else it
-        holds is not looked at. ValueError says what is missing.
+        It has a name and an `input_schema`; without declared returns, the properties of that are the returns, and other
+        parts of it are ignored. Raises ValueError that names the missing field.
         """
         if isinstance(tool, ToolDefinition):
             return tool
@@ -67,7 +67,7 @@ class ToolDefinition:
             prompt_block=tool.get("prompt_block"),
             facet_name=str(tool.get("facet_name") or ""),
         )
-        # What a tool that is run here takes is what its schema says; for a facet that is its parameters' own.
+        # A tool that runs here takes what its schema says; for a facet that is the schema of its parameters.
         made.param_schema = dict(tool.get("param_schema") or schema)
         return made
 
@@ -77,7 +77,7 @@ class ToolDefinition:
 
 
 def tool_definitions(program: CompiledProgram | Node | None) -> list[ToolDefinition]:
-    """One tool for each event facet of a program, in the order of the program."""
+    """Return one tool for each event facet of a program, in the order of the program."""
     if program is None:
         return []
     known = program if isinstance(program, CompiledProgram) else CompiledProgram(program)
@@ -87,7 +87,7 @@ def tool_definitions(program: CompiledProgram | Node | None) -> list[ToolDefinit
 
 
 def _tool_names(facets: Sequence[str]) -> dict[str, str]:
-    """Names that tools may have and no two of which are the same, by facet: short ones where those are unique."""
+    """Return unique, valid names of tools by facet: short ones where those are unique."""
     short = [facet.rpartition(".")[2] for facet in facets]
     names: dict[str, str] = {}
     for facet, short_name in zip(facets, short, strict=True):
@@ -126,7 +126,7 @@ def _description(facet: Declaration, doc: Node) -> str:
 def _object(
     program: CompiledProgram, facet: Declaration, slots: Iterable[Node], docs: Iterable[Node]
 ) -> dict[str, Any]:
-    """The schema of an object with these parameters or returns; those with a default may be left out."""
+    """Return the schema of an object with these parameters or returns; those with a default may be left out."""
     told = {str(doc.get("name")): str(doc.get("description") or "") for doc in docs}
     properties: dict[str, Any] = {}
     required: list[str] = []
@@ -147,14 +147,14 @@ def _is_null(default: object) -> bool:
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of what may be nothing: where that is the default, a model may say so."""
+    """Return the schema of an optional value: where the default is null, a model may say so."""
     return {**schema, "type": [schema["type"], "null"]} if "type" in schema else schema
 
 
 def _type(
     program: CompiledProgram, around: Declaration, declared: object, inside: tuple[Declaration, ...]
 ) -> dict[str, Any]:
-    """The schema of a declared type, as written inside a declaration; `inside` are the schemas around it."""
+    """Return the schema of a declared type, as written inside a declaration; `inside` are the schemas around it."""
     if isinstance(declared, Mapping):
         return {"type": "array", "items": _type(program, around, declared.get("elementType"), inside)}
     name = str(declared)

@@ -1,4 +1,4 @@
-"""Carries conversations with Claude out: sends the requests, runs the tools in between, counts the tokens."""
+"""Hold conversations with Claude: send the requests, run the tools in between, count the tokens."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _log = logging.getLogger(__name__)
 
 
 class ClaudeClient(Protocol):
-    """What is needed of a client; `anthropic.Anthropic` and `anthropic.AsyncAnthropic` are such.
+    """The interface of a client; `anthropic.Anthropic` and `anthropic.AsyncAnthropic` have it.
 
-    Its `messages.create` takes what `Brief.request` gives, and returns a message, or an awaitable of one.
+    Its `messages.create` takes the arguments from `Brief.request`, and returns a message, or an awaitable of one.
     """
 
     @property
@@ -45,7 +45,7 @@ class ClaudeClient(Protocol):
 
 
 class ClaudeTurns:
-    """Asks one client. Thread-safe as far as the client is. `usage` is what all conversations took together."""
+    """Conversations with one client. Thread-safe as far as the client is. `usage` counts all of them."""
 
     def __init__(self, client: ClaudeClient, registry: ToolRegistry | None = None) -> None:
         self._client = client
@@ -54,7 +54,7 @@ class ClaudeTurns:
         self.usage = ClaudeUsage()
 
     def answer(self, brief: Brief, context: object = None) -> dict[str, Any]:
-        """Have an event answered; `context` is for tools that take one. Raises ClaudeFailed."""
+        """Get the answer to an event; `context` is for tools that take one. Raises ClaudeFailed."""
         used, talk = ClaudeUsage(), converse(brief)
         step: Reply | ToolOutcome | None = None
         try:
@@ -72,7 +72,7 @@ class ClaudeTurns:
             self._record(brief, used)
 
     async def answer_async(self, brief: Brief, context: object = None) -> dict[str, Any]:
-        """The same for a coroutine; a synchronous client is called in a thread."""
+        """Get the answer as a coroutine; a synchronous client is called in a thread."""
         used, talk = ClaudeUsage(), converse(brief)
         step: Reply | ToolOutcome | None = None
         try:
@@ -109,15 +109,17 @@ class ClaudeTurns:
             raise self._unavailable(brief, error) from None
 
     def _unavailable(self, brief: Brief, error: Exception) -> ClaudeUnavailable:
-        """The failure of a request. It goes without its cause: the library quotes a key that it cannot send, and a
-        traceback shows what causes say.
+        """Return the error for a failed request.
+
+        It is raised without its cause: the library quotes a key that it cannot send, and a traceback shows what causes
+        say.
         """
         reason = exception_line(error)
         if isinstance(error, TypeError) and "authentication" in reason:
-            # The library's own words for it name neither.
+            # The library's own message names neither.
             reason = "there is no API key: set ANTHROPIC_API_KEY, or give api_key to claude_client()"
         elif isinstance(error.__cause__, Exception):
-            # The library says that there was no connection; what it met says why.
+            # The library only says that there was no connection; its cause says why.
             reason += f" ({exception_text(error.__cause__)})"
         _log.debug("the request for %s failed at %s", brief.facet, _raised_at(error))
         return ClaudeUnavailable(brief.facet, _keys_of(self._client).masked(reason))
@@ -142,7 +144,7 @@ class ClaudeTurns:
             },
         )
 
-    # Tools that are run here.
+    # Tools that run in this process.
 
     def _use(self, use: UseTool, context: object) -> ToolOutcome:
         try:
@@ -172,7 +174,7 @@ class ClaudeTurns:
 
 
 def payload_text(payload: Mapping[str, Any]) -> str:
-    """A payload as text for Claude."""
+    """Return a payload as text for Claude."""
     return json.dumps(payload, ensure_ascii=False, indent=2, default=str)
 
 
@@ -192,13 +194,13 @@ def _failed(error: BaseException) -> ToolOutcome:
 
 
 def _keys_of(client: object) -> Secrets:
-    """The keys that a client was made with, and those of the environment."""
+    """Return the keys that a client was made with, and those of the environment."""
     given = [getattr(client, name, None) for name in ("api_key", "auth_token")]
     given += [os.environ.get(name) for name in (KEY_VARIABLE, "ANTHROPIC_AUTH_TOKEN")]
     return Secrets(key for key in given if isinstance(key, str))
 
 
 def _raised_at(error: BaseException) -> str:
-    """The innermost place of a traceback, without what was said there."""
+    """Return the innermost place of a traceback, without the text of the exception."""
     places = traceback.extract_tb(error.__traceback__)
     return f"{places[-1].filename}:{places[-1].lineno}" if places else "an unknown place"

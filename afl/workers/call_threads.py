@@ -1,4 +1,6 @@
-"""Runs handlers: in the calling thread, or in threads of its own that a handler out of time can be left behind in."""
+"""The calling of handlers: in the caller's thread, or in own threads where a handler that is out of time can be
+abandoned.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from afl.engine import limits
 from afl.workers.task_context import TaskContext, call_shape
 from afl.workers.tool_registry import Handler
 
-#: How long the loop may take to notice that a coroutine's time is up.
+#: The time that the loop may take to notice that a coroutine's time is up.
 _GRACE_S = 0.5
 
 
@@ -31,7 +33,7 @@ class HandlerTimeout(Exception):
 
 
 class LoopRunsHere(Exception):
-    """A handler's coroutine is to be run to its end in a thread that runs an event loop already."""
+    """A handler's coroutine should run to its end in a thread whose event loop is already running."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -41,18 +43,18 @@ class LoopRunsHere(Exception):
 
 
 class Calls(Protocol):
-    """How handlers are called. Raises what they raise, and HandlerTimeout."""
+    """The interface for calling handlers. Raises the exceptions of handlers, and HandlerTimeout."""
 
     @property
     def in_callers_thread(self) -> bool:
-        """Whether handlers run in the thread that asks for it, where Ctrl-C may be raised, too."""
+        """Whether handlers run in the caller's thread, where Ctrl-C may be raised too."""
 
     def call(self, handler: Handler, payload: dict[str, Any], context: TaskContext, timeout_s: float | None) -> Any: ...
     def close(self) -> None: ...
 
 
 class CallsHere:
-    """Calls handlers in the calling thread, which has its own loop. A synchronous one takes as long as it takes."""
+    """Calls in the caller's thread, on a loop of its own. A synchronous handler has no time limit."""
 
     in_callers_thread = True
 
@@ -60,9 +62,9 @@ class CallsHere:
         self._own = threading.local()
 
     def call(self, handler: Handler, payload: dict[str, Any], context: TaskContext, timeout_s: float | None) -> Any:
-        """Call the handler; a coroutine is run to completion, or cancelled when its time is up.
+        """Call the handler; a coroutine runs to completion, or is cancelled when its time is up.
 
-        Raises LoopRunsHere for a coroutine, where the caller is one itself.
+        Raises LoopRunsHere for a coroutine, when the caller is a coroutine too.
         """
         returned = _invoke(handler, payload, context)
         value = awaitable_of(returned)
@@ -74,12 +76,12 @@ class CallsHere:
             raise LoopRunsHere
         loop: asyncio.AbstractEventLoop | None = getattr(self._own, "loop", None)
         if loop is None:
-            # One for all calls until `close`: what handlers keep between calls may belong to a loop.
+            # One loop for all calls until `close`: objects that handlers keep between calls may belong to a loop.
             loop = self._own.loop = asyncio.new_event_loop()
         return loop.run_until_complete(_within(value, timeout_s, timeout_s))
 
     def close(self) -> None:
-        """Let the calling thread's loop go, with what handlers have left running in it."""
+        """Close the loop of the calling thread, with the tasks that handlers have left in it."""
         loop: asyncio.AbstractEventLoop | None = getattr(self._own, "loop", None)
         if loop is not None:
             self._own.loop = None
@@ -88,7 +90,7 @@ class CallsHere:
 
 
 class CallThreads:
-    """Threads that are used again once they are free, and one loop for all coroutines. They hold up no exit."""
+    """Reusable threads for handlers, and one loop for all coroutines. They do not delay the end of the process."""
 
     in_callers_thread = False
 
@@ -100,11 +102,11 @@ class CallThreads:
         self._closed = False
 
     def submit(self, work: Callable[[], Any]) -> Future[Any]:
-        """Run it in a thread, at once."""
+        """Run it in a thread immediately."""
         future: Future[Any] = Future()
 
         def run() -> None:
-            # Whoever gave up waiting before it began needs it no more; from here on it cannot be cancelled.
+            # The caller may have given up before it began, and does not need it. From here on it cannot be cancelled.
             if not future.set_running_or_notify_cancel():
                 return
             try:
@@ -123,7 +125,7 @@ class CallThreads:
         return future
 
     def call(self, handler: Handler, payload: dict[str, Any], context: TaskContext, timeout_s: float | None) -> Any:
-        """Call the handler and wait for it; one whose time is up is left behind, a coroutine is cancelled."""
+        """Call the handler and wait for it. When its time is up, a thread is abandoned and a coroutine is cancelled."""
         if call_shape(handler).is_async:
             return self._await(_invoke(handler, payload, context), context, timeout_s, timeout_s)
         if timeout_s is None:
@@ -143,7 +145,7 @@ class CallThreads:
         )
 
     def close(self) -> None:
-        """Let the threads go that are free, the others when they are, and the loop with what runs in it."""
+        """Let free threads end, busy ones when they are done, and the loop with its tasks."""
         with self._lock:
             self._closed = True
             loop, self._loop = self._loop, None
@@ -166,18 +168,18 @@ class CallThreads:
                 return
 
     def check(self) -> None:
-        """Raise HandlersStuck where more handlers than may be still run after their time was up."""
+        """Raise HandlersStuck when too many handlers still run after their time was up."""
         problem = self._stuck.problem()
         if problem is not None:
             raise problem
 
     def _note_stuck(self, running: Future[Any], context: TaskContext) -> None:
         self._stuck.add(running, context.facet)
-        # At once, if it has ended meanwhile.
+        # Called immediately, if it has ended meanwhile.
         running.add_done_callback(self._stuck.remove)
 
     def _await(self, value: Awaitable[Any], context: TaskContext, timeout_s: float | None, left_s: float | None) -> Any:
-        """Wait for what is left of the time that the handler has; a coroutine whose time is up is cancelled."""
+        """Wait for the rest of the handler's time; a coroutine whose time is up is cancelled."""
         loop = self._running_loop()
         if loop is None:
             if asyncio.iscoroutine(value):
@@ -189,7 +191,7 @@ class CallThreads:
 
         def begin() -> None:
             if is_late.is_set():
-                # Another coroutine has blocked the loop for as long as this one had.
+                # Another coroutine has blocked the loop during all of this one's time.
                 if asyncio.iscoroutine(value):
                     value.close()
                 running.set_result(_Ended())
@@ -211,7 +213,7 @@ class CallThreads:
         return ended.value
 
     def _running_loop(self) -> asyncio.AbstractEventLoop | None:
-        """The loop; None when all of this is closed, and nobody would end another one."""
+        """Return the loop, started if necessary; None after `close`, because a new loop would never be closed."""
         with self._lock:
             if self._loop is None and not self._closed:
                 self._loop = asyncio.new_event_loop()
@@ -238,7 +240,7 @@ def _result(future: Future[Any], timeout_s: float | None, wait_s: float | None) 
         return future.result(wait_s)
     except FutureTimeout:
         if future.done():
-            # The handler's own TimeoutError, or it was done at the last moment.
+            # A TimeoutError of the handler itself, or the handler finished at the last moment.
             return future.result()
         future.cancel()
         assert timeout_s is not None
@@ -260,14 +262,14 @@ async def _within(value: Awaitable[Any], left_s: float | None, timeout_s: float 
 
 
 class _Ended(NamedTuple):
-    """How a coroutine has ended."""
+    """The outcome of a coroutine."""
 
     value: Any = None
     error: BaseException | None = None
 
 
 async def _kept(value: Awaitable[Any]) -> _Ended:
-    """Await; what is raised is returned: a task that raises SystemExit ends the loop, and with it all the others."""
+    """Await, and return a raised exception: a task that raises SystemExit would end the loop and all other tasks."""
     try:
         return _Ended(await value)
     except BaseException as error:  # noqa: BLE001 - raised again by whoever waits for it

@@ -14,7 +14,7 @@ from afl.workers.tool_registry import Handler, short_name
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One registered handler. `find` returns what to call, looked up at each call."""
+    """One registered handler. `find` returns the function, looked up at each call."""
 
     find: Callable[[], Handler]
     timeout_ms: int | None = None
@@ -23,10 +23,10 @@ class Route:
     names_facet: bool = False
 
     def handler(self) -> TaskHandler:
-        """The handler as it is now."""
+        """Return the current handler."""
         return TaskHandler(
             function=self.find(),
-            # 0, as in the registry: as long as it takes.
+            # 0, as in the registry: no time limit.
             timeout_s=self.timeout_ms / 1_000 if self.timeout_ms else None,
             retry=self.retry,
             names_facet=self.names_facet,
@@ -35,22 +35,22 @@ class Route:
 
 
 class HandlerRoutes:
-    """Routes by name: a facet finds that of its qualified name, else that of its short one."""
+    """Routes by name: a facet uses the one of its qualified name, else that of its short one."""
 
     def __init__(self, loader: ModuleLoader) -> None:
         self._loader = loader
         self._routes: dict[str, Route] = {}
 
     def names(self) -> list[str]:
-        """The registered names."""
+        """Return the registered names."""
         return list(self._routes)
 
     def named(self, name: str) -> Route | None:
-        """What is registered under this very name."""
+        """Return the route of exactly this name."""
         return self._routes.get(name)
 
     def find(self, facet_name: str) -> Route | None:
-        """The facet's route."""
+        """Return the facet's route."""
         found = self._routes.get(facet_name)
         return found if found is not None else self._routes.get(short_name(facet_name))
 
@@ -64,9 +64,9 @@ class HandlerRoutes:
         metadata: Mapping[str, Any] | None = None,
         names_facet: bool = False,
     ) -> None:
-        """Handle a facet with a function, synchronous or asynchronous. The latest registration of a name counts.
+        """Handle a facet with a function, synchronous or asynchronous. The last registration of a name wins.
 
-        Raises TypeError for what cannot be called.
+        Raises TypeError for an object that cannot be called.
         """
         if not callable(handler):
             raise TypeError(f"the handler of {facet_name} is a {type(handler).__name__}, not callable")
@@ -85,18 +85,18 @@ class HandlerRoutes:
         *,
         retry: RetryPolicy | None = None,
     ) -> None:
-        """Handle a facet with a function of a module, which is loaded now. Raises what the loader raises."""
+        """Handle a facet with a function of a module, which is loaded now. Raises the loader's errors."""
         self._loader.function(module_uri, entrypoint, checksum)
         find = lambda: self._loader.function(module_uri, entrypoint, checksum)  # noqa: E731 - one expression
         self._routes = {**self._routes, facet_name: Route(find, timeout_ms, retry, metadata, True)}
 
     def register_module(self, module_uri: str, facets: Sequence[str] = (), *, entrypoint: str | None = None) -> None:
-        """Handle the facets of a module: `facets`, or those that it names or registers itself."""
+        """Handle the facets of a module: `facets`, or those that the module names or registers itself."""
         register_module(OfModules(self), self._loader, module_uri, facets, entrypoint=entrypoint)
 
 
 class TakesModules:
-    """A server whose modules' handlers are routes of its own process."""
+    """A server that routes facets to functions of modules in its own process."""
 
     _routes: HandlerRoutes
 
@@ -107,16 +107,16 @@ class TakesModules:
         self._routes.register_handler(facet_name, module_uri, entrypoint, **details)
 
     def register_module(self, module_uri: str, facets: Sequence[str] = (), *, entrypoint: str | None = None) -> None:
-        """Register all handlers of a module: those of `facets`, or those that it names or registers itself.
+        """Register all handlers of a module: those of `facets`, or those that the module names or registers itself.
 
-        `entrypoint` is the function, where it is not `handle`. Raises ImportError, AttributeError, TypeError, and
-        ValueError when nothing names a facet.
+        `entrypoint` is the function, if it is not `handle`. Raises ImportError, AttributeError, TypeError, and
+        ValueError when no facet is named.
         """
         self._routes.register_module(module_uri, facets, entrypoint=entrypoint)
 
 
 class OfModules:
-    """Registers what modules register themselves: their functions find the facet's name in the payload."""
+    """Registrar for modules that register themselves: their functions find the facet's name in the payload."""
 
     def __init__(self, routes: HandlerRoutes) -> None:
         self._routes = routes

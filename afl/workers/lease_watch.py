@@ -1,7 +1,7 @@
-"""Claims whose owner has died and whose lease seems to last for long: a clock was set back since it was written.
+"""Claims whose owner has died although their lease seems long: a clock was set back since it was written.
 
 A lease is a time of the wall clock, because processes of several machines read it. Its owner renews it every few
-seconds, so one that stays as it is belongs to nobody, whatever time it says.
+seconds, so an unchanged lease has no living owner, whatever time it says.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from afl.engine.clock import Clock
 from afl.engine.model.entities import TaskDefinition
 from afl.stores.public.persistence import EngineStore
 
-#: Leases of this server's length that a claim may stay as it is, before it is taken for its owner's last.
+#: The time, in leases of this server's length, that a claim may stay unchanged before its owner is taken for dead.
 _PATIENCE_LEASES = 3
 
 
 class LeaseWatch:
-    """Looks at the leases that lie too far ahead, and remembers since when each has not changed. One thread's own."""
+    """A watch on the leases that end too far ahead, and since when each has not changed. For one thread."""
 
     def __init__(self, store: EngineStore, clock: Clock, lease_ms: int) -> None:
         self._store = store
         self._clock = clock
         self._patience_ms = _PATIENCE_LEASES * lease_ms
-        #: By task: owner and end of its lease, and when that was seen first, on the monotonic clock.
+        #: By task: owner and end of its lease, and the first time both were seen, on the monotonic clock.
         self._seen: dict[str, tuple[str, int, float]] = {}
 
     def stale(self) -> list[TaskDefinition]:
-        """Return the claimed tasks whose lease lies further ahead than any is given, and has stayed as it is."""
+        """Return the claimed tasks whose lease ends further ahead than any lease can, and has not changed."""
         now_ms, now_s = self._clock.now_ms(), self._clock.monotonic_s()
         seen, found = {}, []
         for task in self._store.leased_tasks():
@@ -44,6 +44,6 @@ class LeaseWatch:
         return found
 
     def _patience_of(self, task: TaskDefinition) -> int:
-        # `poll_once` renews nothing: its leases are that long, and stay as they are while its handler works.
+        # `poll_once` renews nothing: its leases are that long, and stay unchanged while its handler works.
         is_renewed = task.lease_expires - task.claimed < limits.POLL_ONCE_LEASE_MS
         return self._patience_ms if is_renewed else limits.POLL_ONCE_LEASE_MS + CLOCK_TOLERANCE_MS

@@ -1,4 +1,4 @@
-"""Whether a loop still gets on: when it last came round, and what has kept it from that since."""
+"""The progress of a loop: the time of its last round, and the obstacle since then."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from afl.core.text.exception_text import exception_line
 
 
 class Pulse:
-    """The sign of life of one loop. The loop writes it, any thread reads it; nothing here waits for anything."""
+    """The sign of life of one loop. The loop writes it, any thread reads it; no call waits."""
 
     def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._monotonic_s = monotonic_s
@@ -17,18 +17,18 @@ class Pulse:
         self._obstacle: str | None = None
 
     def beat(self) -> None:
-        """It has come round: everything that it needs was there."""
+        """Note that a round was completed: all that it needs was available."""
         self._at_s, self._obstacle = self._monotonic_s(), None
 
     def skipped(self, error: Exception) -> None:
-        """It could not do its round."""
+        """Note that a round could not be completed."""
         self._obstacle = exception_line(error)
 
     def silent_s(self) -> float:
-        """Seconds since it last came round."""
+        """Return the seconds since its last round."""
         return self._monotonic_s() - self._at_s
 
     @property
     def obstacle(self) -> str | None:
-        """What the last round failed of; None when it did not fail, or has not ended."""
+        """Return the error of the last round; None when it did not fail, or has not ended."""
         return self._obstacle

@@ -1,4 +1,4 @@
-"""Says when tasks wait whose facet is nearly called what a handler was registered for."""
+"""Warnings about waiting tasks whose facet has nearly the same name as a registered handler."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from afl.core.text.near_names import did_you_mean
 
 _log = logging.getLogger(__name__)
 
-#: Names that are looked at. They come from the programs of others; beyond that nothing is said.
+#: The most names that are compared. They come from other programs; beyond that number there is no warning.
 _MOST_NAMES: Final = 1_000
-#: Pairs of names that one poll compares. What is left over is for the next ones.
+#: The most pairs of names that one poll compares. The next polls compare the rest.
 _MOST_PAIRS: Final = 1_000
-#: Warnings of one poller.
+#: The most warnings of one poller.
 _MOST_WARNINGS: Final = 5
-#: Characters of a name that is compared: the time for it grows with their square.
+#: The longest name that is compared: the time grows with the square of the length.
 _LONGEST_NAME: Final = 100
-#: From which likeness on, between 0 and 1, a handler is told. It is high: others serve most of these tasks, and name
-#: them as they like. "Chrage" is told for "Charge", "Deploy" is not for "Destroy".
+#: The least likeness, between 0 and 1, for a warning. It is high, because most of these tasks are served by other
+#: processes under names of their own: "Chrage" is reported for "Charge", "Deploy" is not for "Destroy".
 _MIN_LIKENESS: Final = 0.83
 
 _DIGITS: Final = re.compile(r"\d+")
 
 
 class MisspeltHandlers:
-    """Compares, once for each, the facets whose tasks wait unclaimed with the names that have had no task so far."""
+    """Comparison, once for each facet, of the facets whose tasks wait with the handler names that have had no task so
+    far.
+    """
 
     def __init__(self) -> None:
         self._looked_at: set[str] = set()
@@ -41,7 +43,7 @@ class MisspeltHandlers:
             self._with_tasks.update((facet, facet.rpartition(".")[2]))
 
     def look(self, registered: Iterable[str], unserved: Iterable[str]) -> None:
-        """Warn of the handler that may have been meant for a facet that nothing here serves: of the likeliest one."""
+        """Warn about the likeliest handler for each facet that this process does not serve."""
         left = _MOST_NAMES - len(self._looked_at)
         if not self._warnings_left or left <= 0 or len(self._with_tasks) >= _MOST_NAMES:
             return
@@ -61,7 +63,7 @@ class MisspeltHandlers:
 
 
 def _likeliest(facet: str, names: Sequence[str]) -> str | None:
-    """Return the name whose last part is most like the facet's; None where none is much like it."""
+    """Return the name whose last part is most similar to the facet's; None if none is similar enough."""
     from difflib import SequenceMatcher
 
     matcher, wanted = SequenceMatcher(None), facet.rpartition(".")[2]
@@ -81,7 +83,7 @@ def _likeliest(facet: str, names: Sequence[str]) -> str | None:
 
 
 def _is_numbered_alike(name: str, other: str) -> bool:
-    """Tell whether two names, or their last parts, differ in their digits only: those are names of a series."""
+    """Say whether two names, or their last parts, differ in their digits only: those are names of a series."""
     for one, another in ((name, other), (name.rpartition(".")[2], other.rpartition(".")[2])):
         if one != another and _DIGITS.sub("", one) == _DIGITS.sub("", another):
             return True

@@ -21,7 +21,7 @@ from afl.workers.tool_registry import Handler
 
 @dataclass
 class AgentPollerConfig:
-    """How an AgentPoller works. An empty `server_name` becomes the host's name."""
+    """The settings of an AgentPoller. An empty `server_name` becomes the host's name."""
 
     service_name: str = "afl-agent"
     server_group: str = "default"
@@ -30,11 +30,11 @@ class AgentPollerConfig:
     poll_interval_ms: int = 2000
     max_concurrent: int = 5
     heartbeat_interval_ms: int = 10000
-    #: How long after its last sign of life a dead poller's tasks are taken over.
+    #: The time after its last heartbeat at which a dead poller's tasks are taken over.
     lease_ms: int = limits.TASK_LEASE_MS
-    #: How long the handlers at work may take after `stop`; then their tasks are given back.
+    #: The time that running handlers have after `stop`; then their tasks are given back.
     shutdown_timeout_ms: int = 30_000
-    #: Handlers that may still run after their time was up; with one more it ends, by HandlersStuck.
+    #: The most handlers that may still run after their time was up; one more ends the poller by HandlersStuck.
     max_stuck_handlers: int = limits.MAX_STUCK_HANDLERS
 
     def __post_init__(self) -> None:
@@ -42,10 +42,10 @@ class AgentPollerConfig:
 
 
 class AgentPoller(TakesModules, PollingServer):
-    """Polls tasks and answers them with the functions that were registered.
+    """A poller that claims tasks and answers them with registered functions.
 
-    A name is a facet's qualified or short one. A function takes the payload as the step has it; one of a module
-    (`register_handler`, `register_module`) gets the facet's name in it as `_facet_name`.
+    A name is a facet's qualified or short one. A plain function gets the payload exactly as the step has it; a function
+    of a module (`register_handler`, `register_module`) also finds the facet's name in it as `_facet_name`.
     """
 
     def __init__(
@@ -72,17 +72,17 @@ class AgentPoller(TakesModules, PollingServer):
     ) -> None:
         """Handle a facet with a function, synchronous or asynchronous.
 
-        It takes the payload, and the `TaskContext` if it has a second parameter. `timeout_ms` holds under `start`;
-        None: as long as it takes. `retry` says whether one that raised is called again; None: it is not.
+        It takes the payload, and the `TaskContext` if it has a second parameter. `timeout_ms` holds under `start`; None
+        means no time limit. `retry` decides whether a handler that raised is called again; None means never.
         """
         self._routes.register(facet_name, callback, timeout_ms=timeout_ms, retry=retry, metadata=metadata)
 
     def register_async(self, facet_name: str, callback: Handler) -> None:
-        """Handle a facet with a coroutine function; the same as `register`."""
+        """Handle a facet with a coroutine function; same as `register`."""
         self.register(facet_name, callback)
 
     def registered_names(self) -> list[str]:
-        """The names that have a handler."""
+        """Return the names that have a handler."""
         return self._routes.names()
 
     def serves(self, facet_name: str) -> bool:
@@ -90,7 +90,7 @@ class AgentPoller(TakesModules, PollingServer):
         return self._routes.find(facet_name) is not None
 
     def find(self, facet_name: str) -> TaskHandler:
-        """The facet's handler. Raises HandlerMissing."""
+        """Return the facet's handler. Raises HandlerMissing."""
         route = self._routes.find(facet_name)
         if route is None:
             raise HandlerMissing(f"No handler for event task '{facet_name}'")

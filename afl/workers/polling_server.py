@@ -1,4 +1,4 @@
-"""What all servers that poll for tasks have in common: they start, stop, poll once, and can be seen."""
+"""The common base of servers that poll for tasks: start, stop, poll once, and be listed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from afl.workers.task_work import HandlerSource
 
 
 class PollingConfig(Protocol):
-    """The settings that every such server has."""
+    """The settings of every such server."""
 
     service_name: str
     server_group: str
@@ -83,35 +83,37 @@ class PollingServer:
 
     @property
     def server_id(self) -> str:
-        """The server's id, unique to this instance: the owner of what it claims."""
+        """The server's id, unique to this instance: the owner of its claims."""
         return self._presence.server_id
 
     @property
     def is_running(self) -> bool:
-        """Whether `start` is at work."""
+        """Whether `start` is running."""
         return self._loop.is_running
 
     def start(self) -> None:
-        """Register as a server and work until `stop`; blocks. Raises what it can't go on after: HandlersStuck,
-        where more handlers than may be still run after their time was up.
+        """Register as a server and work until `stop`; blocks.
+
+        Raises errors after which it cannot continue: HandlersStuck, when too many handlers still run after their time
+        was up.
         """
         self._loop.run()
 
     def stop(self) -> None:
-        """Let `start` finish what was claimed, sign off and return. From any thread, and from a signal handler."""
+        """Let `start` finish claimed tasks, sign off and return. Safe in any thread, and in a signal handler."""
         self._loop.stop()
 
     def poll_once(self) -> int:
-        """Do the tasks that wait, at most `max_concurrent`, one after the other; return how many.
+        """Do the waiting tasks, at most `max_concurrent`, one after the other; return how many.
 
-        Starts no thread: synchronous handlers take as long as they take.
+        Starts no thread: synchronous handlers have no time limit.
         """
         return self._loop.run_once()
 
     def cache_workflow_ast(self, workflow_id: str, ast: Node, program_ast: Node | None = None) -> None:
-        """Give the program of a workflow, which must be the one that it was started with. It works without, too."""
+        """Set the program of a workflow, which must be the one that it was started with. This is optional."""
         self._loop.cache_workflow_ast(workflow_id, ast, program_ast)
 
     def update_step(self, step_id: str, partial_result: Mapping[str, Any]) -> None:
-        """Merge a partial result into a waiting step's returns. ValueError ("not found") for an unknown step."""
+        """Merge a partial result into a waiting step's returns. Raises ValueError ("not found") for an unknown step."""
         self._evaluator.update_step(step_id, partial_result, is_checked=True)

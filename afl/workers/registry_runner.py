@@ -1,4 +1,4 @@
-"""RegistryRunner: an agent whose handlers are registered in the store, loaded when they are needed."""
+"""RegistryRunner: an agent whose handlers are registered in the store, and loaded when they are needed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class HandlerNotLoaded(EngineError):
 
 @dataclass
 class RegistryRunnerConfig:
-    """How a RegistryRunner works. An empty `server_name` becomes the host's name; no `topics` are all facets."""
+    """The settings of a RegistryRunner. An empty `server_name` becomes the host's name; no `topics` are all facets."""
 
     service_name: str = "afl-registry-runner"
     server_group: str = "default"
@@ -48,14 +48,14 @@ class RegistryRunnerConfig:
     heartbeat_interval_ms: int = 10000
     registry_refresh_interval_ms: int = 30000
     topics: list[str] = field(default_factory=list)
-    #: How long after its last sign of life a dead runner's tasks are taken over.
+    #: The time after its last heartbeat at which a dead runner's tasks are taken over.
     lease_ms: int = limits.TASK_LEASE_MS
-    #: How long the handlers at work may take after `stop`; then their tasks are given back.
+    #: The time that running handlers have after `stop`; then their tasks are given back.
     shutdown_timeout_ms: int = 30_000
-    #: What may be loaded because the store names it: modules, patterns and folders. By default what stands below the
-    #: folder that the process was started in. What the runner itself was told of is allowed too.
+    #: The modules, patterns and folders that may be loaded because the store names them. By default the modules below
+    #: the folder in which the process was started. Modules that the runner's own process named are allowed too.
     allowed_handlers: Sequence[str] = (HERE,)
-    #: Handlers that may still run after their time was up; with one more it ends, by HandlersStuck.
+    #: The most handlers that may still run after their time was up; one more ends it by HandlersStuck.
     max_stuck_handlers: int = limits.MAX_STUCK_HANDLERS
 
     def __post_init__(self) -> None:
@@ -63,10 +63,10 @@ class RegistryRunnerConfig:
 
 
 class RegistryRunner(PollingServer):
-    """Polls tasks and answers them with the handlers that the store's registrations name.
+    """A runner that claims tasks and answers them with the handlers in the store's registrations.
 
-    Registrations are read again every `registry_refresh_interval_ms`; what one says when its task is claimed is what
-    counts. Another checksum loads its module anew.
+    Registrations are read again every `registry_refresh_interval_ms`; the one at the time of the claim counts. A
+    changed checksum loads its module again.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class RegistryRunner(PollingServer):
         self._config = config or RegistryRunnerConfig()
         self._loader = ModuleLoader()
         self._allowed = AllowedHandlers(self._config.allowed_handlers, setting="RegistryRunnerConfig.allowed_handlers")
-        #: Functions that a module's `register_handlers` gave, which no registration can name.
+        #: Functions from a module's `register_handlers`, which no registration can name.
         self._routes = HandlerRoutes(self._loader)
         self._retries: dict[str, RetryPolicy | None] = {}
         self._registered_names: list[str] = []
-        #: Registered short names, whether they match a topic or not: the facets that they stand for may.
+        #: Registered short names, whether they match a topic or not: the facets with these names may match.
         self._short_names: frozenset[str] = frozenset()
         #: By the monotonic clock.
         self._last_refresh_s = float("-inf")
@@ -104,10 +104,10 @@ class RegistryRunner(PollingServer):
         *,
         retry: RetryPolicy | None = None,
     ) -> None:
-        """Save what answers a facet, for this runner and all others. The module is loaded when a task needs it.
+        """Save the registration of a facet, for this runner and all others. The module is loaded when a task needs it.
 
-        A path is saved in full: another process stands elsewhere. `timeout_ms` 0: as long as it takes. `retry` is code,
-        so that it holds in this process only.
+        A path is saved in full, because another process has another working folder. `timeout_ms` 0: no time limit.
+        `retry` is code, so it holds in this process only.
         """
         self._retries[facet_name] = retry
         self._allowed.vouch(full_uri(module_uri))
@@ -138,22 +138,24 @@ class RegistryRunner(PollingServer):
         retry: RetryPolicy | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Handle a facet with a function, in this process only: nothing is stored. A stored registration goes first."""
+        """Handle a facet with a function, in this process only: nothing is stored. A stored registration takes
+        precedence.
+        """
         self._routes.register(
             facet_name, callback, timeout_ms=timeout_ms, retry=retry, metadata=metadata, names_facet=True
         )
         self._refresh_registry()
 
     def register_module(self, module_uri: str, facets: Sequence[str] = (), *, entrypoint: str | None = None) -> None:
-        """Register all handlers of a module: those of `facets`, or those that it names or registers itself.
+        """Register all handlers of a module: those of `facets`, or those that the module names or registers itself.
 
-        `entrypoint` is the function, where it is not `handle`. Raises ImportError, AttributeError, TypeError, and
-        ValueError when nothing names a facet.
+        `entrypoint` is the function, if it is not `handle`. Raises ImportError, AttributeError, TypeError, and
+        ValueError when no facet is named.
         """
         register_module(self, self._loader, module_uri, facets, entrypoint=entrypoint)
 
     def registered_names(self) -> list[str]:
-        """The names with a handler that match a topic; read again when the refresh interval is over."""
+        """Return the names with a handler that match a topic; read again when the refresh interval is over."""
         self._maybe_refresh_registry()
         return list(self._registered_names)
 
@@ -163,7 +165,7 @@ class RegistryRunner(PollingServer):
         return facet_name in names or short in names or (short in self._short_names and self._matches(facet_name))
 
     def find(self, facet_name: str) -> TaskHandler:
-        """The facet's handler, by what is registered now. Raises HandlerMissing and HandlerNotLoaded."""
+        """Return the facet's handler, by its current registration. Raises HandlerMissing and HandlerNotLoaded."""
         for name in dict.fromkeys((facet_name, short_name(facet_name))):
             registration = self._persistence.get_handler_registration(name)
             if registration is not None:
@@ -171,7 +173,7 @@ class RegistryRunner(PollingServer):
             route = self._routes.named(name)
             if route is not None:
                 return route.handler()
-        # Taken away since it was read: from here on it is not claimed any more.
+        # It was deleted since it was read: from now on the facet is not claimed any more.
         self._refresh_registry()
         raise HandlerMissing(f"No handler registration for event task '{facet_name}'")
 

@@ -1,4 +1,4 @@
-"""A process in the list of servers: it registers, sends heartbeats, counts what it did, and signs off."""
+"""The entry of a process in the list of servers: it registers, sends heartbeats, counts its work, and signs off."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PresentStore(TaskStore, IdentifiedStore, Protocol):
 
 
 class Presence:
-    """The record of one server. Any thread may use it; what the store refuses is told with the next beat.
+    """The record of one server. Any thread may use it; a failed write is repeated with the next heartbeat.
 
     Reading it and counting never wait for the store.
     """
@@ -40,15 +40,15 @@ class Presence:
         topics: Sequence[str] = (),
         heartbeat_interval_ms: int = 10_000,
     ) -> None:
-        """`topics` are what the server was told to keep to; without any they are the names of its handlers."""
+        """`topics` are the server's configured topics; without any they are the names of its handlers."""
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()
-        #: Held while the record is written: what is saved later was true later.
+        #: Held while the record is written, so that writes are in order.
         self._saving = threading.Lock()
         self._topics = list(topics)
         self._counts: dict[str, HandledCount] = {}
-        #: Something but the time of the last heartbeat is to be told.
+        #: Whether more than the time of the last heartbeat has changed.
         self._news = False
         self._registered_s: float | None = None
         self._server = ServerDefinition(
@@ -66,7 +66,7 @@ class Presence:
 
     @property
     def server_name(self) -> str:
-        """The name that people know the server by; the host's when none was given."""
+        """The server's name for people; the host's when none was given."""
         return self._server.server_name
 
     @property
@@ -76,22 +76,22 @@ class Presence:
 
     @property
     def heartbeat_interval_s(self) -> float:
-        """Time between two heartbeats."""
+        """The time between two heartbeats."""
         return self._server.heartbeat_interval_ms / 1_000
 
     @property
     def up_ms(self) -> int:
-        """How long ago it registered; 0: not yet."""
+        """The time since it registered; 0: not yet."""
         since_s = self._registered_s
         return 0 if since_s is None else int((self._clock.monotonic_s() - since_s) * 1_000)
 
     def counts(self) -> list[HandledCount]:
-        """What was handled so far, and what was not, by facet."""
+        """Return the counts of handled and not handled tasks so far, by facet."""
         with self._lock:
             return [replace(count) for count in self._counts.values()]
 
     def register(self, names: Sequence[str]) -> None:
-        """Appear in the list, starting up. Raises what the store raises: who can't be seen must not work."""
+        """Appear in the list, as starting. Raises the store's errors: a server that cannot be listed must not work."""
         now_ms, self._registered_s = self._clock.now_ms(), self._clock.monotonic_s()
         self._save(
             server_ips=_addresses(),
@@ -105,18 +105,18 @@ class Presence:
         )
 
     def running(self) -> None:
-        """It works from here on, on the store that this is now."""
+        """Note that it works from now on, with the id of the current store."""
         self._save(state=ServerState.RUNNING, store_id=self._store.identity().id)
 
     def handles(self, names: Sequence[str]) -> None:
-        """The facets have changed that it works on; told with the next beat."""
+        """Note the changed facets that it works on; written with the next heartbeat."""
         with self._lock:
             if list(names) != self._server.handlers:
                 self._server = replace(self._server, topics=self._topics or list(names), handlers=list(names))
                 self._news = True
 
     def count(self, handler: str, *, handled: bool) -> None:
-        """Count a task as handled or not handled; told with the next beat."""
+        """Count a task as handled or not handled; written with the next heartbeat."""
         with self._lock:
             count = self._counts.setdefault(handler, HandledCount(handler))
             if handled:
@@ -126,14 +126,14 @@ class Presence:
             self._news = True
 
     def counted(self, counts: Iterable[HandledCount]) -> None:
-        """Take over the counts of a server that counts for itself; told with the next beat."""
+        """Take over the counts of a server that counts for itself; written with the next heartbeat."""
         now = {count.handler: replace(count) for count in counts}
         with self._lock:
             if now != self._counts:
                 self._counts, self._news = now, True
 
     def troubled(self, trouble: str) -> None:
-        """What keeps it from getting on while it lives, in words; empty: nothing. Told with the next beat."""
+        """Note in words what blocks the server while it lives; empty: nothing. Written with the next heartbeat."""
         error: dict[str, object] | None = {"type": "NotReady", "message": trouble} if trouble else None
         with self._lock:
             if error != self._server.error:
@@ -141,7 +141,7 @@ class Presence:
                 self._news = True
 
     def beat(self) -> None:
-        """Send a heartbeat, with the news since the last."""
+        """Send a heartbeat, with the changes since the last."""
         now_ms = self._clock.now_ms()
         with self._lock:
             self._server = replace(self._server, ping_time=now_ms)
@@ -155,11 +155,11 @@ class Presence:
             _log.error("server %s could not send its heartbeat\n%s", self._server.uuid, exception_traceback(error))
 
     def leaving(self) -> None:
-        """It takes on nothing more, and finishes what it has."""
+        """Note that it accepts no new work, and finishes its current work."""
         self._tell("could not say that it leaves", state=ServerState.SHUTDOWN)
 
     def sign_off(self, error: BaseException | None = None) -> None:
-        """Leave the list of the living: SHUTDOWN, or ERROR with what it died of."""
+        """Sign off: SHUTDOWN, or ERROR with the cause of the end."""
         now_ms = self._clock.now_ms()
         if error is None:
             self._tell("could not sign off", state=ServerState.SHUTDOWN, ping_time=now_ms, error=None)
@@ -174,7 +174,7 @@ class Presence:
             _log.error("server %s %s\n%s", self._server.uuid, failing, exception_traceback(error))
 
     def _save(self, **fields: Any) -> None:
-        """Change the record and write it, the counts included. Raises what the store raises."""
+        """Change the record and write it, with the counts. Raises the store's errors."""
         with self._saving:
             counts = self.counts()
             with self._lock:

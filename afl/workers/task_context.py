@@ -1,4 +1,4 @@
-"""What a handler of tasks may know about its event, and what it may do besides answering."""
+"""The context of a task's handler: information about its event, and actions besides answering."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["CallShape", "Deferred", "HandlerOver", "TaskContext", "call_shape"]
 class TaskContext:
     """A handler's second argument, if it takes one: the same attributes as on Kafka.
 
-    `event_id` is the idempotency key: a task that is run again has it again. `headers` are empty here, there are no
-    answer tokens, and a deadline is the engine's business.
+    `event_id` is the idempotency key: a repeated task has the same one. `headers` are empty here, there are no answer
+    tokens, and the engine watches the deadline.
     """
 
     def __init__(
@@ -45,20 +45,22 @@ class TaskContext:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nobody waits for the answer any more: the workflow was cancelled, or the step is run again. It is
-        looked up when this is asked, once a second at most.
+        """Whether the answer is no longer needed: the workflow was cancelled, or the step is run again.
+
+        It is looked up when this is read, at most once a second.
         """
         return self._is_cancelled()
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the handler should come to an end: its poller stops, its workflow was cancelled, its claim is lost
-        or its time is up.
+        """Whether the handler should end.
+
+        The reason is that its poller stops, its workflow was cancelled, its claim is lost, or its time is up.
         """
         return self._is_stopping() or self._is_over()
 
     def update(self, partial: Mapping[str, Any]) -> None:
-        """Tell what is known so far; the step goes on waiting. Raises HandlerOver after the answer."""
+        """Report partial results; the step keeps waiting. Raises HandlerOver after the answer."""
         if self._is_over():
             raise HandlerOver(self.step_id)
         self._send_update(partial)

@@ -1,7 +1,7 @@
-"""The one loop under all pollers and runners: claims tasks by lease, has them done, and keeps what it claimed alive.
+"""The one loop of all pollers and runners: claim tasks by lease, have them done, and renew the claims.
 
-A claim names its owner and expires. Whoever works renews it; a process that died does not, so another takes its tasks
-over within seconds. Workflows that an answer made runnable and that nobody resumed are swept in the same rhythm.
+A claim names its owner and expires. A running process renews it; a dead one does not, so another process takes its
+tasks over within seconds. The same rhythm sweeps workflows that an answer made runnable and that were not resumed.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from afl.workers.task_work import HandlerSource, Job, TaskWork
 
 _log = logging.getLogger(__name__)
 
-#: Errors that waiting does not mend: the server ends in state ERROR.
+#: Errors that waiting does not fix: the server ends in state ERROR.
 _FATAL: Final = (StoreCorrupt, ForeignStore, VersionMismatchError)
 #: Renewals in the length of a lease.
 _BEATS_PER_LEASE: Final = 3
-#: Tries of a task in one process whose doing fails for reasons of its own, not its handler's; then its step fails.
+#: Tries of a task in one process that fail for reasons other than its handler; then its step fails.
 MAX_TASK_TRIES: Final = 3
-#: Tasks that such tries are counted of. Beyond that the oldest are forgotten, and begin anew.
+#: The most tasks whose tries are counted. Beyond that the oldest counts are dropped, and start again.
 _MOST_COUNTED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopSettings:
-    """How a task loop works. Times are in milliseconds."""
+    """The settings of a task loop. Times are in milliseconds."""
 
     task_list: str = "default"
     poll_interval_ms: int = 2_000
     max_concurrent: int = 5
     heartbeat_interval_ms: int = 10_000
     lease_ms: int = limits.TASK_LEASE_MS
-    #: How often leases are renewed; 0: three times in the length of one.
+    #: The interval of lease renewals; 0: three times in the length of a lease.
     renew_interval_ms: int = 0
-    #: How long the tasks at work may take once `stop` was called; then they are given back.
+    #: The time that running tasks have after `stop`; then they are given back.
     shutdown_timeout_ms: int = 30_000
-    #: Handlers that may still run after their time was up.
+    #: The most handlers that may still run after their time was up.
     max_stuck_handlers: int = limits.MAX_STUCK_HANDLERS
 
     def __post_init__(self) -> None:
@@ -68,13 +68,13 @@ class LoopSettings:
 
     @property
     def lease_beat_s(self) -> float:
-        """Time between two renewals, and between two looks for what others have left."""
+        """Return the time between two renewals, and between two sweeps."""
         third_ms = self.lease_ms / _BEATS_PER_LEASE
         return min(third_ms, self.renew_interval_ms or third_ms) / 1_000
 
 
 class TaskLoop:
-    """Polls, claims and works; `run` in threads until `stop`, `run_once` in the caller's."""
+    """A loop that polls, claims and works; `run` in threads until `stop`, `run_once` in the caller's."""
 
     def __init__(
         self,
@@ -89,8 +89,8 @@ class TaskLoop:
         beside: Callable[[], AbstractContextManager[object]] = nullcontext,
         sweep: Callable[[], int] | None = None,
     ) -> None:
-        """`beside` is entered by `run` before it works and left when it has drained; what it raises ends the start.
-        `sweep` looks for what else was left, in the rhythm of the loop's own, and returns how much it set going.
+        """`run` enters `beside` before it works and leaves it when it has drained; an error of it ends the start.
+        `sweep` looks for other lost work, in the loop's own rhythm, and returns how much it restarted.
         """
         self._store = store
         self._evaluator = evaluator
@@ -100,13 +100,13 @@ class TaskLoop:
         self._clock = clock or SystemClock()
         self._owner = presence.server_id
         self._stopping = threading.Event()
-        #: Set when there may be something to claim, or a place to do it in.
+        #: Set when there may be a task to claim, or a free place to run it.
         self._wake = threading.Event()
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
         self._running = False
         self._has_run = False
-        #: The thread that `run` is called in.
+        #: The thread in which `run` was called.
         self._runs_in = 0
         self._next_sweep_s = float("-inf")
         self._leases = LeaseWatch(store, self._clock, settings.lease_ms)
@@ -114,7 +114,7 @@ class TaskLoop:
         self._sweep_more = sweep
         self._sweeping = threading.Lock()
         self._drained = 0
-        #: When the loop last came round, for those who ask whether it lives.
+        #: The time of the loop's last round, for health checks.
         self.pulse = Pulse()
         #: Tries that failed, by task.
         self._tries: OrderedDict[str, int] = OrderedDict()
@@ -140,35 +140,35 @@ class TaskLoop:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it takes on nothing more and finishes what it has."""
+        """Whether it accepts no new tasks and finishes its current ones."""
         return self._stopping.is_set()
 
     def active_count(self) -> int:
-        """How many tasks are being done."""
+        """Return the number of tasks that are being done."""
         with self._lock:
             return len(self._jobs)
 
     def jobs(self) -> list[Job]:
-        """The tasks that are being done."""
+        """Return the tasks that are being done."""
         with self._lock:
             return list(self._jobs.values())
 
     @property
     def given_back(self) -> int:
-        """How many tasks the last `run` gave back at its end, because they took too long."""
+        """The number of tasks that the last `run` gave back at its end, because they took too long."""
         return self._drained
 
     @property
     def left_undone(self) -> int:
-        """How many tasks were left claimed because their end could not be stored: their leases run out."""
+        """The number of tasks left claimed because their end could not be stored: their leases expire."""
         return self._left_undone
 
     def cache_workflow_ast(self, workflow_id: str, ast: Node, program_ast: Node | None = None) -> None:
-        """Keep a program for the next time that the workflow is resumed, which makes sure that it is the pinned one."""
+        """Keep a program for the next resume of the workflow, which checks that it is the pinned one."""
         self._asts[workflow_id] = (ast, program_ast)
 
     def resume(self, workflow_id: str) -> None:
-        """Run a workflow on. What goes wrong is in the store, or is tried again by the sweep; it is logged."""
+        """Continue a workflow. An error is in the store, or the sweep tries again; it is logged."""
         cached = self._asts.pop(workflow_id, None)
         if cached is None:
             result = self._evaluator.resume(workflow_id)
@@ -180,25 +180,26 @@ class TaskLoop:
         error = getattr(result, "error", None)
         if isinstance(error, Exception) and not isinstance(error, StepFailure):
             _log.warning("workflow %s could not be gone on with: %s", workflow_id, exception_text(error))
-        # What follows may be for us.
+        # The following work may be for this loop.
         self._wake.set()
 
     # --- one round, in the caller's thread ------------------------------------------------------------------------
 
     def run_once(self) -> int:
-        """Do the tasks that wait, at most `max_concurrent`, one after the other; return how many. Starts no thread."""
+        """Do the waiting tasks, at most `max_concurrent`, one after the other; return how many. Starts no thread."""
         done = 0
         self._sweep(_at_once)
         try:
             while done < self._settings.max_concurrent:
-                # Nobody renews this lease: it has to be long enough for any handler.
+                # This lease is not renewed: it must be long enough for any handler.
                 task = self._claim(max(limits.POLL_ONCE_LEASE_MS, self._settings.lease_ms))
                 if task is None:
                     break
                 try:
                     self._do(Job(task), self._here)
                 except KeyboardInterrupt:
-                    # Ctrl-C: others need not wait for the lease to run out. What is answered already stays so.
+                    # Ctrl-C: other processes need not wait for the lease to expire. Answers that are stored stay
+                    # stored.
                     self._store.give_task_back(task.uuid, self._owner)
                     raise
                 done += 1
@@ -209,10 +210,10 @@ class TaskLoop:
     # --- the loop, with threads ----------------------------------------------------------------------------------
 
     def run(self, *, until_idle: bool = False) -> None:
-        """Work until `stop`, or until nothing is left to do; then finish what was claimed, or give it back, and sign off.
+        """Work until `stop`, or until no work is left; then finish claimed tasks, or give them back, and sign off.
 
-        Raises what made it end: the store is damaged or another program's, or too many handlers are stuck. The server's
-        record says ERROR.
+        Raises the reason of its end: the store is damaged or another program's, or too many handlers are stuck. The
+        server's record says ERROR.
         """
         with self._lock:
             if self._running:
@@ -230,12 +231,12 @@ class TaskLoop:
                     _log.info("server %s works on %s", self._owner, _listed(self._source.registered_names()))
                     self.pulse.beat()
                     keeper.start()
-                    # Nothing is left that runs beside the tasks when it is to be seen that there is nothing.
+                    # No work beside the tasks may be running when the loop decides that nothing is left.
                     sweeps: Callable[[Callable[[], object]], object] = _at_once if until_idle else threads.submit
                     while not self._stopping.is_set():
                         self._wake.clear()
                         threads.check()
-                        # What was at work before may have set more free since it was looked for more.
+                        # Work that was running may have produced more tasks since the last look.
                         is_at_work = self.active_count() > 0
                         if not self._turn(threads, sweeps) and until_idle and not is_at_work:
                             break
@@ -259,9 +260,9 @@ class TaskLoop:
             self._stopping.clear()
 
     def stop(self) -> None:
-        """Let `run` come to its end. Called before it began, it ends at once; after it ended, nothing happens."""
+        """Let `run` end. If called before `run`, it ends at once; after its end, nothing happens."""
         if threading.get_ident() == self._runs_in:
-            # A signal handler: it may have interrupted this very thread while that held the locks of the events.
+            # Called from a signal handler: the interrupted thread may itself hold the locks of the events.
             start_new_thread(self._say_stop, ())
         else:
             self._say_stop()
@@ -272,7 +273,7 @@ class TaskLoop:
             self._wake.set()
 
     def _turn(self, threads: CallThreads, sweeps: Callable[[Callable[[], object]], object]) -> bool:
-        """Claim what there is and can be done; say whether there may be more to it than that."""
+        """Claim the tasks that can be done; say whether there may be more work."""
         is_more = False
         try:
             self._presence.handles(self._source.registered_names())
@@ -309,7 +310,7 @@ class TaskLoop:
             self._wake.set()
 
     def _not_done(self, job: Job, error: Exception) -> None:
-        """Let a task be tried again that something has kept from being done; after MAX_TASK_TRIES its step fails."""
+        """Let a task be tried again that could not be done; after MAX_TASK_TRIES its step fails."""
         task_id = job.task.uuid
         with self._lock:
             tries = self._tries.pop(task_id, 0) + 1
@@ -335,7 +336,7 @@ class TaskLoop:
         return self._store.claim_task(names, self._settings.task_list, owner=self._owner, lease_ms=lease_ms)
 
     def _wanted(self) -> list[str]:
-        """The names of waiting tasks that there are handlers for, by short names too."""
+        """Return the names of waiting tasks that have handlers, also by short names."""
         registered = self._source.registered_names()
         if not registered:
             return []
@@ -349,7 +350,9 @@ class TaskLoop:
         return wanted
 
     def _sweep(self, run: Callable[[Callable[[], object]], object]) -> None:
-        """Some times in the length of a lease: free expired claims, and resume what was left runnable for that long."""
+        """Several times in the length of a lease: free expired claims, and resume workflows left runnable for that
+        long.
+        """
         now_s = self._clock.monotonic_s()
         if now_s < self._next_sweep_s:
             return
@@ -366,7 +369,7 @@ class TaskLoop:
         left = []
         for workflow_id in self._store.runnable_workflows(limit=100):
             row = self._store.load_workflow(workflow_id)
-            # One with a lane is the evaluator's that owns it.
+            # A workflow with a lane belongs to its evaluator.
             if row is None or not row.runnable or row.lane:
                 continue
             if has_waited(row.updated_at_ms, now_ms, self._settings.lease_ms):
@@ -375,8 +378,8 @@ class TaskLoop:
             run(partial(self._see_to, left))
 
     def _see_to(self, left: Sequence[str]) -> None:
-        """Go on with these workflows one after the other, then look for what else was left."""
-        # One that takes longer than the time to the next is not joined by it.
+        """Continue these workflows one after the other, then look for other lost work."""
+        # A sweep that takes longer than the interval does not overlap the next one.
         if not self._sweeping.acquire(blocking=False):
             return
         try:
@@ -414,7 +417,7 @@ class TaskLoop:
             _log.error("server %s could not renew its leases\n%s", self._owner, exception_traceback(error))
 
     def _drain(self) -> None:
-        """Wait for the tasks at work, and for what is done beside them; tasks that take too long are given back."""
+        """Wait for running tasks, and for the work beside them; tasks that take too long are given back."""
         until_s = time.monotonic() + self._settings.shutdown_timeout_ms / 1_000
         while self.active_count() and (left_s := until_s - time.monotonic()) > 0:
             self._wake.clear()

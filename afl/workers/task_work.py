@@ -1,4 +1,4 @@
-"""One claimed task: its handler is called, its step answered, its workflow resumed, its task ended."""
+"""The work on one claimed task: call its handler, answer its step, resume its workflow, end the task."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from afl.workers.tool_registry import Handler
 
 _log = logging.getLogger(__name__)
 
-#: What the names of tasks start with that are for runners themselves, not for the handlers of a facet.
+#: The prefix of names of tasks for runners themselves, which have no facet's handler.
 BUILT_IN_PREFIX: Final = "afl:"
-#: Failures that no handler raised, as agents on Kafka name them too.
+#: Failures that no handler raised, with the same names as for agents on Kafka.
 TIMEOUT: Final = "Timeout"
 NO_HANDLER: Final = "NoHandler"
-#: The failure of a task that something else than its handler has kept from being done, again and again.
+#: The failure of a task that could not be done again and again, for reasons other than its handler.
 TASK_NOT_DONE: Final = "TaskNotDone"
 
-#: How long what a handler was told of its task holds, when it asks again whether that was cancelled.
+#: The time that a handler's check for cancellation is cached.
 _LOOK_AGAIN_S: Final = 1.0
 #: Waits between tries to store an answer while the store is away. After the last, the lease runs out and others go on.
 STORE_WAITS_S: Final = (0.1, 0.3, 1.0, 3.0, 5.0, 5.0, 5.0)
@@ -45,7 +45,7 @@ _LAST_WAITS_S: Final = 0.5
 
 
 class HandlerMissing(EngineError):
-    """No handler for a task that is claimed already; the text says for which facet."""
+    """No handler for a task that is already claimed; the text says for which facet."""
 
 
 class _LeftToOthers(Exception):
@@ -54,17 +54,17 @@ class _LeftToOthers(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskHandler:
-    """What answers a task. `timeout_s` None: as long as it takes."""
+    """The handler of a task. `timeout_s` None: no time limit."""
 
     function: Handler
     timeout_s: float | None = None
     retry: RetryPolicy | None = None
-    #: Whether the payload says which facet it is of.
+    #: Whether the payload contains the name of its facet.
     names_facet: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def payload(self, task: TaskDefinition) -> dict[str, Any]:
-        """The payload as the handler gets it, which is its own."""
+        """Return the payload for the handler, as a copy of its own."""
         payload: dict[str, Any] = dict(task.data or {})
         if self.names_facet:
             payload[FACET_NAME_KEY] = task.name
@@ -74,16 +74,16 @@ class TaskHandler:
 
 
 class HandlerSource(Protocol):
-    """Where a task loop finds its handlers."""
+    """The source of a task loop's handlers."""
 
     def registered_names(self) -> list[str]:
-        """The names that there are handlers for, qualified and short ones."""
+        """Return the names that have handlers, qualified and short ones."""
 
     def serves(self, facet_name: str) -> bool:
         """Say whether the facet of this qualified name has a handler."""
 
     def find(self, facet_name: str) -> TaskHandler:
-        """The facet's handler. Raises HandlerMissing."""
+        """Return the facet's handler. Raises HandlerMissing."""
 
 
 @dataclass(eq=False, slots=True)
@@ -91,37 +91,37 @@ class Job:
     """A task while this process works on it."""
 
     task: TaskDefinition
-    #: When it was claimed, by the monotonic clock.
+    #: The time of the claim, by the monotonic clock.
     since_s: float = field(default_factory=time.monotonic)
-    #: The claim is another's by now, or the task has ended without us.
+    #: Whether the claim is another's by now, or the task has ended without this process.
     lost: bool = False
-    #: This process is through with it, done or not: nothing is written for it any more.
+    #: Whether this process is finished with it, done or not: nothing is written for it any more.
     abandoned: bool = False
-    #: Its end could not be stored: the lease is let run out.
+    #: Whether its end could not be stored: then the lease expires.
     left: bool = False
-    #: An operator has ended it; and when that is looked up again, on the monotonic clock.
+    #: Whether an operator has ended it, and the time of the next check, on the monotonic clock.
     cancelled: bool = False
     look_again_s: float = 0.0
 
     def age_ms(self) -> int:
-        """How long ago it was claimed."""
+        """Return the time since the claim."""
         return int((time.monotonic() - self.since_s) * 1_000)
 
 
 class TaskWork:
-    """Does claimed tasks. Any number of threads may use it.
+    """Worker on claimed tasks. Any number of threads may use it.
 
     For each task, in this order:
       1. call the handler,
       2. store the answer: the step's result and the task's end are one commit,
       3. resume the workflow.
 
-    A crash before 2 leaves the task claimed: the lease runs out, and another process does it again. One between 2 and 3
-    leaves the workflow runnable in the store; a sweep resumes it. Where the task and its step are not of the engine's
-    making, the task ends in a write of its own after 3.
+    A crash before 2 leaves the task claimed: the lease expires, and another process does it again. A crash between 2
+    and 3 leaves the workflow runnable in the store; a sweep resumes it. A task and step that the engine did not make
+    are different: their task ends in a write of its own after 3.
 
-    A task that is no step's, and one for runners themselves, is done when its handler returns: there is no 2 and no 3,
-    it ends in a write of its own. A crash before that has it done again.
+    A task without a step, and one for runners themselves, is done when its handler returns: it has no 2 and no 3, and
+    ends in a write of its own. After a crash before that it is done again.
     """
 
     def __init__(
@@ -149,16 +149,16 @@ class TaskWork:
         self._warnings = LimitedLog(_log)
 
     def do(self, job: Job, calls: Calls) -> bool:
-        """Do a task, whatever becomes of it; False: its end could not be stored, and its lease runs out.
+        """Do a task, whatever its outcome; False: its end could not be stored, and its lease expires.
 
-        Raises what the probe raises, LoopRunsHere, KeyboardInterrupt in the caller's thread, and what is nobody's
-        business here: a mistake of the engine's.
+        Raises the errors of the probe, LoopRunsHere, KeyboardInterrupt in the caller's thread, and unexpected errors:
+        defects of the engine.
         """
         self._do(job, calls)
         return not job.left
 
     def give_up(self, job: Job, error: Exception, tries: int) -> None:
-        """Fail the step of a task that cannot be done, whatever its handler says. Raises what keeps it from that."""
+        """Fail the step of a task that cannot be done, without its handler. Raises the errors of the writing."""
         self._fail(job, TASK_NOT_DONE, f"the task was tried {tries} times, and each time {exception_line(error)}")
 
     def _do(self, job: Job, calls: Calls) -> None:
@@ -189,12 +189,12 @@ class TaskWork:
         except BaseException as error:
             if _is_ours(error, calls):
                 raise
-            # By their types: what a handler raises may lie about its class, or raise when it is asked.
+            # By their types: a handler's exception may fake its class, or raise when it is read.
             if issubclass(type(error), StoreUnavailable) and task.name.startswith(BUILT_IN_PREFIX):
                 job.left = True
                 _log.warning("task %s is left to whoever claims it next: %s", task.uuid, error)
                 return
-            # The step will say what was raised; where, only this does.
+            # The step keeps the text of the exception; only this line has its place.
             where = exception_traceback(error)
             told = "the handler of %s failed for step %s\n%s"
             self._warnings.warning(f"failures of the handler of {task.name}", told, task.name, task.step_id, where)
@@ -226,7 +226,7 @@ class TaskWork:
                 if wait_s is None:
                     raise
                 if job.lost or self._stopping.wait(wait_s) or job.lost or job.abandoned:
-                    # It has not failed for good: whoever claims the task next tries again.
+                    # It has not failed for good: the next process that claims the task tries again.
                     raise _LeftToOthers from error
             finally:
                 is_over.set()
@@ -259,7 +259,7 @@ class TaskWork:
         if event:
             self._evaluator.continue_step(task.step_id, result, is_checked=True, **event)
         else:
-            # Of a task that somebody else has saved, no more is known than what an evaluator of any make takes.
+            # A task that another program has saved only has the facts that every evaluator accepts.
             self._evaluator.continue_step(task.step_id, result)
 
     def _fail(self, job: Job, error_type: str, message: str) -> None:
@@ -278,7 +278,7 @@ class TaskWork:
         try:
             stored = self._patiently(job, fail)
         except Exception as error:  # noqa: BLE001 - the task ends all the same
-            # The step is unknown, or not one to fail: the task says what happened all the same.
+            # The step is unknown, or cannot be failed: the task still records the error.
             _log.error("step %s could not be failed\n%s", task.step_id, exception_traceback(error))
             stored = not (job.lost or job.abandoned)
         if stored:
@@ -319,7 +319,7 @@ class TaskWork:
         return False
 
     def _is_cancelled(self, job: Job) -> bool:
-        """Whether an operator has ended the task; False while the store is away."""
+        """Say whether an operator has ended the task; False while the store is unavailable."""
         now_s = time.monotonic()
         if not job.cancelled and now_s >= job.look_again_s:
             job.look_again_s = now_s + _LOOK_AGAIN_S
@@ -336,17 +336,17 @@ class TaskWork:
 
 
 def _is_ours(error: BaseException, calls: Calls) -> bool:
-    """Whether what a call has raised is not the handler's: Ctrl-C in the thread that polls, or the process's death."""
+    """Say whether an exception is not the handler's: Ctrl-C in the thread that polls, or the process's death."""
     kind = type(error)
     return issubclass(kind, Crash) or (issubclass(kind, KeyboardInterrupt) and calls.in_callers_thread)
 
 
 def _is_for_step(task: TaskDefinition) -> bool:
-    """Whether what comes of a task is the answer to its step's event."""
+    """Say whether the result of a task is the answer to its step's event."""
     return bool(task.step_id) and not task.name.startswith(BUILT_IN_PREFIX)
 
 
 def _event_of(task: TaskDefinition) -> dict[str, str]:
-    """Which attempt a task of the engine's is for: an answer to an older one changes nothing."""
+    """Return the attempt of a task of the engine: an answer to an older one changes nothing."""
     event = split_event_id(task.uuid)
     return {"event_id": task.uuid} if event is not None and event[0] == task.step_id else {}

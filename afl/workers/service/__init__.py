@@ -1,4 +1,4 @@
-"""RunnerService: a server that polls tasks and waiting steps, starts workflows, and says over HTTP how it is doing."""
+"""RunnerService: a server that polls tasks and waiting steps, starts workflows, and reports its status over HTTP."""
 
 from __future__ import annotations
 

@@ -38,21 +38,21 @@ from afl.workers.service.status_server import LAST_PORT
 
 _log = logging.getLogger("afl.runtime.runner")
 
-#: Exit codes. Ended by a signal for the second time: 128 and the signal's number.
+#: Exit codes. Ended by a second signal: 128 and the signal's number.
 OK, FAILED, WRONG_USAGE = 0, 1, 2
-#: How long the process may take to end once the service has.
+#: The time that the process has to end after the service has ended.
 _LAST_WAIT_S: Final = 2.0
-#: Facets that are named at the end when their events wait.
+#: The most facets that are named at the end when their events wait.
 _MOST_FACETS: Final = 10
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the service and return the process's exit code.
 
-    0: it drained. 1: it could not start or go on, or gave tasks back that took longer than the shutdown timeout.
-    2: wrong usage.
+    0: it drained. 1: it could not start or continue, or gave tasks back that exceeded the shutdown timeout. 2: wrong
+    usage.
     """
-    # First of all: the store, and the modules of handlers, may take long to open.
+    # First of all, because opening the store and the modules of handlers may take long.
     with signals_handled(), standard_streams():
         return _main(args)
 
@@ -81,7 +81,7 @@ def _run(options: argparse.Namespace) -> int:
         flows_at, config = mongodb_config(options.config), _config(options)
         service = RunnerService(
             store,
-            # What it starts and goes on with is asked on the list that it works on.
+            # Tasks for workflows that it starts and continues go on the list that it works on.
             Evaluator(store, scripts=_scripts(options.allow_scripts, opened), dispatch=TaskDispatch(config.task_list)),
             config,
             flows=None if flows_at is None else PublishedFlows(flows_at),
@@ -93,7 +93,7 @@ def _run(options: argparse.Namespace) -> int:
         except StoreUnavailable as error:
             if not PROCESS_STOP.is_set() or service.tasks_at_work():
                 raise
-            # Told to end while it waited for the store, with nothing under way.
+            # A signal came while it waited for the store, with no work under way.
             _log.warning("it could not sign off: %s", error)
         else:
             if options.until_idle and not PROCESS_STOP.is_set():
@@ -108,7 +108,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _tell_unanswered(store: EngineStore) -> None:
-    """Say which events wait for an answer although nothing is left to be done here."""
+    """Report the events that wait for an answer although no work is left here."""
     found = unanswered_facets(all_waiting_steps(store))
     for waits in found[:_MOST_FACETS]:
         _write(f"{waits}; a runner answers that has a handler of it: --handlers MODULE")
@@ -117,7 +117,7 @@ def _tell_unanswered(store: EngineStore) -> None:
 
 
 def _remaining(service: RunnerService, config: RunnerConfig) -> str:
-    """What is to be done before it has drained, in words. A signal handler asks, in a thread that holds no lock."""
+    """Return the work left before the drain is over, in words. A signal handler calls this, without any lock."""
     if not (at_work := service.tasks_at_work()):
         return ""
     listed = ", ".join(f"{name} {count}" for name, count in sorted(Counter(at_work).items()))
@@ -125,7 +125,7 @@ def _remaining(service: RunnerService, config: RunnerConfig) -> str:
 
 
 def _load_handlers(service: RunnerService, handlers: Sequence[str]) -> None:
-    """Register the handlers; where they cannot be had, the list of servers says so too."""
+    """Register the handlers; when they cannot be loaded, report that in the list of servers too."""
     try:
         for argument in handlers:
             named = HandlersArgument.parse(argument)
@@ -136,7 +136,7 @@ def _load_handlers(service: RunnerService, handlers: Sequence[str]) -> None:
 
 
 def _config(options: argparse.Namespace) -> RunnerConfig:
-    """The settings that were given; the others have their defaults."""
+    """Return the given settings; the others have their defaults."""
     given = {name: getattr(options, name) for name in _SETTINGS if getattr(options, name) is not None}
     return RunnerConfig(**given)
 
@@ -247,7 +247,7 @@ def _whole(text: str) -> int:
 
 
 def _end_soon(code: int) -> None:
-    """See to it that the process ends: Python waits at its end for threads that a handler has left at work."""
+    """Make sure that the process ends: at its end Python waits for threads that a handler has left running."""
 
     def end() -> None:
         time.sleep(_LAST_WAIT_S)

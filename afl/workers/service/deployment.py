@@ -1,4 +1,4 @@
-"""Where a runner's store and flows are: what the command line, the environment and the configuration file name."""
+"""The places of a runner's store and flows, from the command line, the environment and the configuration file."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 STORE_URL: Final = "AFL_STORE_URL"
 STORE_PATH: Final = "AFL_STORE_PATH"
 PREFIX: Final = "AFL_PREFIX"
-#: What says that a MongoDB is configured, where nothing else names a store.
+#: The variables that configure a MongoDB, when no other store is named.
 _CONFIGURED_BY: Final = ("AFL_CONFIG", "AFL_MONGODB_URL")
 
 _MONGODB: Final = ("mongodb://", "mongodb+srv://")
 
 
 class NoStoreNamed(EngineError):
-    """Nothing says where the store is."""
+    """A runner was started without naming its store."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -55,7 +55,7 @@ def open_store(named: str | None, config_file: str | None, prefix: str | None) -
 
 
 def mongodb_config(config_file: str | None) -> MongoDBConfig | None:
-    """The MongoDB of the configuration; None where nothing is configured. Raises ConfigUnreadable, WrongSetting."""
+    """Return the MongoDB of the configuration; None without one. Raises ConfigUnreadable, WrongSetting."""
     if config_file is None and not any(os.environ.get(name) for name in _CONFIGURED_BY):
         return None
     from afl.config import load_config
@@ -70,7 +70,7 @@ class PublishedFlows:
         self._config = config
 
     def get_by_id(self, flow_id: str) -> FlowDefinition | None:
-        """Return the flow, its texts and its program. Raises StoreUnavailable where MongoDB cannot be asked."""
+        """Return the flow, its texts and its program. Raises StoreUnavailable when MongoDB is unavailable."""
         from afl.sources.mongo import MongoDBUnavailable, MongoSources
 
         try:

@@ -1,6 +1,6 @@
-"""The programs of flows: what a flow's sources are compiled to, or what it was compiled to when it was published.
+"""The programs of flows: compiled from a flow's sources, or read as they were compiled for publication.
 
-The one place where the engine's side calls the compiler: an `afl:execute` task names a flow, and flows hold texts.
+This is the only module of the engine that calls the compiler: an `afl:execute` task names a flow, and flows hold texts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from afl.stores.public.persistence import EngineStore
 AFL: Final = "afl"
 JSON: Final = "json"
 
-#: Programs kept in memory: a runner starts workflows of few.
+#: The most programs kept in memory: a runner starts workflows of few.
 _PROGRAMS_KEPT: Final = 64
 
 #: Name, language and content of each text of a flow.
@@ -29,30 +29,30 @@ _Texts: TypeAlias = tuple[tuple[str, str, str], ...]
 
 
 class FlowNotRunnable(EngineError, builtins.RuntimeError):
-    """A flow that no workflow can be started of; the text says why."""
+    """A flow from which no workflow can be started; the text gives the reason."""
 
 
 class FlowSource(Protocol):
-    """Where flows are looked up; a `FlowDefinitionDAO` is one."""
+    """A source of flows, such as a `FlowDefinitionDAO`."""
 
     def get_by_id(self, flow_id: str) -> FlowDefinition | None: ...
 
 
 class FlowPrograms:
-    """Finds programs by the id of their flow: in `flows`, or in a store that keeps flows itself (`get_flow`).
+    """A finder of programs by the id of their flow: in `flows`, or in a store that keeps flows itself (`get_flow`).
 
-    The fingerprint of a program that is in the store stands for a flow of that program.
+    The fingerprint of a stored program may be used as the id of a flow with that program.
     """
 
     def __init__(self, store: EngineStore, flows: FlowSource | None = None) -> None:
         self._store = store
         self._get_flow = flows.get_by_id if flows is not None else getattr(store, "get_flow", None)
-        #: By flow id: the texts that a program was made of (none: one of the store's own), and the program.
+        #: By flow id: the texts that a program was made from (none: a program of the store), and the program.
         self._programs: OrderedDict[str, tuple[_Texts, CompiledProgram]] = OrderedDict()
         self._lock = threading.Lock()
 
     def load(self, flow_id: str) -> CompiledProgram:
-        """Return the program of a flow. Raises FlowNotRunnable, and ParseError for a text that is none of AFL."""
+        """Return the program of a flow. Raises FlowNotRunnable, and ParseError for a text that is not valid AFL."""
         flow: FlowDefinition | None = None if self._get_flow is None else self._get_flow(flow_id)
         if flow is None:
             return self._stored(flow_id)
@@ -63,7 +63,7 @@ class FlowPrograms:
         return self._once(flow_id, texts, lambda: _compiled(flow_id, sources))
 
     def _once(self, flow_id: str, texts: _Texts, read: Callable[[], CompiledProgram]) -> CompiledProgram:
-        """What was read of the same texts before, or what is read now."""
+        """Return the earlier result for the same texts, or read them now."""
         with self._lock:
             known = self._programs.get(flow_id)
         if known is not None and known[0] == texts:
@@ -78,7 +78,7 @@ class FlowPrograms:
 
     def _stored(self, flow_id: str) -> CompiledProgram:
         with suppress(_NotStored):
-            # One whose id is its fingerprint never changes.
+            # A program whose id is its fingerprint never changes.
             return self._once(flow_id, (), lambda: self._read(flow_id))
         if self._get_flow is None:
             raise FlowNotRunnable(
@@ -99,9 +99,9 @@ class _NotStored(Exception):
 
 
 def _compiled(flow_id: str, sources: Sequence[SourceText]) -> CompiledProgram:
-    """The program as it was compiled, libraries included, where the flow holds it; else that of its texts together.
+    """Return a flow's compiled program, libraries included, if the flow holds one; else compile its texts together.
 
-    Texts were checked when they were published; what the engine cannot run it refuses when it is started.
+    Texts were checked when they were published. The engine refuses a program that it cannot run at the start.
     """
     compiled = next((source for source in sources if source.language == JSON), None)
     if compiled is not None:
@@ -110,7 +110,7 @@ def _compiled(flow_id: str, sources: Sequence[SourceText]) -> CompiledProgram:
     if not texts:
         found = ", ".join(sorted({source.language for source in sources}))
         raise FlowNotRunnable(f"Flow '{flow_id}' has sources in {found}, expected {AFL} or {JSON}")
-    # The compiler is loaded by those who start workflows only.
+    # Only processes that start workflows load the compiler.
     from afl.ast import Program
     from afl.emitter import emit_dict
     from afl.parser import AFLParser

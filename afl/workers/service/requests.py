@@ -1,4 +1,4 @@
-"""Asks for a workflow to be started by whichever runner comes first."""
+"""Requests to start a workflow, for the first runner that is free."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from afl.workers.service.task_names import EXECUTE_TASK_NAME
 
 
 class WorkflowIdTaken(EngineError):
-    """A workflow was asked for under an id that something else was asked for under before."""
+    """A workflow was requested under an id that already belongs to another request."""
 
     def __init__(self, workflow_id: str, name: str) -> None:
         super().__init__(
@@ -40,12 +40,12 @@ def request_workflow(
     task_list: str = "default",
     clock: Clock | None = None,
 ) -> TaskDefinition:
-    """Save a task `afl:execute` for a workflow of a program, which is saved with it, and return the task.
+    """Save an `afl:execute` task for a workflow of a program, save the program with it, and return the task.
 
-    The workflow will have the task's id, `workflow_id` or one that is drawn: the same request twice starts it once.
-    `run` is saved too; its record will say how the workflow goes. Raises UnknownName and AmbiguousName for the
-    workflow, ValueRefused for an input that is no AFL value, and WorkflowIdTaken when something else was asked for
-    under its id.
+    The workflow gets the task's id, which is `workflow_id` or a generated one: the same request twice starts it once.
+    `run` is saved too; its record shows the state of the workflow. Raises UnknownName and AmbiguousName for the
+    workflow, ValueRefused for an input that is not an AFL value, and WorkflowIdTaken when its id belongs to another
+    request.
     """
     name = program.workflow(workflow_name).qualified_name
     now_ms = (clock or SystemClock()).now_ms()

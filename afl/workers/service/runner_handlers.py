@@ -1,4 +1,4 @@
-"""Where a RunnerService finds its handlers: its tool registry, the modules that it was given, and its own."""
+"""The handlers of a RunnerService: those of its tool registry, of its given modules, and its own."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _OWN = frozenset({EXECUTE_TASK_NAME, RESUME_TASK_NAME})
 class RunnerHandlers:
     """Handlers by the names of tasks.
 
-    A facet's own handler goes first, in the registry or of a module; then the registry's default. Topics narrow which
-    facets are served. The runner's own tasks are served whatever the topics, and never go to the default.
+    A facet's own handler, from the registry or a module, takes precedence; then the registry's default follows. Topics
+    restrict the served facets. The runner's own tasks are served whatever the topics, and never go to the default.
     """
 
     def __init__(self, registry: ToolRegistry, routes: HandlerRoutes, topics: Sequence[str], resume: Handler) -> None:
@@ -28,9 +28,9 @@ class RunnerHandlers:
         self._resume = resume
 
     def registered_names(self) -> list[str]:
-        """The names that have a handler of their own, and match a topic."""
+        """Return the names that have a handler of their own, and match a topic."""
         names = dict.fromkeys([*self._registry.registered_names(), *self._routes.names()])
-        # The facets that a short name stands for may match.
+        # The facets with this short name may match.
         return [name for name in names if name in _OWN or "." not in name or self._matches(name)]
 
     def serves(self, facet_name: str) -> bool:
@@ -44,7 +44,7 @@ class RunnerHandlers:
         return not facet_name.startswith(BUILT_IN_PREFIX) and self._registry.has_handler(facet_name)
 
     def find(self, facet_name: str) -> TaskHandler:
-        """What does a task of this name. Raises HandlerMissing."""
+        """Return the handler of tasks of this name. Raises HandlerMissing."""
         function = self._registry.find(facet_name)
         if function is not None:
             return TaskHandler(function=function)

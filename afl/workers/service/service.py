@@ -1,4 +1,4 @@
-"""RunnerService: polls tasks and waiting steps, starts workflows, and says over HTTP how it is doing."""
+"""RunnerService: poll tasks and waiting steps, start workflows, and report the status over HTTP."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _POLLS_MISSED: Final = 3
 
 
 class RunnerService(TakesModules, PollingServer):
-    """A server that works on the tasks of a store: those of facets, by the handlers of a tool registry and of modules;
-    `afl:execute`, which starts a workflow; and `afl:resume`, which goes on with a step. It also finds waiting steps
-    whose task or wake-up was lost.
+    """A server that works on the tasks of a store, and finds waiting steps whose task or wake-up was lost.
 
-    Every work item is claimed by a lease, which its lock (`runner:task:<id>`) is a view of.
+    The tasks are those of facets, done by the handlers of a tool registry and of modules; `afl:execute`, which starts a
+    workflow; and `afl:resume`, which continues a step. Every work item is claimed by a lease, which its lock
+    (`runner:task:<id>`) shows.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class RunnerService(TakesModules, PollingServer):
         clock: Clock | None = None,
         probe: Callable[[str], None] = lambda step: None,
     ) -> None:
-        """`flows` is where `afl:execute` looks its flows up; without it, in a store that keeps them (`get_flow`)."""
+        """`flows` is where `afl:execute` finds its flows; without it, in a store that keeps them (`get_flow`)."""
         self._config = config or RunnerConfig()
         self._tool_registry = tool_registry if tool_registry is not None else ToolRegistry()
         self._routes = HandlerRoutes(ModuleLoader())
@@ -90,15 +90,15 @@ class RunnerService(TakesModules, PollingServer):
     # --- work -------------------------------------------------------------------------------------------------------
 
     def run_once(self) -> int:
-        """Look for waiting steps, then do the tasks that wait, at most `max_concurrent`; return how many.
+        """Look for waiting steps, then do the waiting tasks, at most `max_concurrent`; return how many.
 
-        Starts no thread, and serves nothing over HTTP.
+        Starts no thread, and serves no HTTP.
         """
         self._waiting.sweep()
         return self.poll_once()
 
     def run_until_idle(self) -> None:
-        """Look for waiting steps, then work as `start` does, and end when nothing is left to do. Serves no HTTP."""
+        """Look for waiting steps, then work as `start` does, and end when no work is left. Serves no HTTP."""
         self._waiting.sweep()
         self._serves_http = False
         try:
@@ -107,26 +107,26 @@ class RunnerService(TakesModules, PollingServer):
             self._serves_http = True
 
     def refuse_to_start(self, error: BaseException) -> None:
-        """Appear in the list of servers as one that could not start. Raises what the store raises."""
+        """Appear in the list of servers as one that could not start. Raises the store's errors."""
         self._presence.register([])
         self._presence.sign_off(error)
 
     def tasks_at_work(self) -> list[str]:
-        """The name of each task that is being worked on now."""
+        """Return the name of each task that is being worked on now."""
         return [job.task.name for job in self._loop.jobs()]
 
     @property
     def given_back(self) -> int:
-        """How many tasks were given back when `start` ended, because they took longer than `shutdown_timeout_ms`."""
+        """The number of tasks given back when `start` ended, because they exceeded `shutdown_timeout_ms`."""
         return self._loop.given_back
 
     @property
     def left_undone(self) -> int:
-        """How many tasks were left claimed because their ends could not be stored."""
+        """The number of tasks left claimed because their ends could not be stored."""
         return self._loop.left_undone
 
     def _go_on_with(self, payload: Mapping[str, Any], context: TaskContext) -> None:
-        """Do an `afl:resume` task: the step goes on with the returns that somebody has written to it."""
+        """Do an `afl:resume` task: the step continues with the returns that another process has written to it."""
         step_id = str(payload.get("step_id") or context.step_id or "")
         if not step_id:
             raise ValueError(f"a task {RESUME_TASK_NAME} says neither in its data nor itself which step_id it is for")
@@ -142,7 +142,7 @@ class RunnerService(TakesModules, PollingServer):
         return self._http.port
 
     def status(self) -> dict[str, object]:
-        """What `/status` shows: who this is, its state, its work and its counts."""
+        """Return the document of `/status`: the identity, the state, the work and the counts."""
         config, presence = self._config, self._presence
         jobs = self._loop.jobs()
         document: dict[str, object] = {
@@ -179,7 +179,7 @@ class RunnerService(TakesModules, PollingServer):
         return document
 
     def _health(self) -> Answer:
-        """Whether it gets on: its loop comes round, and reaches its store; or it drains."""
+        """Say whether it makes progress: its loop completes rounds, and reaches its store; or it drains."""
         pulse = self._loop.pulse
         limit_s = max(SILENCE_LIMIT_S, _POLLS_MISSED * self._config.poll_interval_ms / 1_000)
         silent_s = pulse.silent_s()

@@ -1,7 +1,7 @@
 """The HTTP server of a runner: `/health` and `/status`, for probes and for people.
 
-What it shows is in memory: it answers while the store is away. It has threads of its own and holds up no exit. Clients
-take a bounded number of connections, and each of them a bounded time and size for its request.
+The served data is in memory, so it answers while the store is unavailable. It has threads of its own and does not delay
+the end of the process. Clients have a bounded number of connections, and each request a bounded time and size.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from afl.engine.errors import RuntimeError as EngineError
 
 _log = logging.getLogger(__name__)
 
-#: A client is hung up on when request and answer take longer than this together, however often it sends a byte.
+#: The time for a request and its answer together, after which the connection is closed, even if bytes still arrive.
 _REQUEST_TIMEOUT_S: Final = 5.0
-#: Request line and headers. Probes send some hundred bytes.
+#: The size of request line and headers. Probes send some hundred bytes.
 _MOST_REQUEST_BYTES: Final = 16 * 1024
-#: Connections at a time. One more hangs up on the one that is there for longest: a probe is answered, whoever else
-#: keeps connections open.
+#: The most connections at a time. One more closes the oldest connection: a probe is always answered, whichever clients
+#: keep connections open.
 MAX_CONNECTIONS: Final = 32
-#: How long a connection that is hung up on may take to go.
+#: The time that a closed connection has to end.
 _HANGING_UP_S: Final = 1.0
-#: The highest port that there is.
+#: The highest port number.
 LAST_PORT: Final = 65_535
 
-#: A code of HTTP, and the document of its answer.
+#: An HTTP status code, and the document of the answer.
 Answer = tuple[HTTPStatus, Mapping[str, object]]
 
 
 class NoPortFree(EngineError, builtins.RuntimeError):
-    """None of the ports that were tried could be listened on."""
+    """None of the tried ports was free."""
 
     def __init__(self, host: str, first: int, last: int, cause: OSError) -> None:
         ports = f"port {first}" if first == last else f"any port from {first} to {last}"
@@ -54,7 +54,7 @@ class NoPortFree(EngineError, builtins.RuntimeError):
 
 
 class NoSuchAddress(EngineError, builtins.RuntimeError):
-    """The address to listen on is none."""
+    """The address to listen on is invalid."""
 
     def __init__(self, host: str, cause: OSError) -> None:
         super().__init__(
@@ -65,7 +65,7 @@ class NoSuchAddress(EngineError, builtins.RuntimeError):
 
 
 class StatusServer:
-    """Listens from `start` to `stop`. `routes` map a path to what answers it, which must wait for nothing."""
+    """A server that listens from `start` to `stop`. `routes` map a path to its answer, which must not wait."""
 
     def __init__(self, routes: Mapping[str, Callable[[], Answer]]) -> None:
         self._routes = routes
@@ -73,14 +73,14 @@ class StatusServer:
 
     @property
     def port(self) -> int | None:
-        """The port that it listens on; None while it does not."""
+        """The port that it listens on; None while it does not listen."""
         server = self._server
         return None if server is None else int(server.server_address[1])
 
     def start(self, host: str, first_port: int, attempts: int) -> int:
-        """Listen on the first port that is free, of so many from the first one on; return it.
+        """Listen on the first free port of a range, and return it.
 
-        Raises NoPortFree, NoSuchAddress, and ValueError for a number that is no port.
+        Raises NoPortFree, NoSuchAddress, and ValueError for a number that is not a port.
         """
         if not 0 <= first_port <= LAST_PORT:
             raise ValueError(f"http_port {first_port} is no port: 0 to {LAST_PORT}")
@@ -104,7 +104,7 @@ class StatusServer:
         return int(self._server.server_address[1])
 
     def stop(self) -> None:
-        """Listen no longer; the port is free when this returns."""
+        """Stop listening; the port is free when this returns."""
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()
@@ -112,11 +112,11 @@ class StatusServer:
 
 
 class _RequestTooLarge(Exception):
-    """The client sends more than a request is."""
+    """The client sent more than the largest request."""
 
 
 class _RequestReader(io.RawIOBase):
-    """Reads a request from its socket, until a deadline and up to a size."""
+    """Reader of a request from its socket, with a deadline and a size limit."""
 
     def __init__(self, connection: socket.socket, deadline_s: float) -> None:
         self._connection = connection
@@ -142,14 +142,14 @@ def _left_s(deadline_s: float) -> float:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    #: Who hangs is hung up on by timeout: nobody waits for them.
+    #: A hanging connection is closed by its time-out: no thread waits for it.
     block_on_close = False
-    #: A port that another process listens on is to be refused, so that the next one is tried.
+    #: A port that another process listens on must fail, so that the next one is tried.
     allow_reuse_port = False
     request_queue_size = 512
 
     def __init__(self, *args: Any) -> None:
-        #: Connections that are there, for longest first.
+        #: Open connections, the oldest first.
         self._connections: dict[object, socket.socket] = {}
         self._changed = threading.Condition()
         super().__init__(*args)
@@ -176,7 +176,7 @@ class _Server(ThreadingHTTPServer):
                 self._changed.notify_all()
 
     def server_bind(self) -> None:
-        # Not HTTPServer's, which looks up the host's name: that may take long where there is no name service.
+        # HTTPServer's version would look up the host's name, which may take long without a name service.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
@@ -221,7 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
         return "afl-runner"
 
     def log_message(self, format: str, *args: object) -> None:
-        # The name is the base class's. Probes come every few seconds: nobody wants to read of each.
+        # The base class defines the name. Probes come every few seconds, and are not logged.
         _log.debug("%s %s", self.address_string(), format % args)
 
     def _answer(self, *, with_body: bool) -> None:

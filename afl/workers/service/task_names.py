@@ -1,4 +1,4 @@
-"""The names of the tasks that runners do themselves. They are stored and written by others: never change one."""
+"""Names of the tasks that runners do themselves. They are stored, and other programs write them: never change one."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Final
 
 #: Start a workflow of a flow.
 EXECUTE_TASK_NAME: Final = "afl:execute"
-#: Go on with a step whose returns somebody else has written.
+#: Continue a step whose returns another process has written.
 RESUME_TASK_NAME: Final = "afl:resume"

@@ -1,8 +1,8 @@
-"""Steps that wait for an answer that nobody is asked for any more, or that is there and nobody goes on with.
+"""Steps whose task or wake-up was lost: they wait for an answer that was not requested, or that is there already.
 
-Each commit writes a step and its task together, so none of this happens by the engine's own doing. But tasks can be
-lost or ended by others: an agent in another language that ended its task and died before anybody was told to resume, an
-operator with a database shell, a store restored from a backup.
+Each commit writes a step and its task together, so the engine itself never causes this. But other programs can lose or
+end tasks: an agent in another language that ended its task and died before the resume, an operator with a database
+shell, a store restored from a backup.
 """
 
 from __future__ import annotations
@@ -26,28 +26,30 @@ from afl.stores.public.persistence import EngineStore
 
 _log = logging.getLogger(__name__)
 
-#: What the key of a step's lock starts with; the step's id follows.
+#: The prefix of the key of a step's lock; the step's id follows.
 STEP_LOCK: Final = "runner:step:"
-#: Paused workflows that one sweep looks at, the newest; where there are more, it also looks at so many of all, another
-#: part of them each time.
+#: The newest paused workflows that one sweep checks; if there are more, it also checks this number of all, another part
+#: of them each time.
 MOST_WORKFLOWS: Final = 10_000
 _PART: Final = 500
-#: A workflow in which nothing has happened since it was looked at is looked at again after this time.
+#: An unchanged workflow is checked again after this time.
 _RECHECK_S: Final = 300.0
-#: Time between two sweeps in the background.
+#: The time between two sweeps in the background.
 _SWEEP_INTERVAL_S: Final = 10.0
 
 
 class WaitingSteps:
-    """Finds such steps and sets them going. For each, by what became of its task:
+    """A sweep that finds such steps and restarts them.
 
-      * it waits or runs, or an operator has canceled or ignored it: all is as it should be;
-      * it has failed: the step fails with what the task says;
-      * it has completed and the step has returns: the answer is there, and the step goes on with it;
-      * it is not there, or has completed and left nothing: it is made anew, under the same id.
+    For each step, depending on its task:
 
-    Several servers may sweep one store: a step's lock (`runner:step:<id>`) lets one of them have it. A crash in the
-    middle leaves the step as it was, or answered and its workflow runnable, which the loop's own sweep resumes.
+      * the task waits or runs, or an operator has canceled or ignored it: nothing is wrong;
+      * the task has failed: the step fails with the task's error;
+      * the task has completed and the step has returns: the step continues with that answer;
+      * the task is missing, or has completed without returns: it is made again, under the same id.
+
+    Several servers may sweep one store: a step's lock (`runner:step:<id>`) excludes the others. A crash during the work
+    leaves the step as it was, or answered and its workflow runnable, which the loop's own sweep resumes.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class WaitingSteps:
         most_workflows: int = MOST_WORKFLOWS,
         is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`quiet_ms`: a sweep in the background leaves workflows alone in which something happened so lately."""
+        """`quiet_ms`: a sweep in the background skips workflows that have changed within this time."""
         self._store = store
         self._evaluator = evaluator
         self._clock = clock
@@ -73,14 +75,14 @@ class WaitingSteps:
         self._resume = resume
         self._most_workflows = most_workflows
         self._is_stopping = is_stopping
-        #: The last workflow of the part that was looked at last; "": from the beginning.
+        #: The last workflow of the part that was checked last; "": from the beginning.
         self._after = ""
-        #: The revision at which a workflow was last looked at, and when.
+        #: The revision at which a workflow was last checked, and the time.
         self._seen: dict[str, tuple[int, float]] = {}
         self._next_s = float("-inf")
 
     def sweep_when_due(self) -> int:
-        """Look at the workflows that are quiet and were not looked at lately; return how many steps were set going."""
+        """Check the quiet workflows that were not checked lately; return how many steps were restarted."""
         now_s = self._clock.monotonic_s()
         if now_s < self._next_s:
             return 0
@@ -101,7 +103,7 @@ class WaitingSteps:
         return count
 
     def sweep(self) -> int:
-        """Look at all of them now; return how many steps were set going."""
+        """Check all of them now; return how many steps were restarted."""
         return sum(map(self._look_at, self._paused()))
 
     def _paused(self) -> list[WorkflowRow]:
@@ -115,11 +117,11 @@ class WaitingSteps:
         return rows + [row for row in further if row is not None and row.status == PAUSED]
 
     def _look_at(self, row: WorkflowRow) -> int:
-        """See to the steps of a workflow that wait. One that nothing can be done about keeps no other from it."""
+        """Check a workflow's waiting steps. One that cannot be helped does not stop the others."""
         count = 0
         try:
             for step in self._store.load_steps(row.id, state=StepState.EVENT_TRANSMIT):
-                # Without an event a step waits for its turn to ask: too many are out already.
+                # A step without an event waits for its turn to send one: too many are unanswered already.
                 count += bool(step.event_state) and self._see_to(row, step)
         except StoreUnavailable:
             raise
@@ -130,7 +132,8 @@ class WaitingSteps:
     def _see_to(self, row: WorkflowRow, step: StepDocument) -> bool:
         task = self._task_of(step)
         if _is_in_order(task) or (task is None and row.lane):
-            # In a workflow with a lane a step without a task has its event on a topic, which its evaluators see to.
+            # In a workflow with a lane, a step without a task has its event on a topic, for which its evaluators are
+            # responsible.
             return False
         lock = f"{STEP_LOCK}{step.id}"
         if not self._store.acquire_lock(lock, self._lock_ms, LockMetaData(topic=step.facet_name, step_id=step.id)):

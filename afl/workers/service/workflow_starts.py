@@ -1,4 +1,4 @@
-"""What an `afl:execute` task does: starts a workflow of a flow, and keeps the record of the run that asked for it."""
+"""The work of an `afl:execute` task: start a workflow of a flow, and keep the record of the run that requested it."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from afl.workers.service.flow_programs import FlowNotRunnable, FlowPrograms
 from afl.workers.task_context import TaskContext
 
 _WORKFLOW_ID: Final = re.compile(r"[A-Za-z0-9._~-]{1,128}\Z")
-#: Bytes of the digest that stands for a task's id that is no workflow's id.
+#: Bytes of the digest that replaces a task's id which is not a valid workflow id.
 _DIGEST_BYTES: Final = 16
 
 
 class WorkflowNotStarted(EngineError, builtins.RuntimeError):
-    """A workflow that was asked for and of which nothing is stored; the text says why."""
+    """A requested workflow of which nothing is stored; the text gives the reason."""
 
 
 class WorkflowStarts:
-    """Starts workflows. Any number of threads may use it.
+    """Starter of workflows. Any number of threads may use it.
 
     For each task, in this order:
-      1. note in the run's record, where the task names one, that it runs, and as which workflow,
+      1. note in the run's record, where the task names one, that it runs, and its workflow,
       2. execute the workflow to its end or its first pause, under an id that follows from the task's,
-      3. note in the run's record how it ended, if it has.
+      3. note in the run's record how it ended, if it has ended.
 
-    After a crash between two of them the task is done again: its workflow has the same id and goes on from what the
-    store holds of it, so that it is started once. A run that ended after a pause is told of by the store (run_views).
+    After a crash between two of them the task is done again: its workflow has the same id and continues from its stored
+    state, so that it is started once. The end of a run after a pause comes from the store (run_views).
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class WorkflowStarts:
         """Start the workflow `workflow_name` of the flow `flow_id` with `inputs`, for the run `runner_id` if given.
 
         Returns its status (`ExecutionStatus`) and `workflow_id`. Raises FlowNotRunnable, WorkflowNotStarted, and
-        ParseError for a flow with a wrong text. Without a context, each call starts another workflow.
+        ParseError for a flow with a faulty text. Without a context, each call starts another workflow.
         """
         run = self._run_of(payload)
         workflow_id = workflow_id_v7(self._clock.now_ms()) if context is None else workflow_id_for(context.event_id)
@@ -73,7 +73,7 @@ class WorkflowStarts:
             result = self._execute(program, name, payload, workflow_id, "" if run is None else run.uuid)
             self._probe("execute.executed")
         except StoreUnavailable:
-            # It is done again by whoever claims it next.
+            # The next process that claims it does it again.
             raise
         except Exception:
             self._not_started(run)
@@ -105,7 +105,7 @@ class WorkflowStarts:
                 name, inputs, program_ast=program, runner_id=runner_id, workflow_id=workflow_id
             )
             if isinstance(result.error, WorkflowConflict):
-                # Somebody who took the task over was faster.
+                # Another process that took the task over was faster.
                 there = self._store.load_workflow(workflow_id)
         if there is not None:
             # An earlier try of the same task has started it.
@@ -127,7 +127,7 @@ class WorkflowStarts:
         return run
 
     def _not_started(self, run: RunnerDefinition | None) -> None:
-        """Note that there is no workflow for a run."""
+        """Note that a run has no workflow."""
         if run is not None:
             now_ms = self._clock.now_ms()
             started_ms = run.start_time or now_ms
@@ -142,20 +142,22 @@ class WorkflowStarts:
             )
 
     def _note_end(self, run: RunnerDefinition | None) -> None:
-        """Keep how a run has ended, as the store tells it; nothing to note while it goes on."""
+        """Record how a run has ended, according to the store; do nothing while it continues."""
         seen = None if run is None else self._store.get_runner(run.uuid)
         if seen is not None and seen.state not in UNDER_WAY:
             self._store.save_runner(seen)
 
 
 def _is_start_of(row: WorkflowRow, name: str, inputs: Mapping[str, object]) -> bool:
-    """Say whether a workflow was started by this name and with these inputs; its flow may be another since."""
-    # Not Python's equality, for which true is 1.
+    """Say whether a workflow was started by this name and with these inputs; its flow may have changed since."""
+    # Python's equality would be wrong: there, true is 1.
     return row.name == name and values_equal(dict(row.inputs), dict(inputs))
 
 
 def workflow_id_for(task_id: str) -> str:
-    """The id of the workflow that a task starts: the task's own, or where that is none for a workflow, its digest."""
+    """Return the id of the workflow that a task starts: the task's own, or its digest if that is not a valid workflow
+    id.
+    """
     if _WORKFLOW_ID.match(task_id):
         return task_id
     return blake2b(task_id.encode(), digest_size=_DIGEST_BYTES).hexdigest()
