@@ -1,4 +1,4 @@
-"""Whether what a model gives is what a tool's schema asks for: the part of JSON Schema that our tools use."""
+"""The check of a model's output against a tool's schema: the part of JSON Schema that our tools use."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _LONG_MAX: Final = 2**63 - 1
 
 
 def answer_problem(value: object, schema: Mapping[str, Any], path: str = "") -> str | None:
-    """The first thing that keeps a value from fitting, as `path: what is wanted, what was found`; None when it fits.
+    """Return the first mismatch of a value, as `path: what is wanted, what was found`; None when the value fits.
 
-    Looks at `type`, `properties`, `required`, `additionalProperties: false`, `items` and `enum`.
+    Checks `type`, `properties`, `required`, `additionalProperties: false`, `items` and `enum`.
     """
     if "enum" in schema and value not in schema["enum"]:
         return f"{_place(path)}: one of {json.dumps(schema['enum'], ensure_ascii=False)} wanted, found {_look(value)}"

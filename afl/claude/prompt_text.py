@@ -1,4 +1,4 @@
-"""Prompts of event facets: the text that a template becomes for one step."""
+"""Prompts of event facets: the text of a template for one step."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def fill_prompt(text: str, values: Mapping[str, object]) -> str:
-    """Put values in the place of `{name}`, as `++` would render them; `{{` and `}}` are braces.
+    """Replace each `{name}` by its value, as `++` renders it; `{{` and `}}` are braces.
 
-    A placeholder that no value has the name of stays as it is written.
+    A placeholder without a value of that name stays as it is.
     """
 
     def replace(match: re.Match[str]) -> str:

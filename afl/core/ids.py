@@ -1,4 +1,4 @@
-"""How ids are made and read: derived from what they name, so that doing the same work twice makes the same ids."""
+"""Ids: derived from what they name, so that repeated work makes the same ids."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from hashlib import blake2b
 from secrets import randbits
 from typing import Final, NamedTuple
 
-#: Bytes of the digest in a step's id. 96 bits: a workflow of ten million steps has a clash once in 10^15 runs.
+#: Bytes of the digest in a step's id. With 96 bits, a workflow of ten million steps has a clash once in 10^15 runs.
 DIGEST_BYTES = 12
-#: The colon before it, and its hex digits.
+#: The length of the colon and its hex digits.
 _DIGEST_CHARS = 1 + 2 * DIGEST_BYTES
 
 
 def derived_id(workflow_id: str, parent_id: str, key: str) -> str:
-    """A step's id: its workflow's, and a digest of its place (the parent's, and the key under it)."""
+    """Return a step's id: its workflow's id, and a digest of its place (the parent's, and the key under it)."""
     parent = parent_id[: len(workflow_id) + _DIGEST_CHARS]
     return f"{workflow_id}:{blake2b(f'{parent}/{key}'.encode(), digest_size=DIGEST_BYTES).hexdigest()}"
 
 
 def place_of(step_id: str) -> str:
-    """What a step's id says of its place: all of it, but for the mark of a later generation (generations.py)."""
+    """Return the part of a step's id that names its place: all but the mark of a later generation (generations.py)."""
     return step_id[: step_id.rfind(":") + _DIGEST_CHARS]
 
 
 def workflow_of(step_id: str) -> str | None:
-    """The workflow that a step of the engine's belongs to; None for an id of another make."""
+    """Return the workflow that a step of the engine belongs to; None for an id of another form."""
     workflow_id, separator, _ = step_id.rpartition(":")
     return workflow_id if separator else None
 
 
 def event_id_of(step_id: str, attempt: int) -> str:
-    """An event's id: its step's, and which attempt it is."""
+    """Return an event's id: its step's id, and the number of the attempt."""
     return f"{step_id}#{attempt}"
 
 
 def split_event_id(event_id: str) -> tuple[str, int] | None:
-    """The step and attempt of an event of the engine's; None for an id of another make."""
+    """Return the step and attempt of an event of the engine; None for an id of another form."""
     step_id, mark, attempt = event_id.rpartition("#")
-    # Longer numbers are nobody's attempt: reading them as one would only cost time.
+    # A longer number is never an attempt: parsing it would only cost time.
     if not mark or not attempt.isascii() or not attempt.isdecimal() or len(attempt) > 18:
         return None
     return step_id, int(attempt)
 
 
-#: Made again from nothing, and going on with what is inside of the generation before.
+#: The marks of steps that start from nothing, and of steps that continue the previous generation.
 AGAIN: Final = "a"
 CONTINUED: Final = "c"
 
 
 class Generation(NamedTuple):
-    """Which generation a step is of, and whether it was made from nothing."""
+    """The generation of a step, and whether it started from nothing."""
 
     number: int
     is_fresh: bool
@@ -61,18 +61,18 @@ _FIRST: Final = Generation(1, True)
 
 
 def generation_of(step_id: str) -> Generation:
-    """The generation that a step's id tells."""
+    """Return the generation in a step's id."""
     mark = step_id[len(place_of(step_id)) :]
     return _FIRST if not mark else Generation(int(mark[1:], 16), mark[0] == AGAIN)
 
 
 def made_again(step_id: str, generation: int) -> str:
-    """The id of the step of the same place that is made from nothing in a generation."""
+    """Return the id of the step of the same place that starts from nothing in a generation."""
     return f"{place_of(step_id)}{AGAIN}{generation:x}"
 
 
 def continued(step_id: str, generation: int) -> str:
-    """The id of the step of the same place that goes on, in a generation, with what is inside of this one."""
+    """Return the id of the step of the same place that continues, in a generation, with the steps inside this one."""
     return f"{place_of(step_id)}{CONTINUED}{generation:x}"
 
 

@@ -1,4 +1,4 @@
-"""Where the engine gets the time from: a port, the system's clocks, and some that are set by hand."""
+"""The engine's source of time: a port, the system's clocks, and clocks that are set by hand."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from afl.core.clock import epoch_ms, monotonic_s
 
 
 class Clock(Protocol):
-    """Tells the time. The engine never asks the system itself, so that a run can be repeated."""
+    """The interface of a clock. The engine never asks the system itself, so that a run can be repeated."""
 
     def now_ms(self) -> int:
-        """Return the time in milliseconds since the epoch: for stamps, never for how long something takes."""
+        """Return the time in milliseconds since the epoch: for stamps, never for durations."""
 
     def monotonic_s(self) -> float:
-        """Return seconds that only go forward, whatever becomes of the other: for intervals."""
+        """Return seconds that only increase, even if the wall clock is set: for durations."""
 
 
 class SystemClock:
@@ -41,16 +41,16 @@ class ManualClock:
         return self._now_ms
 
     def monotonic_s(self) -> float:
-        """Return the seconds that the clock was moved on so far, from some beginning."""
+        """Return the seconds that the clock has been moved on so far."""
         return self._monotonic_ms / 1_000
 
     def advance(self, duration_ms: int) -> None:
-        """Move the clock on. ValueError for a negative duration: time does not run backwards here."""
+        """Move the clock on. Raises ValueError for a negative duration: time does not run backwards here."""
         if duration_ms < 0:
             raise ValueError(f"a clock moves forward only, not by {duration_ms} ms")
         self._now_ms += duration_ms
         self._monotonic_ms += duration_ms
 
     def set_back(self, duration_ms: int) -> None:
-        """Set the wall clock back, as an operator or NTP does; no time passes by that."""
+        """Set the wall clock back, as an operator or NTP does; the monotonic clock does not change."""
         self._now_ms -= duration_ms

@@ -12,12 +12,12 @@ class RuntimeError(AFLError):  # shadows the builtin inside this module only: th
     """The base of the engine's errors."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions copy and pickle by their positional arguments, which these, made by keyword, need not have.
+        # Exceptions copy and pickle by their positional arguments, which errors made by keyword need not have.
         return copyreg.__newobj__, (type(self),), dict(self.__dict__)  # type: ignore[attr-defined]  # not in typeshed
 
 
 def shown_path(path: str) -> str:
-    """The path as messages show it: of a very deep one its two ends, which tell where it began and where it is."""
+    """Return the path for messages: of a very deep path only its two ends, which show where it begins and ends."""
     return path if len(path) <= _MAX_SHOWN_PATH else f"{path[:60]} ... {path[-120:]}"
 
 

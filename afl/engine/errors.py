@@ -1,4 +1,4 @@
-"""What can go wrong in the engine: each error says which thing, what was found, and what would be right."""
+"""Errors of the engine: each names the object, what was found, and what was expected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from afl.engine.limit_errors import ValueTooLarge as ValueTooLarge
 
 @dataclass(eq=False)
 class InvalidStepStateError(RuntimeError):
-    """A step is in a state in which it can't do what it was asked."""
+    """A step's state does not allow the requested action."""
 
     step_id: str
     current_state: str
@@ -35,7 +35,7 @@ class InvalidStepStateError(RuntimeError):
 
 @dataclass(eq=False)
 class StepNotFoundError(RuntimeError):
-    """No step has this id."""
+    """A step id is unknown."""
 
     step_id: str
 
@@ -45,7 +45,7 @@ class StepNotFoundError(RuntimeError):
 
 @dataclass(eq=False)
 class BlockNotFoundError(RuntimeError):
-    """No block has this id."""
+    """A block id is unknown."""
 
     block_id: str
 
@@ -78,7 +78,7 @@ class EvaluationError(RuntimeError):
 
 @dataclass(eq=False)
 class ReferenceError(RuntimeError):  # shadows the builtin inside this module only: AFL programs catch it by this name
-    """A reference leads nowhere. `reference` is its source text."""
+    """A reference cannot be resolved. `reference` is its source text."""
 
     reference: str
     message: str
@@ -90,7 +90,7 @@ class ReferenceError(RuntimeError):  # shadows the builtin inside this module on
 
 @dataclass(eq=False)
 class InvalidTransitionError(RuntimeError):
-    """A step was moved where its table does not lead."""
+    """A step was moved to a state that its table does not allow."""
 
     step_id: str
     from_state: str
@@ -102,7 +102,7 @@ class InvalidTransitionError(RuntimeError):
 
 @dataclass(eq=False)
 class ConcurrencyError(RuntimeError):
-    """Two writers wanted the same step."""
+    """Two writers changed the same step."""
 
     step_id: str
     message: str
@@ -124,7 +124,7 @@ class EventError(RuntimeError):
 
 @dataclass(eq=False)
 class VersionMismatchError(RuntimeError):
-    """Something was written under a version that this runtime does not read. `remedy` says what to do."""
+    """Stored data has a version that this runtime does not read. `remedy` says what to do."""
 
     expected_version: str
     actual_version: str
@@ -133,7 +133,7 @@ class VersionMismatchError(RuntimeError):
 
     @property
     def found(self) -> str:
-        """What has which version."""
+        """The versioned object and its version."""
         return f"{self.component} {self.actual_version}"
 
     def __str__(self) -> str:
@@ -153,7 +153,7 @@ class WorkflowConflict(RuntimeError):
 
 @dataclass(eq=False)
 class WorkflowPurged(RuntimeError):
-    """A workflow was to be started under an id that an earlier one had, of which only a tombstone is left."""
+    """A workflow was started under the id of an earlier, purged one, of which only a tombstone is left."""
 
     workflow_id: str
     name: str
@@ -165,7 +165,7 @@ class WorkflowPurged(RuntimeError):
 
 @dataclass(eq=False)
 class UnknownWorkflow(RuntimeError):
-    """A program has no workflow of this name. `near` holds the names that it may have been meant to be."""
+    """A program has no workflow of this name. `near` holds similar names of workflows."""
 
     name: str
     near: tuple[str, ...] = ()
@@ -176,7 +176,7 @@ class UnknownWorkflow(RuntimeError):
 
 @dataclass(eq=False)
 class UnknownFacet(RuntimeError):
-    """A program calls a facet that it does not declare. `near` holds the names that may have been meant."""
+    """A program calls a facet that it does not declare. `near` holds similar names of facets."""
 
     name: str
     near: tuple[str, ...] = ()
@@ -187,7 +187,7 @@ class UnknownFacet(RuntimeError):
 
 @dataclass(eq=False)
 class ProgramMismatch(RuntimeError):
-    """A workflow was to go on with another program than the one it was started with."""
+    """A workflow was to continue with another program than the one it was started with."""
 
     workflow_id: str
     pinned: str
@@ -199,7 +199,7 @@ class ProgramMismatch(RuntimeError):
 
 @dataclass(eq=False)
 class InputError(RuntimeError):
-    """A workflow can't be started with these inputs. The base of the three ways in which they can be wrong."""
+    """A workflow cannot be started with these inputs. The base of the three errors about inputs."""
 
     workflow: str
     name: str
@@ -230,9 +230,9 @@ class UnknownInput(InputError):
 
 @dataclass(eq=False)
 class InputTypeMismatch(InputError):
-    """An input's value is not of the declared type. Both types by their AFL names.
+    """An input's value is not of the declared type. Both types are given by their AFL names.
 
-    `inside` tells of the part of the value that does not fit, by its path, where that is not the whole.
+    `inside` describes the part of the value that does not fit, by its path, unless it is the whole value.
     """
 
     expected: str
@@ -248,7 +248,7 @@ class InputTypeMismatch(InputError):
 
 @dataclass(eq=False)
 class StoreCorrupt(RuntimeError):
-    """A store's file can't be read as what it says it is."""
+    """A store's file is damaged or not in its declared format."""
 
     path: str
     reason: str
@@ -259,7 +259,7 @@ class StoreCorrupt(RuntimeError):
 
 @dataclass(eq=False)
 class StoreUnavailable(RuntimeError):
-    """A store can't be used now: its directory is missing, its disk is full, another process holds it."""
+    """A store is unavailable now: its directory is missing, its disk is full, or another process holds it."""
 
     path: str
     reason: str
@@ -270,12 +270,12 @@ class StoreUnavailable(RuntimeError):
 
 @dataclass(eq=False)
 class StoreMissing(StoreUnavailable):
-    """There is no store where one was to be opened and not made."""
+    """A store that was to be opened, not created, does not exist."""
 
 
 @dataclass(eq=False)
 class ForeignStore(RuntimeError):
-    """A file is somebody else's: not a store, another prefix's, or of a newer format."""
+    """A file belongs to something else: it is not a store, has another prefix, or a newer format."""
 
     path: str
     found: str
@@ -287,7 +287,7 @@ class ForeignStore(RuntimeError):
 
 @dataclass(eq=False)
 class DocumentTooLarge(RuntimeError, ValueError):
-    """A step, workflow or record is larger than a store can keep in one piece. Waiting does not mend it."""
+    """A step, workflow or record is larger than a store can keep in one piece. Waiting does not help."""
 
     document: str
     size_bytes: int
@@ -299,11 +299,11 @@ class DocumentTooLarge(RuntimeError, ValueError):
 
 @dataclass(eq=False)
 class PositionLost(RuntimeError):
-    """A partition's stored position was moved by another owner: drop what was read and join again."""
+    """Another owner has moved a partition's stored position: discard what was read, and join again."""
 
     topic: str
     partition: int
-    #: None: there was none yet.
+    #: None: there was no position yet.
     expected: int | None
     found: int | None
 
@@ -314,7 +314,7 @@ class PositionLost(RuntimeError):
 
 @dataclass(eq=False)
 class ScriptsNotAllowed(RuntimeError):
-    """A script was come to where none may be run. `declaration` is the facet or workflow that has it."""
+    """A script was reached where none may be run. `declaration` is the facet or workflow that has it."""
 
     declaration: str
 
@@ -327,9 +327,9 @@ class ScriptsNotAllowed(RuntimeError):
 
 @dataclass(eq=False)
 class RunGivenUp(RuntimeError):
-    """A workflow could not be evaluated, and will not be tried again: memory ran out, or the engine has a defect.
+    """A workflow could not be evaluated, and is not tried again: memory ran out, or the engine has a defect.
 
-    `error_type` and `cause` say what happened. The run is in the store as its last commit left it.
+    `error_type` and `cause` describe the failure. The run is in the store as its last commit left it.
     """
 
     workflow_id: str
@@ -346,7 +346,7 @@ class RunGivenUp(RuntimeError):
 
 @dataclass(eq=False)
 class NoProgress(RuntimeError):
-    """Nothing can move a workflow on: no event is awaited, and these steps are not finished."""
+    """A workflow that cannot continue: no event is awaited, and these steps are not finished."""
 
     stuck: tuple[str, ...]
 
@@ -358,8 +358,8 @@ class NoProgress(RuntimeError):
 class StepFailure(RuntimeError):
     """The first cause of a failed run.
 
-    `step_path` leads to the step from the workflow down (`Checkout.payment`), `error_type` is the class of the
-    original error by name, `message` its text, `line` the statement's line in the source where that is known.
+    `step_path` leads from the workflow down to the step (`Checkout.payment`), `error_type` is the class name of the
+    original error, `message` its text, `line` the statement's line in the source where that is known.
     """
 
     step_id: str
@@ -373,7 +373,7 @@ class StepFailure(RuntimeError):
         return self.told("" if self.line is None else f"line {self.line}")
 
     def told(self, where: str) -> str:
-        """Return the failure in words; `where` it happened in the source, "" if that is not known."""
+        """Return the failure in words; `where` is its place in the source, "" if unknown."""
         facet = f" ({', '.join(part for part in (self.facet, where) if part)})" if self.facet or where else ""
         # A script's message begins with the name of its exception.
         named = self.message == self.error_type or self.message.startswith(f"{self.error_type}: ")
@@ -381,8 +381,8 @@ class StepFailure(RuntimeError):
         return f"{shown_path(self.step_path)}{facet} failed: {cause}"
 
 
-#: What a store raises, before its transaction, for a value that it has no form for: too deep, too long, of no kind, or
-#: larger than the memory for it.
+#: Errors that a store raises before its transaction, for a value without a stored form: too deep, too long, of an
+#: unknown kind, or larger than the memory for it.
 NO_FORM: Final = (ValueError, TypeError, RecursionError, OverflowError, MemoryError)
 
 

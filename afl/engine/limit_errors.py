@@ -1,4 +1,4 @@
-"""What is said where a limit is reached: which, its value, what was found, and what raises it."""
+"""Errors about limits: each names the limit, its value, what was found, and the setting that raises it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from afl.engine.error_base import RuntimeError, shown_path
 
 @dataclass(eq=False)
 class LimitReached(RuntimeError):
-    """The base of what is said where a limit is reached: which, what was found, and what raises it."""
+    """The base of errors about limits: the limit, what was found, and the setting that raises it."""
 
 
 @dataclass(eq=False)
 class IterationLimitReached(LimitReached):
-    """A call used up its iterations and the workflow could still go on."""
+    """A call used up its iterations while the workflow could still continue."""
 
     limit: int
 
@@ -24,13 +24,14 @@ class IterationLimitReached(LimitReached):
 
 @dataclass(eq=False)
 class RunLimitReached(LimitReached):
-    """The base of limits of a run as a whole: they end it, whatever it catches."""
+    """The base of limits of a run as a whole: they end it, even inside a catch."""
 
 
 @dataclass(eq=False)
 class StepLimitReached(RunLimitReached):
-    """A run has all the steps that it may have, and needs more: a recursion or foreach without an end, or a very large
-    one.
+    """A run needs more steps than it may have.
+
+    The reason is an endless recursion or foreach, or a very large one.
     """
 
     workflow: str
@@ -61,7 +62,7 @@ class StateTooLarge(RunLimitReached):
 
 @dataclass(eq=False)
 class PayloadTooLarge(LimitReached):
-    """What goes to an agent or comes from one takes more bytes than the limit allows."""
+    """A payload to an agent or a result from one takes more bytes than the limit allows."""
 
     what: str
     size_bytes: int
@@ -76,7 +77,7 @@ class PayloadTooLarge(LimitReached):
 
 @dataclass(eq=False)
 class ValueTooLarge(LimitReached):
-    """A value takes more bytes than the limit allows: one that an expression has made, or what a step is given."""
+    """A value takes more bytes than the limit allows: the result of an expression, or an attribute of a step."""
 
     what: str
     size_bytes: int
@@ -92,7 +93,7 @@ class ValueTooLarge(LimitReached):
 
 @dataclass(eq=False)
 class ValueTooDeep(LimitReached):
-    """A value has more lists and maps nested in one another than can be copied, stored and sent."""
+    """A value nests more lists and maps than can be copied, stored and sent."""
 
     what: str
     limit: int
@@ -104,7 +105,7 @@ class ValueTooDeep(LimitReached):
 
 @dataclass(eq=False)
 class NestingTooDeep(LimitReached):
-    """A step stands deeper in nested calls than the limit allows: most often a recursion without an end."""
+    """A step is deeper in nested calls than the limit allows: most often an endless recursion."""
 
     step_path: str
     limit: int

@@ -1,4 +1,4 @@
-"""The states of steps and events, and the tables that say which state follows which."""
+"""The states of steps and events, and the tables of their order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from afl.engine.types import ObjectType
 
 
 class StepState:
-    """Where a step stands. Values are stored and published: never change one."""
+    """The state of a step. Values are stored and published: never change one."""
 
     CREATED: Final = "state.statement.Created"
 
@@ -42,7 +42,7 @@ class StepState:
     STATEMENT_CAPTURE_BEGIN: Final = "state.statement.capture.Begin"
     STATEMENT_CAPTURE_END: Final = "state.statement.capture.End"
 
-    # What a step goes through when something of it has failed and it, or its facet, has a catch.
+    # The states after a failure of a step that has a catch, or whose facet has one.
     CATCH_BEGIN: Final = "state.catch.Begin"
     CATCH_CONTINUE: Final = "state.catch.Continue"
     CATCH_END: Final = "state.catch.End"
@@ -53,7 +53,7 @@ class StepState:
 
     @classmethod
     def is_terminal(cls, state: str) -> bool:
-        """Say whether a step in this state is finished, well or badly."""
+        """Say whether a step in this state is finished, successfully or not."""
         return state in (cls.STATEMENT_COMPLETE, cls.STATEMENT_ERROR)
 
     @classmethod
@@ -68,19 +68,19 @@ class StepState:
 
 
 class EventState:
-    """Where an event stands. Values are stored and published: never change one."""
+    """The state of an event. Values are stored and published: never change one."""
 
     CREATED: Final = "event.Created"
     DISPATCHED: Final = "event.Dispatched"
     PROCESSING: Final = "event.Processing"
     COMPLETED: Final = "event.Completed"
     ERROR: Final = "event.Error"
-    #: Nobody waits for the answer any more: its workflow was ended, or its step is run again.
+    #: The answer is no longer needed: its workflow was ended, or its step is run again.
     CANCELED: Final = "event.Canceled"
 
     @classmethod
     def is_terminal(cls, state: str) -> bool:
-        """Say whether nothing will happen to an event in this state."""
+        """Say whether an event in this state is finished."""
         return state in (cls.COMPLETED, cls.ERROR, cls.CANCELED)
 
 
@@ -132,7 +132,7 @@ SCHEMA_TRANSITIONS: Final[dict[str, str]] = {
     StepState.STATEMENT_END: StepState.STATEMENT_COMPLETE,
 }
 
-#: From any state of a call or schema instantiation that failed, back onto its way: catch, then capture what there is.
+#: From any state of a failed call or schema instantiation, back onto its way: catch, then capture the yields.
 CATCH_TRANSITIONS: Final[dict[str, str]] = {
     StepState.CATCH_BEGIN: StepState.CATCH_CONTINUE,
     StepState.CATCH_CONTINUE: StepState.CATCH_END,
@@ -148,11 +148,11 @@ EVENT_TRANSITIONS: Final[dict[str, str]] = {
     EventState.PROCESSING: EventState.COMPLETED,
 }
 
-#: Kinds of step that have a table of their own; every other kind goes the way of a call.
+#: Kinds of steps that have a table of their own; every other kind uses that of a call.
 _TRANSITIONS_BY_TYPE: Final[dict[str, dict[str, str]]] = {
     ObjectType.YIELD_ASSIGNMENT: YIELD_TRANSITIONS,
     ObjectType.SCHEMA_INSTANTIATION: SCHEMA_TRANSITIONS,
-    # They only evaluate, too; their effect is part of it.
+    # They also only evaluate; their effect is part of that.
     ObjectType.SYS_LOG: SCHEMA_TRANSITIONS,
     ObjectType.SYS_ASSERT: SCHEMA_TRANSITIONS,
     ObjectType.AND_THEN: BLOCK_TRANSITIONS,
@@ -168,5 +168,5 @@ def get_next_state(current: str, transitions: dict[str, str]) -> str | None:
 
 
 def select_transitions(object_type: str) -> dict[str, str]:
-    """Return the table that steps of this type follow."""
+    """Return the table for steps of this type."""
     return _TRANSITIONS_BY_TYPE.get(object_type, STEP_TRANSITIONS)

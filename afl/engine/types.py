@@ -1,4 +1,4 @@
-"""Identifiers, values and attributes: the words every other part of the runtime is written in."""
+"""Identifiers, values and attributes: the basic types of the runtime."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ EventId = NewType("EventId", str)
 WorkflowId = NewType("WorkflowId", str)
 StatementId = NewType("StatementId", str)
 
-#: What an AFL expression can yield, and what attributes, inputs and results are made of.
+#: The results of AFL expressions, which attributes, inputs and results consist of.
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
 
-#: The type hint of an attribute whose type nobody has named.
+#: The type hint of an attribute without a declared type.
 ANY_TYPE: Final = "Any"
 
 #: Versions that this runtime writes. Stored and published with every artifact: raise, never reuse.
@@ -31,27 +31,27 @@ RUNTIME_VERSION: Final = VERSION
 
 
 def generate_id() -> str:
-    """Draw a random identifier: the text of a UUIDv4."""
+    """Generate a random identifier: the text of a UUIDv4."""
     return str(uuid.uuid4())
 
 
 def step_id() -> StepId:
-    """Draw a fresh step id."""
+    """Generate a fresh step id."""
     return StepId(generate_id())
 
 
 def block_id() -> BlockId:
-    """Draw a fresh block id."""
+    """Generate a fresh block id."""
     return BlockId(generate_id())
 
 
 def event_id() -> EventId:
-    """Draw a fresh event id."""
+    """Generate a fresh event id."""
     return EventId(generate_id())
 
 
 def workflow_id() -> WorkflowId:
-    """Draw a fresh workflow id. Stores that keep workflows by key are served better by `workflow_id_v7`."""
+    """Generate a fresh workflow id. `workflow_id_v7` is better for stores that keep workflows by key."""
     return WorkflowId(generate_id())
 
 
@@ -61,7 +61,7 @@ def workflow_id_v7(now_ms: int, random_bits: Callable[[int], int] = randbits) ->
 
 
 class ObjectType:
-    """What kind of thing a step stands for. Values are stored: never change one."""
+    """The kind of a step. Values are stored: never change one."""
 
     VARIABLE_ASSIGNMENT: Final = "VariableAssignment"
     YIELD_ASSIGNMENT: Final = "YieldAssignment"
@@ -91,7 +91,7 @@ class ObjectType:
         return object_type in cls._STATEMENTS
 
 
-#: Statements of `sys` by the type of their node: what programs call them, and the type of their steps.
+#: Statements of `sys` by the type of their node: their name in programs, and the type of their steps.
 SYSTEM_STATEMENTS: Final[dict[str, tuple[str, str]]] = {
     "SysLogStmt": ("sys.log", ObjectType.SYS_LOG),
     "SysAssertStmt": ("sys.assert", ObjectType.SYS_ASSERT),
@@ -117,21 +117,21 @@ _TYPE_HINTS: Final[dict[type, str]] = {
     dict: "Map",
 }
 
-#: Kinds of value that copies may share.
+#: Kinds of values that copies may share.
 _IMMUTABLE: Final = frozenset({bool, int, float, str, type(None)})
 
 
 def infer_type_hint(value: object) -> str:
-    """Name the AFL type of a value; "Any" for null and for what AFL has no name for."""
+    """Name the AFL type of a value; "Any" for null and for objects without a name in AFL."""
     hint = _TYPE_HINTS.get(type(value))
     if hint is not None:
         return hint
-    # Subclasses (an IntEnum, an OrderedDict) are rare enough to be looked for one by one.
+    # Subclasses (an IntEnum, an OrderedDict) are rare, and looked up one by one.
     return next((name for kind, name in _TYPE_HINTS.items() if isinstance(value, kind)), ANY_TYPE)
 
 
 def copy_value(value: object) -> object:
-    """Return a value that shares no list and no map with this one."""
+    """Return a value that shares no list or map with this one."""
     kind = type(value)
     if kind in _IMMUTABLE:
         return value
@@ -143,7 +143,7 @@ def copy_value(value: object) -> object:
 
 
 def copy_values(values: Mapping[str, Value]) -> dict[str, Value]:
-    """Return a map that shares no list and no map with this one."""
+    """Return a map that shares no list or map with this one."""
     return {name: cast(Value, copy_value(value)) for name, value in values.items()}
 
 
@@ -151,7 +151,7 @@ def copy_values(values: Mapping[str, Value]) -> dict[str, Value]:
 class AttributeValue:
     """A named value of a step, with the name of its AFL type.
 
-    A hint that is left at "Any" is inferred from the value. The value and the hint are also readable as items
+    A hint of "Any" is replaced by the inferred one. The value and the hint are also readable as items
     (`attribute["value"]`, `attribute["type_hint"]`): stored attributes have always been read that way, too.
     """
 
@@ -164,7 +164,7 @@ class AttributeValue:
             self.type_hint = infer_type_hint(self.value)
 
     def __getitem__(self, key: str) -> object:
-        """Return the part named "name", "value" or "type_hint"; KeyError for any other key."""
+        """Return the part named "name", "value" or "type_hint"; raises KeyError for any other key."""
         if key not in ("name", "value", "type_hint"):
             raise KeyError(key)
         return getattr(self, key)
@@ -172,7 +172,7 @@ class AttributeValue:
 
 @dataclass
 class FacetAttributes:
-    """The two maps of a step: what went in (params) and what came out (returns)."""
+    """The two maps of a step: its inputs (params) and its results (returns)."""
 
     params: dict[str, AttributeValue] = field(default_factory=dict)
     returns: dict[str, AttributeValue] = field(default_factory=dict)
@@ -196,7 +196,7 @@ class FacetAttributes:
         self.returns[name] = AttributeValue(name, value, type_hint)
 
     def merge(self, other: FacetAttributes) -> None:
-        """Take over another's attributes: its params where they are missing here, its returns in any case."""
+        """Take over another's attributes: its params where they are missing here, its returns always."""
         for name, attribute in other.params.items():
             self.params.setdefault(name, attribute)
         self.returns.update(other.returns)

@@ -1,8 +1,8 @@
-"""Workflows by id: started from a program, taken from memory, or read back from the store.
+"""Workflows by id: started from a program, taken from memory, or loaded from the store.
 
-Hot workflows stay in memory between calls, least recently used out first. They are only a copy: a commit names the
-revision that it was computed from, so stale memory loses there and is thrown away. One thread has a workflow at a
-time: `take` removes it from the hot ones until `keep` brings it back.
+Hot workflows stay in memory between calls; the least recently used leave first. They are only a copy: a commit names
+the revision that it was computed from, so a stale copy gets a conflict and is discarded. One thread has a workflow at a
+time: `take` removes it from the hot ones until `keep` returns it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from afl.engine.planning.value_checks import INPUTS, check_inputs
 from afl.engine.types import Value
 from afl.engine.values.bounds import check_given
 
-#: Bytes of values that weigh as much as a step without any, in memory.
+#: Bytes of values that count as much memory as a step without any.
 _BYTES_A_STEP = 700
 
 #: How long a commit may be visible in parts: longer than a store waits for a writer that died in one.
@@ -42,12 +42,12 @@ _LAST_WAIT_S = 1.0
 
 #: Plans kept in memory. A deployment runs a few programs, each in a few versions at a time.
 _PLANS_KEPT = 256
-#: Programs kept in memory for those who look at them.
+#: The most programs kept in memory for readers.
 _SHOWN_KEPT = 16
 
 
 class Workflows:
-    """What the evaluator and the control loop get their workflows from. Thread-safe."""
+    """The source of workflows for the evaluator and the control loop. Thread-safe."""
 
     def __init__(
         self,
@@ -63,14 +63,14 @@ class Workflows:
     ) -> None:
         self._store = store
         self._dispatch = dispatch
-        #: Makes what watches one execution; None where nobody looks.
+        #: Makes the observer of one execution; None without one.
         self._new_trace = trace
-        #: Called with each plan before it is first used: what its events need is made ready, or this raises.
+        #: Called with each plan before its first use: it prepares the plan's events, or raises.
         self._prepare = prepare
         self._hot_steps, self._most_weight = hot_steps, max(1, hot_steps // 2)
         self._max_open_events = max_open_events
         self.run_limits = run_limits or RunLimits()
-        #: Whether whoever drives the executions runs their scripts.
+        #: Whether the driver of the executions runs their scripts.
         self.runs_scripts = runs_scripts
         self._lock = threading.Lock()
         self._hot: OrderedDict[str, Execution] = OrderedDict()
@@ -79,13 +79,13 @@ class Workflows:
         self._shown: OrderedDict[str, CompiledProgram] = OrderedDict()
 
     def plan(self, program: CompiledProgram, name: str) -> WorkflowPlan:
-        """The plan of a workflow, made once a program. Raises what plan_workflow raises."""
+        """Return the plan of a workflow, made once for each program. Raises the errors of plan_workflow."""
         key = (program.fingerprint, program.workflow(name).qualified_name)
         with self._lock:
             plan = self._plans.get(key)
             if plan is not None:
                 self._plans.move_to_end(key)
-        # Laid out otherwise it is another plan: its errors name other lines. Then the newest is kept.
+        # Another layout gives another plan, because its errors name other lines. Then the newest is kept.
         if plan is not None and (plan.program is program or plan.program.annotations == program.annotations):
             return plan
         plan = plan_workflow(program, key[1])
@@ -107,14 +107,14 @@ class Workflows:
         runner_id: str = "",
         traceparent: str | None = None,
     ) -> Execution:
-        """A new execution, not in the store yet, which keeps a copy of the inputs.
+        """Return a new execution, not in the store yet, with a copy of the inputs.
 
-        Raises ValueTooLarge and ValueRefused for inputs that no run may have, InputError, ScriptsNotAllowed when it can
-        come to a script and none is run here, and what its defaults raise.
+        Raises ValueTooLarge and ValueRefused for inputs that no run may have, InputError, ScriptsNotAllowed when it may
+        reach a script and scripts are not run here, and the errors of its defaults.
         """
         if plan.scripted and not self.runs_scripts:
             raise ScriptsNotAllowed(declaration=plan.scripted[0])
-        # First: what holds one value often may be too much to walk through.
+        # Checked first: a value that contains another one often may be too much to walk through.
         check_given(f"the inputs of {plan.name}", inputs, self.run_limits.max_value_bytes, INPUTS)
         inputs = plain_values(inputs, INPUTS)
         check_inputs(plan.facet, plan.schemas, inputs)
@@ -131,7 +131,7 @@ class Workflows:
         return execution
 
     def take(self, workflow_id: str) -> Execution | None:
-        """A hot workflow as memory has it, which may be stale; None when it is not hot."""
+        """Return a hot workflow from memory, which may be stale; None when it is not hot."""
         with self._lock:
             execution = self._hot.pop(workflow_id, None)
             if execution is not None:
@@ -139,15 +139,15 @@ class Workflows:
             return execution
 
     def hot_revision(self, workflow_id: str) -> int | None:
-        """The revision of a workflow as memory has it; None when it is not hot."""
+        """Return the revision of a workflow in memory; None when it is not hot."""
         with self._lock:
             execution = self._hot.get(workflow_id)
             return None if execution is None else execution.revision
 
     def load(self, workflow_id: str, *, to_end: bool = False) -> Execution | None:
-        """The workflow as the store has it now, from memory when that is the same; None when there is none.
+        """Return the workflow in its stored state, from memory if that is the same; None for an unknown one.
 
-        Raises as `read`, but `to_end`: then what cannot be read is returned as far as it takes to cancel it.
+        Raises as `read`; with `to_end`, an unreadable workflow is returned in a form that can only be cancelled.
         """
         hot = self.take(workflow_id)
         if hot is not None and self._store.revisions((workflow_id,)).get(workflow_id) == hot.revision:
@@ -162,13 +162,14 @@ class Workflows:
             return execution
 
     def read(self, workflow_id: str) -> Execution | None:
-        """The workflow as the store has it. Raises StoreCorrupt when its program is missing or does not fit."""
+        """Return the workflow from the store. Raises StoreCorrupt when its program is missing or does not fit."""
         stored = self._stored(workflow_id)
         return None if stored is None else self._restore(*stored)
 
     def open_again(self, workflow_id: str, action: Action) -> Opened | None:
-        """The workflow as an operator's action leaves it, not committed yet; None when there is none. Raises what
-        `read` raises, and OperationRefused.
+        """Return the workflow after an operator's action, not committed yet; None for an unknown one.
+
+        Raises the errors of `read`, and OperationRefused.
         """
         self.take(workflow_id)
         stored = self._stored(workflow_id)
@@ -199,7 +200,7 @@ class Workflows:
         with self._lock:
             other = self._hot.get(execution.id)
             if other is not None:
-                # Another thread read it from the store meanwhile; whichever is newer is worth keeping.
+                # Another thread loaded it from the store meanwhile; the newer one is kept.
                 if other.revision >= execution.revision:
                     return
                 self._steps -= self._weight(other)
@@ -211,25 +212,26 @@ class Workflows:
                 self._steps -= self._weight(oldest)
 
     def _weight(self, execution: Execution) -> int:
-        """How many steps a workflow counts as, large values counted in: half of the bound at most, or a large one would
-        be read back for each batch of its answers, and thrown out by the first small one beside it. Working on it takes
-        its memory anyway.
+        """Return the number of steps that a workflow counts as, with large values included.
+
+        The result is at most half of the bound. Otherwise a large workflow would be loaded for each batch of its
+        answers, and displaced by the first small one. Working on it takes its memory anyway.
         """
         weight = max(execution.count, execution.bounds.state_bytes // _BYTES_A_STEP)
         return min(weight, self._most_weight)
 
     def forget(self, workflow_id: str) -> None:
-        """Throw a workflow out of memory: its commit failed, or another writer was first."""
+        """Remove a workflow from memory: its commit failed, or another writer was first."""
         self.take(workflow_id)
 
     def forget_all(self) -> None:
-        """Throw all workflows out of memory."""
+        """Remove all workflows from memory."""
         with self._lock:
             self._hot.clear()
             self._steps = 0
 
     def shown_program(self, fingerprint: str, name: str) -> CompiledProgram:
-        """The same as `program`, read once, for those who look at it only: no plan is made of what they may change."""
+        """Return the stored program, read once, for readers only: they may change it, so no plan is made from it."""
         with self._lock:
             program = self._shown.get(fingerprint)
         if program is None:
@@ -249,7 +251,9 @@ class Workflows:
         return self.plan(self.program(fingerprint, name), name)
 
     def program(self, fingerprint: str, name: str) -> CompiledProgram:
-        """The stored program that workflow `name` is pinned to. Raises StoreCorrupt when it is missing or another."""
+        """Return the stored program that workflow `name` is pinned to. Raises StoreCorrupt when it is missing or
+        another.
+        """
         try:
             program = stored_program(self._store, fingerprint)
         except ProgramVersionError as error:

@@ -1,7 +1,7 @@
-"""Answers to steps: what each does to a step of the engine's, and to one that was put in with `save_step`.
+"""Answers to steps: their effect on a step of the engine, and on one that was stored with `save_step`.
 
-A saved step of no workflow of the engine's is written only, and nobody runs it: a result becomes its returns and it
-asks for its next state, a failure ends it.
+A saved step without a workflow of the engine is only written, because the engine does not run it: a result becomes its
+returns and requests its next state, a failure ends it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from afl.stores.public.views import view_error
 
 
 class Answer(Protocol):
-    """What an answer does."""
+    """The effect of an answer."""
 
     def take(self, execution: Execution, step: StepRecord) -> None:
-        """Give it to a step of a workflow that the engine has read."""
+        """Apply it to a step of a workflow that the engine has loaded."""
 
     def write(self, step: StepDefinition) -> None:
-        """Put it into a step that was saved."""
+        """Write it into a step that was saved."""
 
 
 class ResultAnswer:
-    """Merges a result, or a part of one, into the returns. `max_bytes` is the most of a value.
+    """A result, or a part of one, that is merged into the returns. `max_bytes` limits the size of a value.
 
-    `is_checked`: one that does not fit the declared returns fails the step; of a saved step none are known.
+    With `is_checked`, a result that does not fit the declared returns fails the step; a saved step has no known ones.
     """
 
     __slots__ = ("is_checked", "is_partial", "max_bytes", "values")
@@ -53,7 +53,7 @@ class ResultAnswer:
         take_result(execution, step, self.values, is_checked=self.is_checked, is_partial=self.is_partial)
 
     def write(self, step: StepDefinition) -> None:
-        """Put it into the returns; one that is too large fails the step. Raises ValueRefused for what is no value."""
+        """Write it into the returns; a result that is too large fails the step. Raises ValueRefused for a non-value."""
         try:
             path = "partial" if self.is_partial else "result"
             check_given(f"the result of {step.facet_name or step.id}", self.values, self.max_bytes, path)
@@ -68,7 +68,7 @@ class ResultAnswer:
 
 
 class FailureAnswer:
-    """Fails the step: with a text and a type, or with an exception, which has both. Raises ValueRefused for others."""
+    """A failure: a text and a type, or an exception, which has both. Raises ValueRefused for other objects."""
 
     __slots__ = ("error_type", "message")
 
@@ -91,19 +91,20 @@ class FailureAnswer:
 def answer_step(
     store: EngineStore, execution: Execution, step_id: str, answer: Answer, event_id: str | None = None
 ) -> bool:
-    """Let a step that waits for an answer take one; whether it has. Nothing happens to one that does not wait any more.
+    """Give an answer to a step that waits for one, and say whether it took it. Does nothing for a step that no longer
+    waits.
 
-    Raises ValueError for an unknown step and for one that has not come to its event, and WorkflowConflict for one that
-    is just being made.
+    Raises ValueError for an unknown step and for one that has not reached its event, and WorkflowConflict for one that
+    is being created at this moment.
     """
     step = execution.steps.get(step_id)
     if step is None:
         if store.get_step(step_id) is None:
             raise ValueError(f"step {step_id} not found")
         if store.load_steps(execution.id, newer_than=execution.revision):
-            # It is of a commit that is just becoming visible: read again.
+            # It belongs to a commit that is just becoming visible: read again.
             raise WorkflowConflict(workflow_ids=(execution.id,))
-        return False  # It is complete and never waited for anybody.
+        return False  # It is complete, and never waited for an answer.
     if event_id is not None and is_superseded(step, event_id):
         return False
     if not takes_answer(execution, step):
@@ -118,7 +119,7 @@ def answer_step(
 def answer_saved_step(store: PersistenceAPI, step_id: str, answer: Answer) -> None:
     """Write an answer into a step as it was saved; a repeat does nothing.
 
-    Raises ValueError for a step that is not there, or does not wait at its event.
+    Raises ValueError for a missing step, and for one that does not wait at its event.
     """
     step = store.get_step(step_id)
     if step is None:
@@ -132,9 +133,11 @@ def answer_saved_step(store: PersistenceAPI, step_id: str, answer: Answer) -> No
 
 
 def _is_answered(step: StepDefinition) -> bool:
-    """Whether a saved step has its answer: it has failed, or asks to leave its event since it came to that."""
+    """Say whether a saved step has its answer: it has failed, or has requested its next state since it reached the
+    event.
+    """
     transition = step.transition
     if step.state == StepState.EVENT_TRANSMIT:
-        # A step as it was made asks for its next state, too, but from Created.
+        # A newly made step also requests its next state, but from Created.
         return transition.request_transition and transition.original_state == StepState.EVENT_TRANSMIT
     return step.is_error and transition.error is not None

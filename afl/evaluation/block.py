@@ -1,4 +1,4 @@
-"""How far a block is: which of its statements have steps, and what those steps wait for."""
+"""The progress of a block: which of its statements have steps, and what those steps wait for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from afl.stores.public.step import StepDefinition
 
 @dataclass
 class StatementDefinition:
-    """A statement of a block: what it calls, with which argument nodes, and which statements it needs first."""
+    """A statement of a block: its callee, its argument nodes, and the statements that it needs first."""
 
     id: str
     name: str
@@ -25,7 +25,7 @@ class StatementDefinition:
 
 @dataclass
 class StepAnalysis:
-    """The statements of a block sorted by how far their steps are. Each step stands in at most one list."""
+    """The statements of a block sorted by the progress of their steps. Each step is in at most one list."""
 
     block: StepDefinition
     statements: Sequence[StatementDefinition]
@@ -76,8 +76,8 @@ class StepAnalysis:
     def can_be_created(self) -> Sequence[StatementDefinition]:
         """Return the statements without a step that may get one now.
 
-        What they need is complete; yields also wait for every other statement of the block, and nothing starts in a
-        block that has failed.
+        Statements that they need are complete; yields also wait for every other statement of the block, and nothing
+        starts in a block that has failed.
         """
         if self.errored:
             return []
@@ -90,22 +90,22 @@ class StepAnalysis:
         ]
 
     def has_pending_work(self) -> bool:
-        """Say whether a step can go on by itself, or one can be created."""
+        """Say whether a step can continue by itself, or a new one can be created."""
         return bool(self.requesting_push or self.requesting_transition or self.can_be_created())
 
     def is_blocked(self) -> bool:
-        """Say whether the block is unfinished and can go on only when something else happens."""
+        """Say whether the block is unfinished and waits for something outside it."""
         return not self.done and not self.has_pending_work()
 
     @property
     def completion_progress(self) -> tuple[int, int]:
-        """How many statements are complete, and how many there are."""
+        """Return how many statements are complete, and how many there are."""
         return len(self.completed), len(self.statements)
 
 
 @dataclass
 class BlockAnalysis:
-    """The blocks of a step sorted by how far they are."""
+    """The blocks of a step sorted by their progress."""
 
     step: StepDefinition
     blocks: Sequence[StepDefinition]
@@ -116,10 +116,10 @@ class BlockAnalysis:
 
     @classmethod
     def load(cls, step: StepDefinition, blocks: Sequence[StepDefinition], mixins: bool = False) -> BlockAnalysis:
-        """Sort a step's blocks: those of its mixins, or the others. Without any there is nothing left to do.
+        """Sort a step's blocks: those of its mixins, or the others. A step without blocks is done.
 
-        A mixin is a step of its own here, or a block that says that it is a facet's; but the blocks of a mixin's step
-        are its own.
+        A mixin here is a step of its own, or a block marked as a facet's; the blocks inside a mixin's step belong to
+        that step.
         """
 
         def is_of_mixin(block: StepDefinition) -> bool:
@@ -141,5 +141,5 @@ class BlockAnalysis:
 
     @property
     def completion_progress(self) -> tuple[int, int]:
-        """How many blocks are complete, and how many there are."""
+        """Return how many blocks are complete, and how many there are."""
         return len(self.completed), len(self.blocks)

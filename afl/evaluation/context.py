@@ -1,6 +1,6 @@
-"""What one execution is about, for people and tools: its program, its blocks and graphs, its committed steps.
+"""A view of one execution for people and tools: its program, its blocks and graphs, its committed steps.
 
-A layer over the store and the compiled program. The engine does not use it: it runs on plans and live records.
+It is a layer over the store and the compiled program. The engine does not use it: it runs on plans and live records.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ _FACETS = frozenset({Kind.FACET, Kind.EVENT_FACET})
 
 @dataclass
 class ExecutionContext:
-    """One execution as its store holds it. Made fresh for each use: what it has looked up it keeps until `clear_caches`.
+    """One execution as its store holds it.
 
-    `changes` are public objects that somebody means to commit: steps in it are seen before those in the store.
-    Without `program_ast` no facet is known, without `workflow_ast` no body of the workflow.
+    Make a new one for each use: it caches everything it reads until `clear_caches`.
     """
 
     persistence: PersistenceAPI
@@ -40,7 +39,7 @@ class ExecutionContext:
     _program: CompiledProgram | None = field(default=None, init=False, repr=False, compare=False)
     _graphs: dict[str, DependencyGraph] = field(default_factory=dict, init=False, repr=False, compare=False)
     _block_asts: dict[str, Node] = field(default_factory=dict, init=False, repr=False, compare=False)
-    #: What was set, and stays when another program or workflow is.
+    #: Values that were set, and that stay when another program or workflow is set.
     _set_graphs: dict[str, DependencyGraph] = field(default_factory=dict, init=False, repr=False, compare=False)
     _set_block_asts: dict[str, Node] = field(default_factory=dict, init=False, repr=False, compare=False)
     _looked_up_in: tuple[CompiledProgram | None, Node | None] = field(
@@ -51,7 +50,7 @@ class ExecutionContext:
         self._compiled()
 
     def _compiled(self) -> CompiledProgram | None:
-        """The program as `program_ast` has it now: it may be set at any time."""
+        """Return the program of the current `program_ast`: it may be set at any time."""
         given = self.program_ast
         if isinstance(given, CompiledProgram):
             self._program, self.program_ast = given, given.tree
@@ -61,7 +60,7 @@ class ExecutionContext:
             self._program = CompiledProgram(given)
         return self._program
 
-    # What is executed.
+    # The declarations that run.
 
     def get_workflow_ast(self) -> Node | None:
         """Return the workflow's declaration."""
@@ -73,7 +72,7 @@ class ExecutionContext:
         return declaration.node if declaration is not None and declaration.kind in _FACETS else None
 
     def resolve_qualified_name(self, name: str) -> str:
-        """Return the qualified name of a declaration; the name itself at top level, or when it is not known."""
+        """Return the qualified name of a declaration; the name itself at top level, or when it is unknown."""
         declaration = self._declaration(name)
         return name if declaration is None else declaration.qualified_name
 
@@ -84,10 +83,9 @@ class ExecutionContext:
         return self.persistence.get_workflow_root(self.workflow_id)
 
     def get_block_ast(self, block_step: StepDefinition) -> Node | None:
-        """Return the block that a block step runs: an andThen block, case or catch; for an element of a foreach
-        without its foreach.
+        """Return the block that a block step runs: an andThen block, case or catch.
 
-        None when the step belongs to nothing that is known.
+        For an element of a foreach it is the block without its foreach. None when the step belongs to no known block.
         """
         self._forget_if_changed()
         known = self._set_block_asts.get(block_step.id, self._block_asts.get(block_step.id))
@@ -98,11 +96,11 @@ class ExecutionContext:
         return known
 
     def set_block_ast_cache(self, block_id: str, block_ast: Node) -> None:
-        """Have a block step run this block, as far as this context is asked."""
+        """Set the block of a block step for later calls on this context."""
         self._set_block_asts[block_id] = block_ast
 
     def get_block_graph(self, block_id: str) -> DependencyGraph | None:
-        """Return the dependencies of a block step's statements; None for a step that is no known block."""
+        """Return the dependencies of a block step's statements; None for a step that is not a known block."""
         self._forget_if_changed()
         graph = self._set_graphs.get(block_id, self._graphs.get(block_id))
         if graph is None:
@@ -122,11 +120,11 @@ class ExecutionContext:
         return graph
 
     def set_block_graph(self, block_id: str, graph: DependencyGraph) -> None:
-        """Have a block step run these statements, as far as this context is asked."""
+        """Set the statements of a block step for later calls on this context."""
         self._set_graphs[block_id] = graph
 
     def get_statement_definition(self, step: StepDefinition) -> StatementDefinition | None:
-        """Return the statement that a step stands for; None for steps that are no statement of a known block."""
+        """Return the statement of a step; None for a step that is not a statement of a known block."""
         if step.block_id is None or step.statement_id is None:
             return None
         graph = self.get_block_graph(step.block_id)
@@ -137,7 +135,7 @@ class ExecutionContext:
         if block_id is not None:
             blocks = [block_id]
         else:
-            # Those whose statements were set need be no steps of the store.
+            # Steps whose statements were set need not be in the store.
             blocks = list(dict.fromkeys([*self._set_graphs, *(step.id for step in self._steps() if step.is_block)]))
         for candidate in blocks:
             graph = self.get_block_graph(candidate)
@@ -150,14 +148,14 @@ class ExecutionContext:
         return None
 
     def clear_caches(self) -> None:
-        """Forget what was looked up or set."""
+        """Forget everything that was read or set."""
         for cache in (self._graphs, self._block_asts, self._set_graphs, self._set_block_asts):
             cache.clear()
 
-    # How it is found.
+    # The lookups.
 
     def _forget_if_changed(self) -> None:
-        """Forget what was looked up in another program or workflow than those that are set now."""
+        """Forget the cached data of another program or workflow than the current one."""
         program, workflow = self._compiled(), self.workflow_ast
         if self._looked_up_in[0] is not program or self._looked_up_in[1] is not workflow:
             self._looked_up_in = program, workflow
@@ -175,7 +173,7 @@ class ExecutionContext:
         return self.persistence.get_step(step_id)
 
     def _steps(self, block_id: str | None = None) -> list[StepDefinition]:
-        """The run's steps, or a block's, with what is about to be committed in place of what is stored."""
+        """Return the run's steps, or a block's, with uncommitted steps in place of stored ones."""
         counting = self._counting()
         if counting is not None:
             stored: Sequence[StepDefinition] = [
@@ -194,8 +192,8 @@ class ExecutionContext:
         return list(steps.values())
 
     def _counting(self) -> frozenset[str] | None:
-        """The ids of the steps that count, in a run of which something was run again; None: all do."""
-        # Other stores than the engine's keep steps that nobody runs again.
+        """Return the ids of the valid steps, in a run of which a part was run again; None: all are valid."""
+        # Only the engine's stores keep steps that were run again.
         row = self.persistence.load_workflow(self.workflow_id) if hasattr(self.persistence, "load_workflow") else None
         if row is None or row.execution == 1 or not hasattr(self.persistence, "load_steps"):
             return None
@@ -204,7 +202,7 @@ class ExecutionContext:
 
     def _find_block_ast(self, block: StepDefinition) -> Node | None:
         if block.is_block and block.block_id is not None:
-            # The block that this is an element or a case of.
+            # The block around this element or case.
             whole = self._find_step(block.block_id)
             around = self.get_block_ast(whole) if whole is not None else None
             return None if around is None else _part_of(around, block)
@@ -216,7 +214,7 @@ class ExecutionContext:
         return self._catch_of(owner) if _is_catch(block) else _pick(self._bodies_of(owner), block)
 
     def _catch_of(self, owner: StepDefinition) -> Node | None:
-        """The catch of a step: the workflow's, its statement's own, or its facet's."""
+        """Return the catch of a step: the workflow's, its statement's own, or its facet's."""
         if owner.container_id is None:
             return None if self.workflow_ast is None else self.workflow_ast.get("catch")
         own: Node | None = self._statement_node(owner).get("catch")
@@ -224,7 +222,7 @@ class ExecutionContext:
         return own if own is not None or declaration is None else declaration.node.get("catch")
 
     def _bodies_of(self, owner: StepDefinition) -> tuple[Node, ...]:
-        """The andThen blocks that a step runs: the workflow's, its statement's own, or its facet's."""
+        """Return the andThen blocks that a step runs: the workflow's, its statement's own, or its facet's."""
         if owner.container_id is None:
             return self._workflow_bodies()
         own = self._statement_bodies(owner)
@@ -240,7 +238,7 @@ class ExecutionContext:
         return blocks_of(self._statement_node(step).get("body"))
 
     def _statement_node(self, step: StepDefinition) -> Node:
-        """The statement that a step stands for, empty where it is not known."""
+        """Return the statement of a step, empty where it is unknown."""
         block = self._find_step(step.block_id) if step.block_id is not None else None
         block_ast = self.get_block_ast(block) if block is not None else None
         for statement in nodes_under(block_ast or {}, "steps"):
@@ -249,7 +247,7 @@ class ExecutionContext:
         return {}
 
     def _declaration_around(self, block: StepDefinition) -> Declaration | None:
-        """The declaration that a block stands in: where the names in it are resolved."""
+        """Return the declaration around a block: names in the block are resolved there."""
         owner = self._find_step(block.container_id) if block.container_id is not None else None
         if owner is None or owner.container_id is None:
             return self._workflow_declaration()
@@ -275,7 +273,7 @@ def _same_place(block_id: str | None, wanted: str) -> bool:
 
 
 def _pick(bodies: tuple[Node, ...], block: StepDefinition) -> Node | None:
-    """The body that a block step runs: its statement id is `block-N`; the first when it names none."""
+    """Return the body that a block step runs: its statement id is `block-N`; the first when it names none."""
     number = str(block.statement_id or "").removeprefix("block-")
     index = int(number) if number.isdecimal() else 0
     return bodies[index] if index < len(bodies) else None
@@ -286,7 +284,7 @@ def _is_catch(block: StepDefinition) -> bool:
 
 
 def _part_of(block: Node, part: StepDefinition) -> Node:
-    """What an element of a foreach, or a case of a `when`, runs."""
+    """Return the body of an element of a foreach, or of a case of a `when`."""
     when = block.get("when")
     if isinstance(when, Mapping):
         return nodes_under(when, "cases")[int(str(part.statement_id).removeprefix("case-"))]

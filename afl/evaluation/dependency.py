@@ -1,4 +1,4 @@
-"""Which statements of a block wait for which: read off the references in everything that belongs to a statement."""
+"""The dependencies between the statements of a block, from the references in all parts of each statement."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _SYSTEM_TYPES = frozenset(object_type for _, object_type in _SYSTEM.values())
 
 @dataclass
 class DependencyGraph:
-    """The statements of one block and what each of them needs first."""
+    """The statements of one block, and the statements that each needs first."""
 
     #: Statement id to the ids of the statements that it refers to.
     dependencies: dict[str, set[str]] = field(default_factory=dict)
-    #: Step name to statement id. Yields have no name that anything could refer to.
+    #: Step name to statement id. Yields have no name that could be referred to.
     name_to_id: dict[str, str] = field(default_factory=dict)
     statements: dict[str, StatementDefinition] = field(default_factory=dict)
 
@@ -40,14 +40,14 @@ class DependencyGraph:
     ) -> DependencyGraph:
         """Build the graph of a compiled block.
 
-        With the program, call targets become qualified names: by what the compiler resolved, else as `namespace` with
-        its imports `uses` sees them; unknown names stay as written. `workflow_inputs` are never dependencies and are
-        taken for compatibility. AmbiguousName when several declarations bear a target's name, ProgramError for a
-        statement that is no step.
+        With the program, call targets become qualified names: by the compiler's resolution, else as `namespace` with
+        its imports `uses` sees them; unknown names stay as written. `workflow_inputs` are never dependencies; the
+        parameter exists for compatibility. Raises AmbiguousName when several declarations have a target's name,
+        ProgramError for a statement that is not a step.
         """
         program = CompiledProgram(program_ast) if isinstance(program_ast, Mapping) else program_ast
         graph = cls()
-        # Statements of `sys` have no name that anything could refer to, and an argument list of their own.
+        # Statements of `sys` have no name that could be referred to, and an argument list of their own.
         steps = [(step, _system_name(step, index)) for index, step in enumerate(nodes_under(block_ast, "steps"))]
         for step, system_name in steps:
             if system_name is None and _is_step(step):
@@ -84,7 +84,7 @@ class DependencyGraph:
         )
 
     def can_create(self, statement_id: str, completed: AbstractSet[str]) -> bool:
-        """Say whether a statement may start. A yield also waits for every statement that is none."""
+        """Say whether a statement may start. A yield also waits for every other statement that is not a yield."""
         if not self.dependencies.get(statement_id, set()) <= completed:
             return False
         statement = self.statements.get(statement_id)
@@ -109,7 +109,7 @@ class DependencyGraph:
         return list(self.statements.values())
 
     def topological_order(self) -> list[str]:
-        """Return the ids so that each comes after those it needs. NoProgress names the statements of a cycle."""
+        """Return the ids so that each comes after those it needs. Raises NoProgress with the statements of a cycle."""
         order: list[str] = []
         placed: set[str] = set()
         remaining = list(self.dependencies)
@@ -124,10 +124,10 @@ class DependencyGraph:
 
 
 def references_of_statement(statement: Node) -> Iterator[Reference]:
-    """Yield every reference of a statement to what stands outside of it.
+    """Yield every reference of a statement to something outside of it.
 
-    That is: arguments, those of mixins included, the condition of an assertion, and whatever its bodies and its catch
-    refer to that they don't declare themselves. A step's references to its own results are left out.
+    These are in its arguments, those of mixins included, in the condition of an assertion, and in its bodies and its
+    catch as far as they do not declare the name themselves. A step's references to its own results are left out.
     """
     if "condition" in statement:
         yield from references_in(statement["condition"])
@@ -144,7 +144,7 @@ def references_of_statement(statement: Node) -> Iterator[Reference]:
 
 
 def references_of_block(block: Node) -> Iterator[Reference]:
-    """Yield every reference of an andThen or catch block to what it does not declare itself."""
+    """Yield every reference of an andThen or catch block to a name that it does not declare itself."""
     foreach = block.get("foreach")
     declared: set[str] = set()
     if isinstance(foreach, Mapping):
@@ -176,7 +176,7 @@ def _outside(references: Iterable[Reference], declared: AbstractSet[str]) -> Ite
 
 
 def nodes_under(node: Node, key: str) -> list[Node]:
-    """Return the list of nodes under a key, empty where it is left out. ProgramError for anything else."""
+    """Return the list of nodes under a key, empty where it is left out. Raises ProgramError for anything else."""
     found = node.get(key)
     if found is None:
         return []
@@ -198,13 +198,13 @@ def yields_of(block: Node) -> list[Node]:
 
 
 def _system_name(statement: Node, index: int) -> str | None:
-    """What the engine calls a statement of `sys`; None for any other."""
+    """Return the engine's name for a statement of `sys`; None for any other."""
     system = _SYSTEM.get(str(statement.get("type")))
     return None if system is None else f"{system[0]}-{index}"
 
 
 def _is_step(statement: Node) -> bool:
-    # Hand-written programs leave the type out. Anything else is never passed over in silence.
+    # Hand-written programs leave the type out. Any other type is refused, never silently ignored.
     if statement.get("type", "StepStmt") != "StepStmt" or "name" not in statement:
         raise ProgramError(f"a {statement.get('type', 'statement without a name')} is no step of a dependency graph")
     return True

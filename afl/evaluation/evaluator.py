@@ -1,7 +1,7 @@
-"""Runs workflows against a store: execute, resume, and the answers that agents give in between.
+"""Run workflows against a store: execute, resume, and the answers of agents in between.
 
-Each iteration is one atomic commit. The evaluator itself has no state but caches: it can be shared by threads, and
-several can work on one store, because a commit that lost against another writer is computed again from the store.
+Each iteration is one atomic commit. The evaluator has no state but caches: threads can share it, and several evaluators
+can work on one store, because a commit that conflicts with another writer is computed again from the store.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _T = TypeVar("_T")
 
 
 class Evaluator:
-    """Executes workflows. Thread-safe."""
+    """Executor of workflows. Thread-safe."""
 
     def __init__(
         self,
@@ -70,8 +70,10 @@ class Evaluator:
         max_state_bytes: int = limits.MAX_STATE_BYTES,
         scripts: ScriptRunner | None = None,
     ) -> None:
-        """`scripts` runs the scripts of programs, most often an `afl.scripts.pool.ScriptPool`, which its owner closes.
-        Without one a workflow that can come to a script is not started, and a script that is come to fails its step.
+        """Take the store and the services of this evaluator.
+
+        `scripts` runs the scripts of programs, most often an `afl.scripts.pool.ScriptPool`, which its owner closes.
+        Without one a workflow that may reach a script is not started, and a script that is reached fails its step.
         """
         self._scripts = scripts
         self.persistence = persistence
@@ -106,9 +108,9 @@ class Evaluator:
     ) -> ExecutionResult:
         """Start a workflow and run it to its end or to its first pause.
 
-        `workflow_ast` is the workflow's declaration, or its name in `program_ast`. Without an id one is drawn that
-        sorts by time. A program that is given again, as the same mapping, is read again only if it was changed since; a
-        CompiledProgram never is. Never raises: what goes wrong is the result's `error`.
+        `workflow_ast` is the workflow's declaration, or its name in `program_ast`. Without an id, one is generated that
+        sorts by time. A program that is given again, as the same mapping, is parsed again only if it has changed; a
+        CompiledProgram never is. Never raises: an error is in the result's `error`.
         """
         given, workflow_id = workflow_id, workflow_id or workflow_id_v7(self._clock.now_ms())
         try:
@@ -124,9 +126,9 @@ class Evaluator:
                     return self._run(execution, runs)
             except WorkflowConflict:
                 if execution.revision == 1:
-                    # The id was taken before: that workflow is not this one.
+                    # The id is in use: that workflow is another one.
                     raise
-                # An agent's answer came while this call was still running.
+                # An agent's answer arrived while this call was still running.
                 return self.resume(workflow_id)
         except Exception as error:  # noqa: BLE001 - callers are promised a result, whatever happens
             return self._failed(workflow_id, error)
@@ -139,12 +141,11 @@ class Evaluator:
         inputs: Mapping[str, Value] | None = None,
         runner_id: str = "",
     ) -> ExecutionResult:
-        """Run a workflow on from what the store holds, to its end or its next pause.
+        """Continue a workflow from its stored state, to its end or its next pause.
 
-        The workflow's id is enough: its program is in the store. A program that is given must be that very one.
-        `inputs` and `runner_id` were fixed at the start and are ignored. A workflow that a deployment on topics has
-        started is left to its evaluators, which go on with it by themselves: the result says how it stands. Never
-        raises.
+        The workflow's id is enough: its program is in the store. A program that is given must be the same one. `inputs`
+        and `runner_id` were fixed at the start and are ignored. A workflow that a deployment on topics has started is
+        left to its evaluators, which continue it by themselves: the result gives its status. Never raises.
         """
         try:
             with ScriptRuns(self._scripts) as runs:
@@ -178,13 +179,13 @@ class Evaluator:
         event_id: str | None = None,
         is_checked: bool = False,
     ) -> None:
-        """Answer a step's event: the result becomes its returns, and `resume` will run what it sets free.
+        """Answer a step's event: the result becomes its returns, and `resume` runs the steps that this makes ready.
 
-        The first answer wins; a repeat does nothing. With `event_id`, nor does an answer to an older attempt. With
-        `is_checked`, a result that does not fit the declared returns, in its names or its types, fails the step as
-        ResultMismatch: so is every handler's. A step that was put in with `save_step` and is of no workflow of the
-        engine's is written, no more. Raises ValueError for an unknown step, and for one that has not come to its event;
-        and ValueRefused, before anything is written, for what is no AFL value.
+        The first answer wins; a repeat does nothing. With `event_id`, an answer to an older attempt does nothing
+        either. With `is_checked`, a result that does not fit the declared returns, in its names or its types, fails the
+        step as ResultMismatch; results of handlers are always checked so. A step that was stored with `save_step` and
+        belongs to no workflow of the engine is only written. Raises ValueError for an unknown step, and for one that
+        has not reached its event; and ValueRefused, before anything is written, for an object that is not an AFL value.
         """
         self._answer(step_id, ResultAnswer(result or {}, self._max_value_bytes, is_checked), event_id)
 
@@ -205,15 +206,16 @@ class Evaluator:
     def update_step(
         self, step_id: str, partial: Mapping[str, Value], *, event_id: str | None = None, is_checked: bool = False
     ) -> None:
-        """Merge a partial result into a waiting step's returns. `is_checked` and what it raises as `continue_step`."""
+        """Merge a partial result into a waiting step's returns. `is_checked` and errors are as for `continue_step`."""
         given = dict(partial)
         self._answer(step_id, ResultAnswer(given, self._max_value_bytes, is_checked, is_partial=True), event_id)
 
     def cancel(self, workflow_id: str, reason: str = "") -> bool:
-        """End a workflow now, whatever it waits for and whatever limit it is over; False when it has ended already.
+        """End a workflow now, whatever it waits for and whatever limit it has exceeded; False when it has ended
+        already.
 
-        Its events and tasks are canceled, and answers that come later recorded as late. Raises ValueError for an
-        unknown workflow, and RunByDeployment for one that a deployment on topics has started.
+        Its events and tasks are cancelled, and later answers are recorded as late. Raises ValueError for an unknown
+        workflow, and RunByDeployment for one that a deployment on topics has started.
         """
 
         def apply(execution: Execution) -> bool:
@@ -230,24 +232,25 @@ class Evaluator:
         return changed
 
     def retry(self, target: str, reason: str = "") -> list[str]:
-        """Do again what has failed: a failed step, or all that failed inside of it; of a whole workflow by its id, and
-        also of one that was cancelled. `resume` will run it, and what its failure had stopped.
+        """Repeat failed work: a failed step, or all failed steps inside it; for a workflow's id, of the whole workflow.
 
-        Returns the ids of the steps that are done again. Raises OperationRefused: for what has not failed, was caught,
-        or is not there.
+        A cancelled workflow can be retried too. `resume` then runs these steps, and the steps that the failure had
+        stopped. Returns the ids of the repeated steps. Raises OperationRefused for a step that has not failed, was
+        caught, or does not exist.
         """
         return self._operate(Kind.RETRY, target, reason)
 
     def rerun(self, target: str, reason: str = "") -> list[str]:
-        """Run a step again, whatever came of it, and all that depends on it, as a new generation. `resume` will.
+        """Run a step again, whatever its outcome, and all that depends on it, as a new generation. `resume` runs them.
 
-        Returns the ids of the rows made for that. Raises OperationRefused for what is not there.
+        Returns the ids of the rows made for that. Raises OperationRefused for an unknown step.
         """
         return self._operate(Kind.RERUN, target, reason)
 
     def reset(self, workflow_id: str, reason: str = "") -> list[str]:
-        """Run a workflow again from its start, with its own inputs and program; also one that was cancelled. `resume`
-        will. Returns the id of the new root. Raises OperationRefused for an unknown one.
+        """Run a workflow again from its start, with its own inputs and program; also a cancelled one. `resume` runs it.
+
+        Returns the id of the new root. Raises OperationRefused for an unknown workflow.
         """
         return self._operate(Kind.RESET, workflow_id, reason)
 
@@ -268,7 +271,9 @@ class Evaluator:
             return list(opened.steps)
 
     def context(self, workflow_id: str) -> ExecutionContext:
-        """A view of a workflow as it is stored now. ValueError for an unknown one, StoreCorrupt without its program."""
+        """Return a view of a workflow as it is stored now. ValueError for an unknown one, StoreCorrupt without its
+        program.
+        """
         row = self.persistence.load_workflow(workflow_id)
         if row is None:
             raise ValueError(f"workflow {workflow_id} not found")
@@ -290,12 +295,12 @@ class Evaluator:
         For each iteration:
           1. run it in memory,
           2. commit its steps, tasks and records in one transaction,
-          3. when nothing else is left to do, run the scripts that steps wait for, and let those go on that have theirs.
+          3. when no other work is left, run the scripts that steps wait for, and continue those steps as scripts end.
 
-        A crash before 2 leaves the store as the iteration before left it, and `resume` runs the same iteration again,
-        to the same ids. After 2 the iteration is done. What came of scripts is stored with the next one: after a crash
-        in between they run again. What cannot be evaluated or stored is given up, and leaves what its last commit
-        holds.
+        A crash before 2 leaves the store as the previous iteration left it, and `resume` runs the same iteration again,
+        with the same ids. After 2 the iteration is done. Results of scripts are stored with the next iteration: after a
+        crash in between, the scripts run again. A run that cannot be evaluated or stored is given up, and stays as its
+        last commit left it.
         """
         iterations, commit, now_ms = 0, self.persistence.commit_batch, self._clock.now_ms
         trace, changes = execution.trace, Commits(execution)
@@ -322,14 +327,14 @@ class Evaluator:
             if trace is not None:
                 trace.committed()
             iterations += 1
-        # Before it is kept: from then on another thread may have it.
+        # Done before it is cached: from then on another thread may take it.
         result = self._result(execution, iterations + 1)
         self._workflows.keep(execution)
         value_sizes.forget()
         return result
 
     def _give_up(self, execution: Execution, error: Exception, iterations: int) -> ExecutionResult:
-        """End a run that cannot be evaluated or stored, from what its last commit holds: nothing else is sure."""
+        """End a run that cannot be evaluated or stored, from its last commit: only that is certain."""
         value_sizes.forget()
         given_up = RunGivenUp(execution.id, execution.plan.name, exception_class(error), exception_text(error))
         _log.error("workflow %s ends: %s", execution.id, given_up, exc_info=error)
@@ -344,17 +349,17 @@ class Evaluator:
             return True
 
         if self.persistence.load_workflow(execution.id) is None:
-            # It has failed in its first commit: there is nothing to be ended.
+            # It has failed in its first commit: there is nothing to end.
             return self._failed(execution.id, given_up)
         self._change(execution.id, apply, to_end=True)
         return ExecutionResult(False, execution.id, {}, failure[0], iterations, ExecutionStatus.ERROR)
 
     def _await_scripts(self, execution: Execution, runs: ScriptRuns) -> bool:
-        """Wait until steps can go on that waited for their scripts; False when none can."""
+        """Wait until scripts end and steps can continue; return False when none can."""
         while execution.scripts and not (execution.queue or execution.is_ended):
             runs.go_on(execution, self._clock.now_ms)
             if not execution.queue:
-                # Nothing follows from it that would be committed: the workflow has ended, or others are waited for.
+                # It has no effect that would be committed: the workflow has ended, or waits for other steps.
                 self._commit(execution)
         return bool(execution.queue)
 
@@ -393,13 +398,14 @@ class Evaluator:
             return answer_step(self.persistence, execution, step_id, answer, event_id)
 
         if workflow_id is None or self._change(workflow_id, change) is None:
-            # Of no workflow of the engine's; its event is none of the engine's either.
+            # It belongs to no workflow of the engine, and neither does its event.
             answer_saved_step(self.persistence, step_id, answer)
 
     def _change(self, workflow_id: str, apply: Callable[[Execution], bool], *, to_end: bool = False) -> bool | None:
-        """Apply a change from outside in a commit of its own, again from the store while others are faster.
+        """Apply a change from outside in a commit of its own, again from the store when another writer was faster.
 
-        Returns what `apply` does: whether it has changed anything; None for a workflow that the store does not have.
+        Returns the result of `apply`: whether it has changed anything; None for a workflow that the store does not
+        have.
         """
         while True:
             execution = self._workflows.load(workflow_id, to_end=to_end)
@@ -421,7 +427,7 @@ def _check_program(
 ) -> None:
     if program_ast is not None:
         if workflow_ast and not isinstance(workflow_ast, str):
-            # Put together as at the start: a declaration that was not in the program was added to it.
+            # Assembled as at the start: a declaration that was not in the program was added to it.
             given, _ = program_of(workflow_ast, program_ast)
         else:
             given = compiled(program_ast)

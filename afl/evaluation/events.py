@@ -9,13 +9,13 @@ from afl.engine.states import EventState
 from afl.engine.types import StepId, Value, WorkflowId, event_id
 from afl.stores.public.persistence import EventDefinition, PersistenceAPI
 
-#: Takes an event's payload, gives the result.
+#: A handler takes an event's payload and returns the result.
 EventHandler = Callable[[dict[str, Value]], dict[str, Value] | None]
 
 
 @dataclass
 class EventManager:
-    """Moves events through their states. Nothing is saved here: the changes of an iteration carry the events."""
+    """Transitions of events through their states. Nothing is saved here: changes of an iteration carry the events."""
 
     persistence: PersistenceAPI
 
@@ -38,7 +38,7 @@ class EventManager:
         return event
 
     def start_processing(self, event: EventDefinition) -> EventDefinition:
-        """Note that somebody works on the event; returns the same event."""
+        """Note that the event is being processed; returns the same event."""
         event.state = EventState.PROCESSING
         return event
 
@@ -60,10 +60,10 @@ class EventManager:
 
 
 class EventDispatcher:
-    """Where a process that publishes events itself plugs in. This one has nowhere to publish to."""
+    """The extension point of a process that publishes events itself. This class publishes nothing."""
 
     def dispatch(self, event: EventDefinition) -> None:
-        """Hand an event out."""
+        """Publish an event."""
 
     def poll_completed(self) -> list[EventDefinition]:
         """Return the events that were answered since the last call."""
@@ -72,12 +72,12 @@ class EventDispatcher:
 
 @dataclass
 class LocalEventHandler:
-    """Answers events in this process, by event type."""
+    """A handler that answers events in this process, by event type."""
 
     _handlers: dict[str, EventHandler] = field(default_factory=dict)
 
     def register(self, event_type: str, handler: EventHandler) -> None:
-        """Let a handler answer events of this type, instead of an earlier one."""
+        """Register a handler for events of this type, replacing an earlier one."""
         self._handlers[event_type] = handler
 
     def handle(self, event: EventDefinition) -> dict[str, Value] | None:

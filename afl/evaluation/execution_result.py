@@ -1,4 +1,4 @@
-"""What came of a call of `execute` or `resume`."""
+"""The result of a call of `execute` or `resume`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from afl.stores.public.persistence import EngineStore, EventDefinition
 
 
 class ExecutionStatus:
-    """How a call ended."""
+    """The status after a call."""
 
     COMPLETED = "COMPLETED"
     PAUSED = "PAUSED"
@@ -22,10 +22,11 @@ class ExecutionStatus:
 
 @dataclass
 class ExecutionResult:
-    """What came of a call of `execute` or `resume`.
+    """The result of a call of `execute` or `resume`.
 
     PAUSED is a success: the workflow waits for answers, which `pending_events` lists. `error` is the first cause when
-    the status is ERROR, and names the limit when it is TIMEOUT. `iterations` counts the last, in which nothing moved.
+    the status is ERROR, and names the limit when it is TIMEOUT. `iterations` includes the last one, in which nothing
+    moved.
     """
 
     success: bool
@@ -38,7 +39,7 @@ class ExecutionResult:
 
 
 class PendingEvents(Sequence[EventDefinition]):
-    """The unanswered events of a paused workflow, read from the store when somebody looks."""
+    """The unanswered events of a paused workflow, read from the store on first use."""
 
     def __init__(self, store: EngineStore, workflow_id: str) -> None:
         self._read: Callable[[], Sequence[EventDefinition]] = partial(store.get_waiting_events, workflow_id)

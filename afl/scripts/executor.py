@@ -1,4 +1,4 @@
-"""Runs one script and waits for it: the sandbox of programs' scripts, for whoever has code and no workflow."""
+"""Run one script and wait for it: the sandbox of programs' scripts, for callers that have code and no workflow."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from afl.scripts.errors import TIMEOUT, ScriptFailed
 from afl.scripts.limits import ScriptLimits
 from afl.scripts.pool import ScriptPool
 
-#: The one language of scripts.
+#: The only language of scripts.
 PYTHON: Final = "python"
-#: How long a script may take when nothing else was said.
+#: The default time limit of a script.
 DEFAULT_TIMEOUT_S: Final = 30.0
 
 
 class ScriptError(Exception):
-    """A script that gave no result. `original` is what the sandbox said."""
+    """A script that gave no result. `original` is the sandbox's error."""
 
     def __init__(self, message: str, original: Exception | None = None) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class ScriptError(Exception):
 
 @dataclass
 class ScriptResult:
-    """What came of a script: its `result`, or why there is none."""
+    """The outcome of a script: its `result`, or the reason why there is none."""
 
     success: bool
     result: dict[str, Any] = field(default_factory=dict)
@@ -39,14 +39,14 @@ class ScriptResult:
 
 
 class ScriptExecutor:
-    """Runs scripts one at a time, in processes shut off as those of programs are.
+    """Executor of scripts one at a time, in processes isolated like those of programs.
 
     The first `execute` starts a worker process, which is kept for the next ones until `close`, the end of a `with`, or
     the end of the interpreter.
     """
 
     def __init__(self, timeout: float = DEFAULT_TIMEOUT_S) -> None:
-        """`timeout`: how many seconds a script may take."""
+        """Take `timeout`, the time limit of a script in seconds."""
         self._lock = threading.Lock()
         self._pool: ScriptPool | None = None
         self.timeout = timeout
@@ -55,8 +55,8 @@ class ScriptExecutor:
     def execute(self, code: str, params: Mapping[str, object] | None = None, language: str = PYTHON) -> ScriptResult:
         """Run a script: it sees a copy of `params`, and fills `result`.
 
-        A script that fails, or takes too long, is a result without success. Raises ScriptsNotIsolated where this
-        platform cannot shut scripts in.
+        A script that fails, or exceeds its time, gives a result without success. Raises ScriptsNotIsolated on a
+        platform that cannot isolate scripts.
         """
         try:
             return ScriptResult(True, self._run(code, params or {}, language))
@@ -103,7 +103,7 @@ class ScriptExecutor:
             return message.replace("SyntaxError:", "Syntax error in script:", 1)
         if failed.error_type == TIMEOUT:
             return f"Script timed out after {self.timeout:g} s ({message})"
-        # What a script raises itself has a line; what cannot be sent on comes after its last one.
+        # An exception of the script has a line; a result that cannot be sent has the line after its last one.
         if failed.line is None and failed.error_type == ValueRefused.__name__:
             return f"Script result is not serializable: {message}"
         return f"Script error: {message}"

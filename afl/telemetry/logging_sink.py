@@ -1,4 +1,4 @@
-"""Telemetry to standard logging: a JSON object a record, on one logger, with a level that fits its event."""
+"""Telemetry to standard logging: a JSON object for each record, on one logger, with a level that fits its event."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from afl.telemetry.telemetry import EVENT_TYPES, TelemetryEvent, TelemetrySink
 #: The logger of all telemetry.
 LOGGER_NAME: Final = "afl.telemetry"
 
-#: Levels of events that are not at the usual one. The begin and end of a state say no more than its transition does.
+#: Levels of events that differ from the default. The begin and end of a state add nothing to its transition.
 LEVELS: Final[Mapping[str, int]] = {
     "state.begin": logging.DEBUG,
     "state.end": logging.DEBUG,
@@ -23,11 +23,11 @@ LEVELS: Final[Mapping[str, int]] = {
 
 
 class LoggingSink(TelemetrySink):
-    """Logs each event as one line of JSON: `timestamp` in milliseconds, `eventType`, ids, `details`.
+    """A sink that logs each event as one line of JSON: `timestamp` in milliseconds, `eventType`, ids, `details`.
 
-    What handlers and levels are set for the logger decides where lines go and which. A record's message is the line,
-    its attribute `telemetry` the same as a dict. With `values` the outputs of runs are among the details; without,
-    nothing that a run works with is logged but its errors' texts.
+    The handlers and levels of the logger decide which lines go where. A record's message is the line, its attribute
+    `telemetry` the same as a dict. With `values` the outputs of runs are among the details; without, no data of a run
+    is logged but its errors' texts.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class _Line:
 
 
 class JsonLinesFormatter(logging.Formatter):
-    """Formats every record as one line of JSON, telemetry's and all others, so that a process logs nothing else.
+    """Formatter that writes every record as one line of JSON, not only telemetry, so that a process logs nothing else.
 
-    Others have `timestamp`, `level`, `logger`, `message`, and `exception` with its traceback where there is one.
+    Other records have `timestamp`, `level`, `logger`, `message`, and `exception` with its traceback if there is one.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -89,7 +89,8 @@ class JsonLinesFormatter(logging.Formatter):
 
 
 def line_of(told: Mapping[str, object]) -> str:
-    """One line of JSON. Values that JSON does not know are written as their text; what a terminal would obey is
-    escaped, and lone surrogates are.
+    """Return one line of JSON.
+
+    Values that JSON lacks become their text. Terminal control characters and lone surrogates are escaped.
     """
     return printable_json(json.dumps(told, ensure_ascii=False, default=str, separators=(",", ":")))

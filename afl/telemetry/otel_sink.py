@@ -1,8 +1,8 @@
 """Telemetry to OpenTelemetry: a trace for each run, spans for its steps and events, and metrics. Needs extra `otel`.
 
-Ids are derived from the engine's own, so no span has to stay open while a run waits, and every evaluator that takes
-part in a run, also after a crash, continues one trace: a run's trace id is a digest of its workflow's id, a span's of
-its step's or event's. Spans are made when what they tell of has ended, with the times at which it began and ended.
+Ids are derived from the engine's own, so no span must stay open while a run waits, and every evaluator that takes part
+in a run, also after a crash, continues one trace: a run's trace id is a digest of its workflow's id, a span's id one of
+its step's or event's. A span is made when its step or event has ended, with the times of begin and end.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from afl.telemetry.telemetry import TelemetryEvent, TelemetrySink
 #: The instrumentation's name in spans and metrics.
 SCOPE: Final = "afl.runtime"
 
-#: How long `close` waits for what is still to be sent. A service that ends has half a minute for everything.
+#: The time that `close` waits for unsent data. A service that ends has half a minute for everything.
 CLOSE_TIMEOUT_MS: Final = 5_000
 
-#: Steps that get a span: calls. Blocks only group them, and what stands inside one is its owner's.
+#: Steps that get a span: calls. Blocks only group them, and a call inside a block belongs to the block's owner.
 _SPANNED: Final = frozenset({ObjectType.VARIABLE_ASSIGNMENT, ObjectType.FACET})
 _OUTCOMES: Final[Mapping[str, str]] = {"step.complete": "complete", "step.error": "error"}
 _ENDS_OF_RUNS: Final = frozenset({"workflow.complete", "workflow.error"})
@@ -45,8 +45,10 @@ _EVENT_TYPES: Final = frozenset({"workflow.start", *_ENDS_OF_RUNS, "iteration.en
 
 
 class OpenTelemetrySink(TelemetrySink):
-    """Spans: `workflow <name>` for a run, under it `<facet>` for each call that has ended (nested as the program nests
-    them), `publish <facet>` for each event, and `start <name>`, linked to whoever started the run.
+    """A sink that makes OpenTelemetry spans and metrics.
+
+    Spans: `workflow <name>` for a run, under it `<facet>` for each call that has ended (nested as the program nests
+    them), `publish <facet>` for each event, and `start <name>`, linked to the span that started the run.
 
     Metrics: the counters `afl.workflows`, `afl.steps`, `afl.iterations`, `afl.events` and `afl.errors`, and the
     histograms `afl.workflow.duration`, `afl.step.duration` and `afl.iteration.duration` in seconds.
@@ -54,7 +56,7 @@ class OpenTelemetrySink(TelemetrySink):
 
     @property
     def event_types(self) -> frozenset[str]:
-        """What spans and figures are made of: no state and no dependency of a single step."""
+        """The event types behind spans and metrics: none about a single step's states and dependencies."""
         return _EVENT_TYPES
 
     def __init__(
@@ -64,15 +66,15 @@ class OpenTelemetrySink(TelemetrySink):
         *,
         timeout_ms: int = CLOSE_TIMEOUT_MS,
     ) -> None:
-        """Without providers the process's own are used, as its set-up (or `opentelemetry-instrument`) left them.
+        """Without providers the process's own are used, as its setup (or `opentelemetry-instrument`) left them.
 
-        `close` makes them send what they hold, for at most `timeout_ms`; it does not shut them down.
+        `close` makes them send their data, for at most `timeout_ms`; it does not shut them down.
         """
         providers = (
             tracer_provider or trace.get_tracer_provider(),
             meter_provider or metrics.get_meter_provider(),
         )
-        #: What there is to call at the end. Providers of the API alone hold nothing.
+        #: The functions to call at the end. Providers of the API alone hold no data.
         self._ends: list[Callable[[], object]] = [
             provider.force_flush for provider in providers if hasattr(provider, "force_flush")
         ]
@@ -80,7 +82,7 @@ class OpenTelemetrySink(TelemetrySink):
         self._tracer = trace.get_tracer(SCOPE, RUNTIME_VERSION, tracer_provider)
         self._ids = _DerivedIds(getattr(self._tracer, "id_generator", None) or RandomIdGenerator())
         if hasattr(self._tracer, "id_generator"):
-            # Of this tracer alone: each call of get_tracer makes one. One that records nothing has none.
+            # Only for this tracer: each call of get_tracer makes a new one. A tracer that records nothing lacks it.
             self._tracer.id_generator = self._ids
         meter = metrics.get_meter(SCOPE, RUNTIME_VERSION, meter_provider)
         self._workflows = meter.create_counter("afl.workflows", "{workflow}", "Runs that have ended")
@@ -101,10 +103,10 @@ class OpenTelemetrySink(TelemetrySink):
     def exporting(
         cls, service_name: str, endpoint: str | None = None, *, timeout_ms: int = CLOSE_TIMEOUT_MS
     ) -> OpenTelemetrySink:
-        """A sink that sends to a collector by OTLP over HTTP: the process's own providers where it has set some up.
+        """Return a sink that sends to a collector by OTLP over HTTP: the process's own providers if it has set some up.
 
-        `endpoint` is the collector's address, like `http://localhost:4318`; without one the OTEL_ variables decide,
-        as they do over all else that OpenTelemetry's SDK reads from there.
+        `endpoint` is the collector's address, like `http://localhost:4318`; without one the OTEL_ variables decide, as
+        they do for everything else that OpenTelemetry's SDK reads from there.
         """
         if isinstance(trace.get_tracer_provider(), TracerProvider):
             return cls(timeout_ms=timeout_ms)
@@ -121,12 +123,12 @@ class OpenTelemetrySink(TelemetrySink):
         return sink
 
     def traceparent(self, workflow_id: str, event_id: str) -> str:
-        """The W3C trace context that an event's record carries: whoever handles it continues the run's trace."""
+        """Return the W3C trace context for an event's record: its handler continues the run's trace."""
         flags = self._flags(_trace_id(workflow_id))
         return f"00-{_trace_id(workflow_id):032x}-{_span_id(event_id):016x}-{flags:02x}"
 
     def close(self) -> None:
-        """Send what is held back, for as long as the sink's time-out says: a collector that is away holds up no end."""
+        """Send unsent data for at most the sink's time-out: an unavailable collector does not delay the end."""
         sending = [threading.Thread(target=end, daemon=True) for end in self._ends]
         until_s = time.monotonic() + self._timeout_ms / 1_000
         for thread in sending:
@@ -135,7 +137,7 @@ class OpenTelemetrySink(TelemetrySink):
             thread.join(max(0.0, until_s - time.monotonic()))
 
     def emit(self, event: TelemetryEvent) -> None:
-        """Make the spans and figures of one event."""
+        """Make the spans and metrics of one event."""
         if event.event_type in _OUTCOMES:
             self._step_ended(event)
         elif event.event_type == "iteration.end":
@@ -169,7 +171,7 @@ class OpenTelemetrySink(TelemetrySink):
     def _run_ended(self, event: TelemetryEvent) -> None:
         details = event.details
         if event.workflow_id is None or "rootId" not in details:
-            # A call could not go on with a run, which has not ended by that.
+            # The call could not continue a run, which has not ended because of that.
             self._errors.add(1, {"error.type": str(details.get("errorType", ""))})
             return
         name, status = str(details["workflowName"]), str(details["status"])
@@ -180,7 +182,7 @@ class OpenTelemetrySink(TelemetrySink):
         self._span(
             f"workflow {name}",
             event,
-            # The root step's: the owner of the steps that stand directly in the run.
+            # The root step's: the owner of the steps directly in the run.
             own=str(details["rootId"]),
             parent=None,
             began_ms=began_ms,
@@ -267,7 +269,7 @@ class OpenTelemetrySink(TelemetrySink):
         span.end(max(event.timestamp, began_ms) * 1_000_000)
 
     def _flags(self, trace_id: int) -> int:
-        """Whether the run's trace is sampled, as every process that asks the same sampler comes to see it."""
+        """Return whether the run's trace is sampled: every process that asks the same sampler gets the same result."""
         sampler = getattr(self._tracer, "sampler", None)
         if sampler is None:
             return TraceFlags.DEFAULT
@@ -276,7 +278,7 @@ class OpenTelemetrySink(TelemetrySink):
 
 
 class _DerivedIds(IdGenerator):
-    """Gives the ids that were set for this thread's next span, and drawn ones when none were."""
+    """A generator that returns the ids set for this thread's next span, and random ones when none were set."""
 
     def __init__(self, drawn: IdGenerator) -> None:
         self._drawn = drawn
@@ -311,12 +313,12 @@ def _span_id(named: str) -> int:
 
 
 def _digest(text: str, size: int) -> int:
-    # Never change it: evaluators of two releases may take part in one run. Zero is no id, and comes once in 2^64.
+    # Never change it: evaluators of two releases may take part in one run. Zero is not an id, and occurs once in 2^64.
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()) or 1
 
 
 def _starter(traceparent: object) -> SpanContext | None:
-    """Where a run was started: the span that its command names, or else the one that is open in this thread."""
+    """Return the span where a run was started: the one that its command names, or else the one open in this thread."""
     if isinstance(traceparent, str):
         carried = TraceContextTextMapPropagator().extract({"traceparent": traceparent}, Context())
         found = trace.get_current_span(carried).get_span_context()
@@ -326,7 +328,7 @@ def _starter(traceparent: object) -> SpanContext | None:
 
 
 def _moment(details: Mapping[str, object], event: TelemetryEvent) -> int:
-    """When what has ended was made, in milliseconds; when it ended, where that is not known."""
+    """Return when an ended step was made, in milliseconds; the time of its end, where that is unknown."""
     return _number(details, "createdAt") or event.timestamp
 
 

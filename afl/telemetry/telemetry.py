@@ -1,4 +1,4 @@
-"""What runs do, as structured events: handed to a sink, or kept in memory for people who look into it."""
+"""Structured events about runs: handed to a sink, or kept in memory for inspection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from afl.stores.public.step import StepDefinition
 
 _log = logging.getLogger(__name__)
 
-#: What passes through a sink's methods: Ctrl-C in a thread that runs a workflow, and a test's death of the process.
+#: Exceptions that pass through a sink's methods: Ctrl-C in a thread that runs a workflow, and a test's death of the
+#: process.
 _NOT_THE_SINKS: Final = (KeyboardInterrupt, Crash)
 
 #: The types of all events.
@@ -41,7 +42,7 @@ EVENT_TYPES: Final = (
 
 @dataclass
 class TelemetryEvent:
-    """One thing that happened. `timestamp` is in milliseconds since the epoch."""
+    """One event. `timestamp` is in milliseconds since the epoch."""
 
     timestamp: int
     event_type: str
@@ -52,7 +53,7 @@ class TelemetryEvent:
     details: dict[str, object] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the JSON form; what is not set is left out."""
+        """Return the JSON form; unset fields are left out."""
         optional = {
             "workflowId": self.workflow_id,
             "stepId": self.step_id,
@@ -68,16 +69,17 @@ class TelemetryEvent:
 
 
 class TelemetrySink:
-    """Where events go. Inherit and give `emit`; hand an instance to `Telemetry(sink=...)`.
+    """The destination of events. Inherit and implement `emit`; pass an instance to `Telemetry(sink=...)`.
 
-    `emit` is called by whichever thread runs a workflow, after the commit of what the event tells, so it should be
-    quick and must be thread-safe. What it raises is caught: execution goes on as if it had not been called.
+    The thread that runs a workflow calls `emit`, after the commit of the event's facts, so it should be quick and must
+    be thread-safe. Its exceptions are caught: execution continues as if it had not been called.
     """
 
     @property
     def event_types(self) -> frozenset[str] | None:
-        """The types of the events that this sink wants now; None: all. The engine makes no other event for it. Asked
-        whenever a run is taken up.
+        """Return the types of the events that this sink wants now; None: all.
+
+        The engine makes no other event for it. It is asked whenever a run is loaded.
         """
         return None
 
@@ -86,17 +88,17 @@ class TelemetrySink:
         raise NotImplementedError
 
     def traceparent(self, workflow_id: str, event_id: str) -> str | None:
-        """The W3C trace context that the record of an event is to carry; None: none."""
+        """Return the W3C trace context for the record of an event; None: none."""
         return None
 
     def close(self) -> None:
-        """Write what is still held back; no event comes after this."""
+        """Write unsent events; no event comes after this."""
 
 
 class Telemetry:
-    """Makes events of what runs do, and hands them to its sink. Without one they are kept in `events`.
+    """Maker of events about runs, which go to its sink. Without a sink they are kept in `events`.
 
-    Whether it is on is asked when an evaluator is made: one that is off is not called at all. Thread-safe.
+    An evaluator checks once, when it is made, whether this is on; if not, it is never called. Thread-safe.
     """
 
     def __init__(
@@ -112,16 +114,16 @@ class Telemetry:
         self.clock: Clock = clock or SystemClock()
         self.monotonic_ns = monotonic_ns
         self.sink = sink
-        #: Events that the sink has not taken, because it raised.
+        #: The number of events that the sink did not take, because it raised.
         self.lost = 0
 
     def wanted(self) -> frozenset[str]:
-        """The types of the engine's events that somebody looks at now. Never raises."""
+        """Return the types of the engine's events that the sink wants now. Never raises."""
         chosen = self._chosen()
         return frozenset(EVENT_TYPES) if chosen is None else chosen
 
     def wants(self, event_type: str) -> bool:
-        """Whether somebody looks at events of this type now, which need not be one of the engine's. Never raises."""
+        """Say whether the sink wants events of this type now, which need not be one of the engine's. Never raises."""
         chosen = self._chosen()
         return chosen is None or event_type in chosen
 
@@ -132,7 +134,7 @@ class Telemetry:
             return None
         try:
             chosen = self.sink.event_types
-            # A plain set: what is asked of it later must not be the sink's own code.
+            # A plain set: later lookups must not run the sink's code.
             return None if chosen is None else frozenset(chosen)
         except _NOT_THE_SINKS:
             raise
@@ -141,7 +143,7 @@ class Telemetry:
             return None
 
     def emit(self, event: TelemetryEvent) -> None:
-        """Hand one event over. Never raises; the first event that the sink does not take is warned about."""
+        """Hand one event over. Never raises; the first event that the sink refuses is logged as a warning."""
         if self.sink is None:
             self.events.append(event)
             return
@@ -164,7 +166,7 @@ class Telemetry:
             )
 
     def traceparent(self, workflow_id: str, event_id: str) -> str | None:
-        """The trace context of an event's record, where the sink has one. Never raises."""
+        """Return the trace context of an event's record, if the sink has one. Never raises."""
         if self.sink is None or not self.enabled:
             return None
         try:
@@ -200,62 +202,62 @@ class Telemetry:
         return json.dumps(self.get_events(), indent=indent, ensure_ascii=False, default=str)
 
     def log_workflow_start(self, workflow_id: str, workflow_name: str, **details: object) -> None:
-        """A run was started, or (`resumed`) taken up again."""
+        """Log that a run was started, or (`resumed`) loaded again."""
         self._log("workflow.start", {"workflowName": workflow_name, **details}, workflow_id)
 
     def log_workflow_complete(self, workflow_id: str, result: object = None, **details: object) -> None:
-        """A run has completed with these outputs."""
+        """Log that a run has completed with these outputs."""
         self._log("workflow.complete", {"result": result, **details}, workflow_id)
 
     def log_workflow_error(self, workflow_id: str, error: BaseException, **details: object) -> None:
-        """A run has failed, or a call could not go on with it."""
+        """Log that a run has failed, or that a call could not continue it."""
         told = {"error": exception_text(error), "errorType": _type_of(error)}
         self._log("workflow.error", {**told, **details}, workflow_id)
 
     def log_iteration_start(self, workflow_id: str, iteration: int) -> None:
-        """An iteration begins."""
+        """Log that an iteration begins."""
         self._log("iteration.start", {"iteration": iteration}, workflow_id)
 
     def log_iteration_end(
         self, workflow_id: str, iteration: int, created: int, updated: int, **details: object
     ) -> None:
-        """An iteration has ended, having created so many steps, and created or moved so many (`updated`)."""
+        """Log that an iteration has ended; `created` counts steps, `updated` also those that moved."""
         counts = {"iteration": iteration, "created": created, "updated": updated}
         self._log("iteration.end", {**counts, **details}, workflow_id)
 
     def log_step_created(self, step: StepDefinition) -> None:
-        """A step was created."""
+        """Log that a step was created."""
         self._log_step("step.created", step, step.state, objectType=step.object_type, facetName=step.facet_name)
 
     def log_step_complete(self, step: StepDefinition) -> None:
-        """A step is complete. `createdAt` is when it was made, in milliseconds since the epoch."""
+        """Log that a step is complete. `createdAt` is when it was made, in milliseconds since the epoch."""
         self._log_step("step.complete", step, step.state, **_life_of(step))
 
     def log_state_begin(self, step: StepDefinition, state: str) -> None:
-        """The work of a state begins."""
+        """Log that the work of a state begins."""
         self._log_step("state.begin", step, state)
 
     def log_state_end(self, step: StepDefinition, state: str) -> None:
-        """The work of a state is done."""
+        """Log that the work of a state is done."""
         self._log_step("state.end", step, state)
 
     def log_state_transition(self, step: StepDefinition, from_state: str, to_state: str) -> None:
-        """A step moved from one state to another."""
+        """Log that a step moved from one state to another."""
         self._log_step("state.transition", step, to_state, fromState=from_state, toState=to_state)
 
     def log_error(self, step: StepDefinition, state: str, error: BaseException) -> None:
-        """A step failed in this state."""
+        """Log that a step failed in this state."""
         life = _life_of(step) if step.timestamp is not None else {}
         if isinstance(error, StepFailure) and error.step_id != step.id:
             life["causedBy"] = error.step_id
         self._log_step("step.error", step, state, error=exception_text(error), errorType=_type_of(error), **life)
 
     def log_dependency_resolved(self, step_id: str, dependency_id: str) -> None:
-        """A step no longer waits for another."""
+        """Log that a step no longer waits for another."""
         self._log("dependency.resolved", {"dependencyId": dependency_id}, workflow_of(step_id), step_id)
 
     def log_event_published(self, event_id: str, step_id: str, event_type: str) -> None:
-        """An event was handed out."""
+        """Log that an event was published."""
         self._log("event.published", {"eventId": event_id, "eventType": event_type}, workflow_of(step_id), step_id)
 
     def _log_step(self, event_type: str, step: StepDefinition, state: str, **details: object) -> None:
@@ -288,12 +290,12 @@ class Telemetry:
 
 
 def _type_of(error: BaseException) -> str:
-    """The class of an error by name; of a step's failure, that of its cause."""
+    """Return the class of an error by name; for a step's failure, that of its cause."""
     return error.error_type if isinstance(error, StepFailure) else exception_class(error)
 
 
 def _life_of(step: StepDefinition) -> dict[str, object]:
-    """What there is to say of a step that has ended; what is not set is left out."""
+    """Return the details of an ended step; unset ones are left out."""
     facts = {
         "objectType": step.object_type,
         "facetName": step.facet_name,

@@ -1,4 +1,4 @@
-"""Shows one execution's doings to telemetry: held while an iteration runs, told when its commit is done."""
+"""The observer of one execution for telemetry: events are held during an iteration, and emitted after its commit."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from afl.telemetry.telemetry import Telemetry
 
 
 class TelemetryTrace:
-    """What happens in one execution, for a telemetry that is on. Where it is off there is none, and nothing is called.
+    """The observer of one execution while telemetry is on. While it is off there is none, and no calls are made.
 
-    Nobody is told of what did not happen: events are held until `committed`, and an execution whose commit fails is
-    thrown away with those of its trace. Their times are when they happened.
+    Nothing is reported that did not happen: events are held until `committed`, and an execution whose commit fails is
+    discarded together with its trace. Their times are when they happened.
     """
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
-        #: Keeps what is to be told in its `events`.
+        #: Collects the held events in its `events`.
         self._held = Telemetry(clock=telemetry.clock)
         wanted = telemetry.wanted()
         self._sees_begins, self._sees_ends_of_states = "state.begin" in wanted, "state.end" in wanted
@@ -40,7 +40,7 @@ class TelemetryTrace:
         self._sees_iterations = "iteration.start" in wanted or "iteration.end" in wanted
         self._wanted = wanted
         self._began_ns = self._count = 0
-        #: Steps that were made or have moved in the iteration that runs.
+        #: Steps that were made or have moved in the running iteration.
         self._touched: set[str] = set()
 
     def started(self, execution: Execution, *, resumed: bool = False, traceparent: str | None = None) -> None:
@@ -64,13 +64,13 @@ class TelemetryTrace:
         }
         error = execution.failure()
         if error is None:
-            # A copy: whoever is told must not be able to change what the run has.
+            # A copy: the receiver must not be able to change the run's data.
             self._held.log_workflow_complete(execution.id, copy.deepcopy(dict(execution.outputs)), **life)
         else:
             self._held.log_workflow_error(execution.id, error, **life)
 
     def call_failed(self, workflow_id: str, error: BaseException) -> None:
-        """A call could not go on with a workflow, which may not even exist."""
+        """Report that a call could not continue a workflow, which may not even exist."""
         self._held.log_workflow_error(workflow_id, error)
 
     def iteration_began(self, execution: Execution) -> None:
@@ -99,7 +99,7 @@ class TelemetryTrace:
             self._held.log_step_created(_view(execution, step))
 
     def bound(self, execution: Execution, step: StepRecord, frame: Frame, plan: StatementPlan) -> None:
-        """The step of a statement was made: what that waited for is complete."""
+        """Note that the step of a statement was made: what it waited for is complete."""
         if self._sees_waits:
             for index in plan.waits:
                 self._resolved(step, frame, OuterWait(0, index))
@@ -107,7 +107,7 @@ class TelemetryTrace:
                 self._resolved(step, frame, wait)
 
     def begun(self, execution: Execution, step: StepRecord, frame: Frame) -> None:
-        """A foreach or a `when` has what its source or conditions read."""
+        """Note that a foreach or a `when` has what its source or conditions read."""
         if self._sees_waits and step.plan is not None:
             for wait in step.plan.source_waits:
                 self._resolved(step, frame, wait)
@@ -136,7 +136,7 @@ class TelemetryTrace:
 
     def put_down(self, document: StepDocument, origin: str | None) -> None:
         if origin is None:
-            # One in state Created is a place alone: the step is made, and seen, when its turn comes.
+            # A row in state Created is only a place: the step is made, and reported, when its turn comes.
             if self._sees_creations and document.state != StepState.CREATED:
                 self._held.log_step_created(view_step(document))
         elif self._sees_transitions and origin != document.state:
@@ -160,7 +160,7 @@ class TelemetryTrace:
         self._held.log_event_published(event_id, step.id, facet)
 
     def committed(self) -> None:
-        """What was held is stored now: tell it."""
+        """Emit the held events: they are stored now."""
         events, self._held.events = self._held.events, []
         for event in events:
             if event.event_type in self._wanted:

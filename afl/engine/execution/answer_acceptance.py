@@ -1,4 +1,4 @@
-"""Whether a step takes an answer, and what is recorded of one that comes too late."""
+"""The decision whether a step takes an answer, and the record of a late answer."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from afl.engine.model.records import StepRecord
 from afl.engine.model.store import Batch
 from afl.engine.states import STEP_TRANSITIONS, StepState
 
-#: States of a step that has not come to its event yet.
+#: States of a step that has not reached its event yet.
 _BEFORE_EVENT = frozenset(list(STEP_TRANSITIONS)[: list(STEP_TRANSITIONS).index(StepState.EVENT_TRANSMIT)])
 
 
 def is_superseded(step: StepRecord, event_id: str) -> bool:
-    """Whether the event of an answer is not the step's own any more: it has asked anew since, or is about to."""
+    """Say whether the event of an answer is out of date: the step has sent another event since, or is about to."""
     is_asking_anew = step.attempt > 0 and not step.event_state
     return is_asking_anew or event_id != event_id_of(step.id, step.attempt)
 
 
 def takes_answer(execution: Execution, step: StepRecord) -> bool:
-    """Whether an answer changes the step. ValueError when it comes before the step's event, which may be held back."""
+    """Say whether an answer changes the step. Raises ValueError for an answer before the step's event, which may be
+    held back.
+    """
     if execution.is_waiting(step):
-        # In a workflow that was ended meanwhile an answer is late, like one to a step that has gone on.
+        # In a workflow that has ended meanwhile an answer is late, as it is for a step that has moved on.
         return not execution.is_ended
     if (step.statement is None and step.mixin is None) or step.state in _BEFORE_EVENT:
         raise ValueError(f"step {step.id} is at {step.state}, expected {StepState.EVENT_TRANSMIT}")
@@ -33,8 +35,9 @@ def takes_answer(execution: Execution, step: StepRecord) -> bool:
 
 
 def late_answer(execution: Execution, step: StepRecord) -> Batch | None:
-    """What is to be stored of an answer to a step whose workflow has ended before it: an entry of the run's log, the
-    same for a repeat. None for an answer that is not late.
+    """Return the log entry for an answer to a step whose workflow had ended; None for an answer that is not late.
+
+    A repeat of the answer gives the same entry.
     """
     if not (execution.is_ended and execution.is_waiting(step)):
         return None

@@ -1,4 +1,4 @@
-"""Which yields a step captures, and in which order: the program's, whatever completed first."""
+"""The yields that a step captures, in the order of the program, whatever completed first."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from afl.engine.model.records import StepRecord
 
 
 def is_kept(yielded: StepRecord) -> bool:
-    """Whether every block between a yield and the step that takes its values has completed.
+    """Say whether every block between a yield and the step that takes its values has completed.
 
-    What failed and was caught further out gives nothing. An iteration of a foreach is a block of its own (language
-    reference, 4.3 and 4.7), and so is a case of a `when` (4.4): one that completed keeps its yields where another
-    failed, though the foreach or `when` as a whole has failed with that.
+    A block that failed and was caught further out gives nothing. An iteration of a foreach is a block of its own
+    (language reference, 4.3 and 4.7), and so is a case of a `when` (4.4): one that completed keeps its yields when
+    another one failed, though the foreach or `when` as a whole has then failed.
     """
     assert yielded.statement is not None
     assert yielded.block is not None
@@ -25,8 +25,9 @@ def is_kept(yielded: StepRecord) -> bool:
 
 
 def capture_order(yielded: StepRecord) -> list[tuple[int, int, int]]:
-    """Where a yield's values come in the merge: block, element or case, nested bodies before own yields, textual
-    order.
+    """Return the position of a yield's values in the merge.
+
+    The order is by block, by element or case, nested bodies before own yields, then by textual order.
     """
     assert yielded.statement is not None
     assert yielded.block is not None

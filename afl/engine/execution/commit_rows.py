@@ -1,4 +1,4 @@
-"""What has happened to a workflow since its last commit, as the rows that a store writes."""
+"""The changes of a workflow since its last commit, as rows for a store."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from afl.engine.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERS
 
 
 def take_changes(execution: Execution, batch: Batch) -> None:
-    """Move the workflow's changes and effects into a batch, and its revision one on. The batch may be the effects.
+    """Move the workflow's changes and effects into a batch, and increase its revision. The batch may be the effects.
 
-    The execution is from here on what the store will hold; if the commit fails, it must be thrown away.
+    After this the execution is in the state that the store will have; if the commit fails, discard the execution.
     """
     expected = execution.revision
     if not expected:
@@ -34,14 +34,14 @@ def take_changes(execution: Execution, batch: Batch) -> None:
 
 
 def keep_program(program: PinnedProgram, batch: Batch) -> None:
-    """Have the store keep a program: its text, and its annotations beside that."""
+    """Add a program to the batch: its text, and beside it its annotations."""
     batch.programs[program.fingerprint] = program.text
     if program.annotations:
         batch.annotations[program.fingerprint] = program.annotations
 
 
 class Commits:
-    """The batches of a workflow that is committed by itself, one after the other."""
+    """The batches of a workflow that is committed on its own, one after the other."""
 
     def __init__(self, execution: Execution) -> None:
         self._execution = execution
@@ -49,7 +49,7 @@ class Commits:
         self._plain = ChangesOnly(values_checked=True)
 
     def next(self) -> Batch:
-        """What the next commit writes; the one before must be over. As `take_changes`."""
+        """Return the batch of the next commit; the previous commit must be over. Works as `take_changes`."""
         execution = self._execution
         expected = execution.revision
         if execution.has_effects or execution.is_ended or not expected:
@@ -57,14 +57,14 @@ class Commits:
             batch.now_ms = execution.now_ms
             take_changes(execution, batch)
             return batch
-        # What most iterations leave: steps, and nothing else to be written.
+        # Most iterations produce only steps.
         execution.revision = expected + 1
         if self._row is None:
             self._row = _row(execution, expected)
         change = RunningChange(
             self._row,
             expected,
-            # A script that runs is lost with its process: whoever owns the workflow then runs it again.
+            # A running script is lost with its process: the next owner of the workflow then runs it again.
             bool(execution.queue or execution.scripts),
             _take_rows(execution),
             execution.count,
@@ -87,9 +87,9 @@ def _take_rows(execution: Execution) -> list[StepDocument | SettledStep]:
 
 def _row(execution: Execution, revision: int) -> WorkflowRow:
     root, ended, plan = execution.root, execution.is_ended, execution.plan
-    # A script that runs is lost with its process: whoever owns the workflow then runs it again.
+    # A running script is lost with its process: the next owner of the workflow then runs it again.
     is_runnable = not ended and bool(execution.queue or execution.scripts)
-    # By tuple.__new__, like _document: a row is made for every commit.
+    # By tuple.__new__, as in _document: a row is made for every commit.
     return tuple.__new__(
         WorkflowRow,
         (
@@ -128,7 +128,7 @@ def _document(execution: Execution, step: StepRecord) -> StepDocument:
         part = plan if plan is not None else step.mixin
         statement_id = part.name if part is not None else None
         facet_name = step.facet_name if plan is None else ""
-    # By tuple.__new__: a step in eight of the time that the named constructor takes, and this runs for every step.
+    # By tuple.__new__: it takes an eighth of the time of the named constructor, and this runs for every step.
     return tuple.__new__(
         StepDocument,
         (
@@ -148,11 +148,11 @@ def _document(execution: Execution, step: StepRecord) -> StepDocument:
             step.returns,
             step.attempt,
             step.event_state,
-            # For a step that goes on until the rest inside it has ended: why it will fail then. For one whose catch
-            # runs: what that is for.
+            # For a step that will fail when everything inside it has ended: the cause. For a step whose catch runs: the
+            # error that it handles.
             step.error or step.caught or step.failed,
             step.foreach_index,
-            # Of an element's block only: the foreach itself has no value for its variable.
+            # Only for an element's block: the foreach itself has no value for its variable.
             plan.variable if plan is not None and step.foreach_index is not None else None,
             step.foreach_value,
             step.created_at_ms,

@@ -1,8 +1,8 @@
-"""A workflow in memory: its steps, what may run next, and what has changed since the last commit.
+"""A workflow in memory: its steps, the steps that may run next, and the changes since the last commit.
 
-Iterations. What happens to a step in one iteration is seen by its block and its container from the next one on; steps
-made in an iteration run in that same iteration. So endings are collected while an iteration runs and told to those who
-wait when it is over (execution/waits.py), which fills the queue of the next. Work is proportional to what happened.
+Iterations: a change of a step takes effect for its block and its container in the next iteration; steps made in an
+iteration run in the same iteration. So endings are collected while an iteration runs and announced to waiting steps
+when it is over (execution/waits.py), which fills the queue of the next. Work is proportional to the number of changes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _number = attrgetter("number")
 
 
 class Execution(ExecutionState):
-    """One execution of a workflow, live. Not thread-safe: one thread has it at a time."""
+    """One live execution of a workflow. Not thread-safe: one thread has it at a time."""
 
     __slots__ = ()
 
@@ -121,7 +121,7 @@ class Execution(ExecutionState):
         return part
 
     def open_frame(self, block: StepRecord) -> Frame:
-        """Set up a block's running state; its statements' waits for steps outside it are registered there."""
+        """Set up a block's running state, and register its statements' waits for steps outside it."""
         assert block.plan is not None
         assert block.container is not None
         owner = block.container
@@ -134,29 +134,29 @@ class Execution(ExecutionState):
         return frame
 
     def step_at(self, place: str) -> StepRecord:
-        """The step whose id, but for its generation, is this."""
+        """Return the step of the current generation for an id."""
         return self.steps[place]
 
     def is_superseded(self, step_id: str) -> bool:
-        """Whether the step has asked for something, and is run again since under another id."""
+        """Say whether the step sent something but has since been run again under another id."""
         return False
 
     def step_as_value(self, step_id: object) -> StepRecord | None:
-        """The step of that id, None for one that no program text uses as a value."""
+        """Return the step of that id; None for one that no program text uses as a value."""
         step = self.steps.get(step_id) if isinstance(step_id, str) else None
         return step if step is not None and step.statement is not None and step.statement.is_value else None
 
     # --- the room of an iteration ---------------------------------------------------------------------------------
 
     def make_room(self) -> None:
-        """An iteration begins."""
+        """Begin an iteration."""
         bounds = self.bounds
         self.room = bounds.iteration_units
         self.bytes_until = bounds.state_bytes + bounds.iteration_bytes
         self.entries_until = counting.entries_read + bounds.iteration_entries
 
     def has_room(self) -> bool:
-        """Whether the iteration may move more. By what was done alone: who does it again comes to the same place."""
+        """Say whether the iteration may move more. Only work counts, so that every process stops at the same place."""
         return (
             self.room > 0
             and self.bounds.state_bytes <= self.bytes_until
@@ -164,9 +164,9 @@ class Execution(ExecutionState):
         )
 
     def leave_made(self) -> None:
-        """Leave steps that were made to the next iteration, behind those that something happened to: they are older.
+        """Leave newly made steps to the next iteration, behind the changed steps in its queue, which are older.
 
-        While there are any, two are in the queue at least: what alone is in it has nobody else to run.
+        While there are any, at least two steps go into the queue, because a single step cannot share its turn.
         """
         while self.made and len(self.queue) < 2:
             self.wake(self.made.popleft())
@@ -198,7 +198,7 @@ class Execution(ExecutionState):
         step.returns = returns
 
     def complete(self, step: StepRecord) -> None:
-        """A step has reached its end; it never changes again."""
+        """Mark a step as complete; it never changes again."""
         if step is self.root:
             self.bounds.check_outputs(self)
             self.is_ended = True
@@ -212,15 +212,15 @@ class Execution(ExecutionState):
             if target.captured is None:
                 target.captured = []
             target.captured.append(step)
-        # What was caught is over: a complete step has no error.
+        # The catch is over: a complete step has no error.
         step.caught = None
         self.ended.append(step)
 
     def fail(self, step: StepRecord, error: BaseException) -> None:
-        """A step has failed: its catch runs, once, or else that is its end.
+        """Fail a step: its catch runs, once; without a catch the step ends.
 
-        The first cause is kept as it was told, whatever it makes fail on its way out. Raises what is no failure of a
-        step: a limit of the run as a whole, and that memory ran out.
+        The first cause is kept unchanged, whatever else it makes fail on its way out. Raises what is not a failure of
+        one step: a limit of the run as a whole, and MemoryError.
         """
         if isinstance(error, Cause):
             record = error.record
@@ -234,7 +234,7 @@ class Execution(ExecutionState):
             self._end_in_error(step, record)
 
     def catch_of(self, step: StepRecord) -> BlockPlan | None:
-        """What runs when the step fails: its statement's catch, or its facet's."""
+        """Return the catch of a step: its statement's, or its facet's."""
         calling = step.statement if step.statement is not None else step.facet
         return calling.catch if calling is not None else None
 
@@ -259,9 +259,9 @@ class Execution(ExecutionState):
             self.ended_at_ms = self.now_ms
 
     def _cause(self, step: StepRecord, error_type: str, message: str) -> ErrorRecord:
-        """A first cause, with the place of the step that it happened to."""
+        """Return a first cause with the place of its step."""
         path = self.path_of(step)
-        # Every step around this one keeps it, too.
+        # Every enclosing step keeps it too.
         message = bounded(message, MAX_ERROR_CHARS)
         if _log.isEnabledFor(logging.INFO):
             _log.info("workflow %s: %s at %s failed: %s: %s", self.id, path, place_of(step), error_type, message)
@@ -277,7 +277,7 @@ class Execution(ExecutionState):
     # --- scripts ------------------------------------------------------------------------------------------------------
 
     def await_script(self, step: StepRecord) -> None:
-        """Leave a step where it is until its script has ended. Raises ScriptsNotAllowed where none is run."""
+        """Leave a step where it is until its script has ended. Raises ScriptsNotAllowed where scripts are not run."""
         if not self.runs_scripts:
             script = step.plan.script if step.plan is not None else step.facet.pre_script if step.facet else None
             raise ScriptsNotAllowed(declaration=script.declaration if script is not None else self.plan.name)
@@ -287,7 +287,7 @@ class Execution(ExecutionState):
     # --- events and their answers ------------------------------------------------------------------------------------
 
     def send_event(self, step: StepRecord) -> bool:
-        """Send the step's event, or hold it back while too many are unanswered; whether it was sent."""
+        """Send the step's event, or hold it back while too many are unanswered; return whether it was sent."""
         if self.open_events >= self.max_open_events:
             self.hold(step)
             return False
@@ -300,7 +300,7 @@ class Execution(ExecutionState):
             self.bounds.check_payload(self, step)
             self.dispatch.dispatch(self, step, event_id, self.effects)
         except Exception:
-            # The place that this event does not take goes to the next.
+            # The free place goes to the next held event.
             self.release_held()
             raise
         step.event_state = EventState.CREATED
@@ -311,12 +311,13 @@ class Execution(ExecutionState):
         return True
 
     def is_waiting(self, step: StepRecord) -> bool:
-        """Whether the step has sent an event and waits for the answer."""
+        """Say whether the step has sent an event and waits for the answer."""
         return step.state == StepState.EVENT_TRANSMIT and bool(step.event_state)
 
     def continue_with(self, step: StepRecord, result: Mapping[str, Value], size: int | None = None) -> None:
-        """Take the answer to a waiting step's event: one write moves it on to its next state. `size` of the result,
-        where that is known.
+        """Take the answer to a waiting step's event: one write moves it on to its next state.
+
+        `size` is that of the result, where it is known.
         """
         self._give_returns(step, result, size)
         step.event_state = EventState.COMPLETED
@@ -328,30 +329,30 @@ class Execution(ExecutionState):
         self._event_closed(step)
 
     def fail_with(self, step: StepRecord, error_type: str, message: str) -> None:
-        """Take the answer that a waiting step's event has failed."""
+        """Take the failure of a waiting step's event."""
         step.event_state = EventState.ERROR
         self.fail(step, Cause(self._cause(step, error_type, message)))
         self._event_closed(step)
         tell_endings(self)
 
     def update_with(self, step: StepRecord, partial: Mapping[str, Value], size: int | None = None) -> None:
-        """Merge a partial result; the step stays where it is. `size` of it, where that is known."""
+        """Merge a partial result; the step stays where it is. `size` is that of the result, where it is known."""
         self._give_returns(step, partial, size)
         step.event_state = EventState.PROCESSING
         self.touch(step)
 
     def cancel(self, reason: str) -> None:
-        """End the workflow now. Answers that come later are late."""
+        """End the workflow now. Later answers are late."""
         self.cancelled = True
         self.abort("Cancelled", reason or "cancelled")
 
     def exceed(self, error: RunLimitReached) -> None:
-        """End the workflow now: it is over a limit of the run as a whole."""
+        """End the workflow now: it exceeds a limit of the run as a whole."""
         _log.error("workflow %s (%s) ends: %s", self.id, self.plan.name, error)
         self.abort(exception_class(error), exception_text(error), self.plan.facet.line)
 
     def abort(self, error_type: str, message: str, line: int = 0) -> None:
-        """Fail the workflow as a whole, now, also in the midst of an iteration."""
+        """Fail the workflow as a whole, now, even during an iteration."""
         for _, _, settled in self.settled:
             self.documents += settled
         self.settled.clear()
@@ -374,7 +375,7 @@ class Execution(ExecutionState):
         self.release_held()
 
     def hold(self, step: StepRecord) -> None:
-        """Hold a step's event back, in its place: a run that is read back holds them in order of creation, too."""
+        """Hold a step's event back, in order: a run loaded from the store also holds events in order of creation."""
         held = self.held
         if not held or held[-1].number < step.number:
             held.append(step)
@@ -382,17 +383,17 @@ class Execution(ExecutionState):
             insort(held, step, key=_number)
 
     def release_held(self) -> None:
-        """Let the next step whose event was held back send it; when none is, let more such steps be made."""
+        """Let the next step with a held event send it; without one, let large foreachs create more steps."""
         if self.held:
             self.wake(self.held.popleft())
         elif self.makers:
-            # All of them: the first may have no event to send, and then nobody would wake the next.
+            # All of them are woken: the first may have no event to send, and would then wake no other.
             for foreach in self.makers.values():
                 self.wake(foreach)
             self.makers.clear()
 
     def may_make_more(self, foreach: StepRecord) -> bool:
-        """Whether a large foreach makes more elements now. Not while events wait to be sent: it is woken then."""
+        """Say whether a large foreach may make more elements now. Not while events are held; it is woken after that."""
         if self.held:
             self.makers[foreach.id] = foreach
             return False
@@ -400,7 +401,7 @@ class Execution(ExecutionState):
         return True
 
     def fail_if_stuck(self) -> None:
-        """A run that nothing can move on, and no answer either, has failed; it names the steps that wait."""
+        """Fail a run that nothing can move, not even an answer; the error names the waiting steps."""
         if not (self.queue or self.open_events or self.is_ended or self.held or self.makers or self.scripts):
             stuck = NoProgress(tuple(stuck_paths(self.unfinished(), self.plan.name)))
             self._end_in_error(self.root, self._cause(self.root, type(stuck).__name__, str(stuck)))
@@ -421,12 +422,12 @@ class Execution(ExecutionState):
         return self.root.returns
 
     def failure(self) -> StepFailure | None:
-        """The first cause of a failed run."""
+        """Return the first cause of a failed run."""
         return None if self.root.error is None else failure_of(self.root.error)
 
     def unfinished(self) -> Iterator[StepRecord]:
         return (step for step in self.steps.values() if not step.is_terminal)
 
     def path_of(self, step: StepRecord) -> str:
-        """Where a step stands, from the workflow down: `shop.Checkout.payment`, `fleet.Scan[3].ping`."""
+        """Return the path of a step from the workflow down: `shop.Checkout.payment`, `fleet.Scan[3].ping`."""
         return path_of(step, self.plan.name)

@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 
 def make_ready(execution: Execution, block: StepRecord, frame: Frame, plan: BlockPlan) -> None:
-    """Create the steps of the block's statements that have become ready, as many as the iteration has room for.
+    """Create the steps of the block's ready statements, as many as the iteration has room for.
 
-    One that does nothing but bind its attributes is complete with that, the same as if it was made and driven through
-    its table: nobody could see the states in between. Its block counts it when it is told of it, after the iteration.
+    A step that only binds its attributes is complete at once, with the same result as if it was driven through its
+    table: the states in between are never visible. Its block counts it after the iteration, when endings are announced.
     """
     ready, frame.ready = frame.ready, []
     if len(ready) > 1 and len(ready) != frame.sorted:
-        # In textual order, whatever completed first: a run that is read back numbers its steps alike.
+        # In textual order, whatever completed first: a run that is loaded from the store numbers its steps the same
+        # way.
         ready.sort()
     if len(ready) > min(execution.room, execution.bounds.max_steps - execution.count):
         ready = _that_fit(execution, frame, ready)
@@ -56,8 +57,9 @@ def make_ready(execution: Execution, block: StepRecord, frame: Frame, plan: Bloc
 
 
 def _that_fit(execution: Execution, frame: Frame, ready: list[int]) -> list[int]:
-    """The first of them, as many as the iteration and the run have room for, one at least; the others stay ready.
-    Raises StepLimitReached when no step may be made.
+    """Return the first of them, as many as the iteration and the run have room for, at least one.
+
+    The others stay ready. Raises StepLimitReached when no step may be made.
     """
     left = execution.bounds.max_steps - execution.count
     if left <= 0:
@@ -67,15 +69,15 @@ def _that_fit(execution: Execution, frame: Frame, ready: list[int]) -> list[int]
     return ready[:room]
 
 
-#: Steps that are made before it is looked whether the iteration has room for more.
+#: Steps that are made before the room of the iteration is checked again.
 _LOOK_EVERY: Final = 32
 
 
 def settle_link(execution: Execution, block: StepRecord) -> bool:
-    """Run a whole iteration of a chain: the block that alone is in the queue has one statement ready, which only binds.
+    """Run a whole iteration of a chain: the queue holds one block, which has one ready statement that only binds.
 
-    Chains are what most workflows are made of, and this is all that happens then: with nobody else to run, what is
-    complete can be seen at once. False, with nothing done, when there is more to it.
+    Most workflows consist of chains, and then this is the whole iteration: without other steps to run, a complete step
+    can take effect at once. Returns False, with nothing done, in every other case.
     """
     frame, plan = block.frame, block.plan
     if frame is None or plan is None or len(frame.ready) != 1 or frame.watchers is not None:
@@ -85,7 +87,7 @@ def settle_link(execution: Execution, block: StepRecord) -> bool:
     statement = plan.statements[frame.ready[0]]
     bind, number = statement.bind, execution.count
     if bind is None or number >= execution.bounds.notice_at:
-        # More than a link, or there is something to say about the run's limits.
+        # It is not a single link, or the limits of the run need a warning.
         return False
     try:
         params, returns = bind(frame)

@@ -1,14 +1,14 @@
-"""Generations of a workflow's steps: what is run again is made anew beside the rows that were there, which stay.
+"""Generations of a workflow's steps: a step that runs again gets new rows beside the existing ones, which stay.
 
 A step's id begins with the digest of its place in the program, the same in every generation. The ids of the first
-generation end there. In a later one a mark and the generation's number in hex digits follow: `a2` for a step that was
-made again from nothing, `c2` for one that goes on with what is inside of the one before (a block of which some
+generation end there. In a later one a mark and the generation's number in hex digits follow: `a2` for a step that
+starts from nothing, `c2` for one that continues with the steps inside the previous one (a block of which some
 statements run again). The generation of a workflow is its row's `execution`.
 
-Of each place the row of the highest generation counts. What is inside of it counts when it is not older than the last
-generation that was made from nothing. In a later generation a row in state Created is that of a step whose turn to run
-again has not come yet: it stands for the fact that the older ones of its place do not count any more. A step that was
-made there and waits for the next iteration is in the state after that. In the first generation it is in state Created.
+For each place the row of the highest generation is valid. Rows inside it are valid when they are not older than the
+last generation that started from nothing. In a later generation a row in state Created belongs to a step whose turn to
+run again has not come yet: it shows that the older rows of its place are no longer valid. A step that was made there
+and waits for the next iteration is in the state after that. In the first generation it is in state Created.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from afl.engine.states import StepState, select_transitions
 
 
 class Current(NamedTuple):
-    """What counts of a workflow's rows."""
+    """The valid rows of a workflow."""
 
-    #: In order of creation, and with the ids of container, block and root as they count now.
+    #: In order of creation, with the valid ids of container, block and root.
     documents: list[StepDocument]
-    #: The attempts of earlier generations, by place: attempts never restart.
+    #: The attempts of earlier generations, by place: attempts never restart at zero.
     attempts: dict[str, int]
 
 
 def current_of(documents: Iterable[StepDocument]) -> Current:
-    """What counts of the rows of a workflow that was run again."""
+    """Return the valid rows of a workflow that was run again."""
     newest: dict[str, tuple[Generation, StepDocument]] = {}
     fresh_since: dict[str, int] = defaultdict(int)
     attempts: dict[str, int] = {}
@@ -64,7 +64,7 @@ def current_of(documents: Iterable[StepDocument]) -> Current:
 
 
 def current_steps(documents: Sequence[StepDocument], execution: int) -> Sequence[StepDocument]:
-    """The rows that count, of a workflow whose row says that it is in this execution."""
+    """Return the valid rows of a workflow whose row has this execution number."""
     return documents if execution == 1 else current_of(documents).documents
 
 
@@ -79,7 +79,7 @@ def _inside_of(document: StepDocument, ids: dict[str, str]) -> StepDocument:
 
 
 class LaterPlace(Place):
-    """Where the statements of a block stand, in a later generation."""
+    """The place of the statements of a block, in a later generation."""
 
     __slots__ = ("_mark",)
 
@@ -97,7 +97,7 @@ class LaterPlace(Place):
 
 
 class LaterExecution(Execution):
-    """A workflow of which something was run again: the ids of its new steps bear their generation."""
+    """A workflow of which a part was run again: the ids of its new steps contain their generation."""
 
     __slots__ = ("_ids", "_mark", "attempts")
 
@@ -113,10 +113,10 @@ class LaterExecution(Execution):
     ) -> None:
         super().__init__(plan, workflow_id, dispatch, trace)
         self.execution = execution
-        #: Of the generations before, by place.
+        #: Attempts of earlier generations, by place.
         self.attempts = attempts
         self._mark = f"{AGAIN}{execution:x}"
-        #: The mixins' steps by place: the only ones that are looked up by it.
+        #: The mixins' steps by place: the only steps that are looked up by place.
         self._ids: dict[str, str] = {}
 
     def _make(self, step_id: str, object_type: str) -> StepRecord:
@@ -130,7 +130,7 @@ class LaterExecution(Execution):
         for step in reversed(self.made):
             if step.state != StepState.CREATED:
                 break
-            # What is stored in that state does not count here.
+            # Rows stored in that state are not valid here.
             step.state = select_transitions(step.object_type)[StepState.CREATED]
             if self.trace is not None:
                 self.trace.moved(self, step, StepState.CREATED, step.state)
@@ -151,5 +151,5 @@ class LaterExecution(Execution):
         return step_id not in self.steps and place_of(step_id) in self.attempts
 
     def find_by_place(self) -> None:
-        """Let the mixins' steps that were read back be found."""
+        """Register the loaded steps of mixins, so that they can be found by place."""
         self._ids.update((place_of(step.id), step.id) for step in self.steps.values() if step.mixin is not None)

@@ -1,7 +1,7 @@
-"""Mixins with an alias: each runs as a step of its own, and its attributes become one attribute of the step around it.
+"""Mixins with an alias: each runs as a step of its own, and becomes one attribute of the step around it.
 
-All of them start together, before the step's event and blocks. Each sees its own attributes only. What is yielded to
-an alias later comes too late for the step's own body; those who read the step find it.
+All of them start together, before the step's event and blocks. Each sees only its own attributes. A value that is
+yielded to an alias comes too late for the step's own body; readers of the step see it.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 
 def mixin_step_id(workflow_id: str, owner_id: str, plan: MixinPlan) -> str:
-    """The derived id of a mixin's step: `derived_id` of the step that it is part of, and its alias."""
+    """Return the id of a mixin's step: `derived_id` of the step that it is part of, and its alias."""
     return derived_id(workflow_id, owner_id, plan.name)
 
 
 def mixin_of(owner: StepRecord, name: str | None) -> MixinPlan | None:
-    """The mixin of a step whose own step has this statement id."""
+    """Return the mixin whose own step has this statement id."""
     mixins = owner.facet.mixins if owner.facet is not None else ()
     return next((plan for plan in mixins if plan.name == name), None)
 
 
 def with_mixin_attributes(execution: Execution, step: StepRecord) -> dict[str, Value]:
-    """A step's params with an attribute for each mixin of its signature: the mixin's returns over its params.
+    """Return a step's params with an attribute for each mixin of its signature: the mixin's returns over its params.
 
-    What the call gave under the same alias, a map of arguments, is put over that.
+    A map of arguments that the call gives under the same alias goes over that.
     """
     assert step.facet is not None
     params = dict(step.params)
@@ -48,7 +48,7 @@ def with_mixin_attributes(execution: Execution, step: StepRecord) -> dict[str, V
 def with_yields_to_mixins(
     params: Mapping[str, Value], yields: Iterable[tuple[str, Mapping[str, Value]]]
 ) -> dict[str, Value]:
-    """A step's params with what was yielded to aliases, in order, in the attributes of these."""
+    """Return a step's params after the yields to aliases, in order, were merged into the attributes of these."""
     merged = dict(params)
     by_alias: dict[str, list[Mapping[str, Value]]] = {}
     for alias, values in yields:
@@ -60,13 +60,13 @@ def with_yields_to_mixins(
 
 
 def merge_yields(before: Mapping[str, Value], yields: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
-    """The values that were there with yielded ones, in order.
+    """Return values with yielded ones merged into them, in order.
 
-    Per field: the first value sets it, whatever was there; then array and array concatenate, anything else replaces.
-    Raises ValueTooLarge.
+    For each field the first yielded value sets it, over an earlier value; then array and array concatenate, anything
+    else replaces. Raises ValueTooLarge.
     """
     merged = dict(before)
-    #: Arrays that this merge has made: everything else belongs to somebody.
+    #: Arrays that this merge has made: all others are shared, and must not be changed.
     own: dict[str, list[Value]] = {}
     set_here: set[str] = set()
     for values in yields:

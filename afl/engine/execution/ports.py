@@ -1,4 +1,4 @@
-"""What an execution needs of those around it: where its events go, and who watches."""
+"""The ports of an execution: the destination of its events, and its observers."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ if TYPE_CHECKING:
 
 
 class Dispatch(Protocol):
-    """Where the events of event facets go: to an outbox, or to a queue of tasks."""
+    """The destination of event facets' events: an outbox, or a queue of tasks."""
 
     def serves(self, execution: Execution) -> bool:
-        """Say whether the workflow may be gone on with here: whether its events can be written by this."""
+        """Say whether this process may run the workflow: whether this dispatch can write its events."""
 
     def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None:
-        """Add what carries the event to `effects`. An exception fails the step by name: a value that does not fit,
-        an event that is too large.
+        """Add the carrier of the event to `effects`.
+
+        An exception fails the step by name: a value that does not fit, an event that is too large.
         """
 
     def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:
-        """The step's event has its answer, which may be a failure: add what follows for what carried the event."""
+        """Add the consequences for the event's carrier once its step has the answer, which may be a failure."""
 
     def ended(self, execution: Execution, effects: Batch) -> None:
-        """The workflow has ended: add what tells subscribers."""
+        """Add the messages to subscribers once the workflow has ended."""
 
 
 class Trace(Protocol):
-    """Sees what happens in one execution, when telemetry is on. None of it raises."""
+    """The observer of one execution, when telemetry is on. Its methods never raise."""
 
     def started(self, execution: Execution, *, resumed: bool = False, traceparent: str | None = None) -> None: ...
     def ended(self, execution: Execution) -> None: ...
@@ -43,10 +44,10 @@ class Trace(Protocol):
     def begun(self, execution: Execution, step: StepRecord, frame: Frame) -> None: ...
     def moved(self, execution: Execution, step: StepRecord, origin: str, target: str) -> None: ...
     def put_down(self, document: StepDocument, origin: str | None) -> None:
-        """An operator's action has made this of a step that was in state `origin`; None: it is a new one."""
+        """Note that an operator's action has made this of a step in state `origin`; None: the step is new."""
 
     def failed(self, execution: Execution, step: StepRecord, origin: str) -> None: ...
     def published(self, execution: Execution, step: StepRecord, event_id: str) -> None: ...
 
     def committed(self) -> None:
-        """All that was seen is stored."""
+        """Note that everything observed so far is stored."""

@@ -1,4 +1,4 @@
-"""A workflow read back from its rows: the same live state that was committed, with all that can move in the queue."""
+"""Loading a workflow from its rows: the same live state that was committed, with all movable steps in the queue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from afl.engine.model.store import CANCELLED, ENDED_STATUSES, StepDocument, Work
 from afl.engine.states import EventState, StepState
 from afl.engine.types import ObjectType
 
-#: States in which a step waits for others, who wake it.
+#: States in which a step waits for other steps, which wake it.
 _WAITING = frozenset(
     {
         StepState.MIXIN_BLOCKS_CONTINUE,
@@ -29,7 +29,7 @@ _WAITING = frozenset(
         StepState.CATCH_CONTINUE,
     }
 )
-#: States in which a step's error is what its catch is for, not yet its end.
+#: States in which a step's error is what its catch handles, not yet its end.
 _CATCHING = frozenset({StepState.CATCH_BEGIN, StepState.CATCH_CONTINUE})
 #: States in which a step waits for its mixins or blocks to end.
 _RUNNING_BLOCKS = frozenset(
@@ -48,10 +48,10 @@ def restore(
     runs_scripts: bool = False,
     bounds: RunBounds | None = None,
 ) -> Execution:
-    """Rebuild the execution that `documents` (in order of creation) hold. `bounds` are new ones, by default of the
-    usual limits.
+    """Rebuild the execution from `documents`, which are in order of creation.
 
-    Raises StoreCorrupt when the rows do not fit the pinned program.
+    `bounds` are new ones, by default with the usual limits. Raises StoreCorrupt when the rows do not fit the pinned
+    program.
     """
     if row.execution == 1:
         execution = Execution(plan, row.id, dispatch, trace)
@@ -68,12 +68,12 @@ def restore(
         if document.id.startswith(workflow_id):
             _add(execution, document, statements)
         else:
-            # Somebody has saved a step of their own under this workflow: the engine runs what it has made.
+            # A user has saved a step of their own under this workflow: the engine runs only steps that it made.
             execution.count += 1
     if not documents:
         raise StoreCorrupt(path=f"workflow {row.id}", reason="it has no steps")
     if isinstance(execution, LaterExecution):
-        # Steps of older generations were made, too.
+        # Steps of older generations count as made, too.
         execution.count = row.steps
         execution.find_by_place()
     for step in execution.steps.values():
@@ -93,7 +93,7 @@ def restore(
 
 
 def take_row(execution: Execution, row: WorkflowRow) -> None:
-    """Let an execution be what its workflow's row says."""
+    """Set an execution to the values of its workflow's row."""
     execution.revision = row.revision
     execution.runner_id = row.runner_id
     execution.lane = row.lane
@@ -101,7 +101,7 @@ def take_row(execution: Execution, row: WorkflowRow) -> None:
     execution.iterations = row.iterations
     execution.created_at_ms = row.created_at_ms
     execution.ended_at_ms = row.ended_at_ms
-    # What is stamped from here on is not older, whatever a clock says: who writes the run may change.
+    # New stamps must not be older, whatever the clock says: another process may write the run now.
     execution.now_ms = row.updated_at_ms
     execution.cancelled = row.status == CANCELLED
     execution.is_ended = execution.end_was_told = row.status in ENDED_STATUSES
@@ -163,9 +163,9 @@ def _add(execution: Execution, document: StepDocument, statements: dict[int, dic
 
 
 def _settle(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> bool:
-    """A step that did nothing but bind, and is complete, stays a row in its block's frame; whether it was one."""
+    """Keep a complete step that only bound as a row in its block's frame; return whether it was such a step."""
     if execution.execution != 1:
-        return False  # Such a row has the id of the generation that works now: this one may be of another.
+        return False  # Such a row gets the id of the running generation: this one may be of another.
     if document.state != StepState.STATEMENT_COMPLETE or document.block_id is None:
         return False
     if document.object_type not in (ObjectType.VARIABLE_ASSIGNMENT, ObjectType.SCHEMA_INSTANTIATION):
@@ -264,7 +264,7 @@ def _block_plan(step: StepRecord, document: StepDocument) -> BlockPlan:
 
 
 def _tell_again(execution: Execution, step: StepRecord) -> None:
-    """Count an ended step down where it was counted, without waking anybody: _continue looks at the sums."""
+    """Count an ended step where it was counted before, without waking other steps: _continue looks at the sums."""
     statement = step.statement
     if statement is not None:
         block = step.block
@@ -283,7 +283,7 @@ def _tell_again(execution: Execution, step: StepRecord) -> None:
     waiting = step.block if step.block is not None else step.container
     if waiting is not None:
         waiting.blocks_open -= 1
-        # Of a step whose catch runs, the blocks that failed are what it runs for.
+        # For a step whose catch runs, the failed blocks are the reason for the catch.
         is_caught = waiting.caught is not None and not (step.plan is not None and step.plan.is_catch)
         if step.error is not None and not is_caught:
             waiting.failed = waiting.failed or step.error
@@ -307,7 +307,7 @@ def _capture(step: StepRecord) -> None:
 
 
 def _continue(execution: Execution, step: StepRecord) -> None:
-    """Queue a step that something can be done with; register again what it waits for."""
+    """Queue a step that can move, or register its waits again."""
     if step.is_terminal:
         return
     if _awaits_script(step):
@@ -318,7 +318,7 @@ def _continue(execution: Execution, step: StepRecord) -> None:
         # A large foreach that has some of its elements.
         execution.makers[step.id] = step
     elif step.state == StepState.CREATED and execution.execution == 1:
-        # Made in an iteration that had no room for it.
+        # Made in an iteration that had no room to run it.
         execution.made.append(step)
     elif step.state not in _WAITING:
         execution.wake(step)
@@ -339,7 +339,7 @@ def _awaits_script(step: StepRecord) -> bool:
 
 
 def _continue_script(execution: Execution, step: StepRecord) -> None:
-    """Its script runs again, or fails where none is run: nothing of it was stored."""
+    """Run the script again, or fail the step where scripts are not run: nothing of the script was stored."""
     if execution.runs_scripts:
         execution.await_script(step)
     else:
@@ -347,7 +347,7 @@ def _continue_script(execution: Execution, step: StepRecord) -> None:
 
 
 def _continue_source(execution: Execution, step: StepRecord) -> None:
-    """A block that rests where it begins is a foreach whose source is not there yet."""
+    """Continue a block in its first state: it is a foreach whose source is not ready yet."""
     assert step.plan is not None
     frame = execution.open_frame(step)
     if step.failed is None:

@@ -1,4 +1,4 @@
-"""What an agent has answered, taken into its step: first it is checked, and what is wrong with it fails the step."""
+"""Results of agents for a step: each is checked first, and a fault in it fails the step."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ def take_result(
     is_partial: bool = False,
     is_checked: bool = False,
 ) -> None:
-    """Let a waiting step take a result, or the next part of one, as a copy; one over a limit fails the step by name, or
-    ends the run where it is one of the run's.
+    """Let a waiting step take a result, or the next part of one, as a copy.
 
-    So do values that are none (ValueRefused), and a result that does not fit the returns which the facet declares
-    (ResultMismatch), when `is_checked`; what was told before counts as given. Else ValueRefused is raised, and nothing
-    was changed.
+    A result over a limit fails the step by name, or ends the run if it is a limit of the run. So do objects that are
+    not values (ValueRefused), and a result that does not fit the returns which the facet declares (ResultMismatch),
+    when `is_checked`; earlier parts count as given. Otherwise ValueRefused is raised, and nothing was changed.
     """
     what, path = f"the result of {step.facet_name}", "partial" if is_partial else "result"
     try:
-        # First: it may hold one value so often that walking through it takes for ever.
+        # Checked first: it may hold one value so often that walking through it would never end.
         size = execution.bounds.check_given(what, given, path)
         result: dict[str, Value] = plain_values(given, path)
         if step.facet is not None:
@@ -42,7 +41,7 @@ def take_result(
             elif (problem := _mismatch(execution, step, step.facet, result, is_partial)) is not None:
                 execution.fail_with(step, RESULT_MISMATCH, problem)
                 return
-        # What was told before counts, too: all of it is kept.
+        # Earlier parts count too: all of them are kept.
         kept = {**step.returns, **result} if step.returns else result
         if not execution.bounds.is_small(kept, step.size + size):
             execution.bounds.check_values(execution, what, kept)
@@ -64,6 +63,6 @@ def _mismatch(
     execution: Execution, step: StepRecord, facet: FacetPlan, result: Mapping[str, Value], is_partial: bool
 ) -> str | None:
     required = (step.statement or facet).required_returns
-    # What a script has set is the value of a return that nobody else sets.
+    # A value that a script has set is that of a return without another source.
     told = step.returns if facet.pre_script is None else {**step.params, **step.returns}
     return check_result(facet, execution.plan.schemas, result, required, told, is_partial)

@@ -1,4 +1,4 @@
-"""What one run may take: its limits, the warnings before they are reached, and the errors when they are."""
+"""The limits of one run, the warnings before they are reached, and the errors when they are."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: Units of work that a step takes which moves through its states; one that only binds is one unit, as is what is made.
+#: Units of work of a step that moves through its states; a step that only binds is one unit, as is making a step.
 UNITS_A_STEP: Final = 5
-#: Entries of lists and maps that an operator looks through in one unit.
+#: Entries of lists and maps that an operator reads in one unit.
 ENTRIES_A_UNIT: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """The limits of each run that can be set. ValueError for one that is not positive."""
+    """The configurable limits of each run. Raises ValueError for one that is not positive."""
 
     max_steps: int = limits.MAX_WORKFLOW_STEPS
     max_payload_bytes: int = limits.MAX_PAYLOAD_BYTES
     max_value_bytes: int = limits.MAX_VALUE_BYTES
     max_state_bytes: int = limits.MAX_STATE_BYTES
-    #: What one iteration moves. No setting: all who work on one run must go by the same numbers.
+    #: The work of one iteration. It is not configurable: all processes that work on one run must use the same numbers.
     iteration_steps: int = limits.ITERATION_STEPS
     iteration_bytes: int = limits.ITERATION_BYTES
 
@@ -52,8 +52,9 @@ _DEFAULTS = RunLimits()
 
 
 class RunBounds:
-    """The limits of one run, what it has used of them, and which of them it has been warned about: once each, as long
-    as it stays in memory.
+    """The limits of one run, its use of them, and the limits about which it has been warned.
+
+    There is one warning for each limit, as long as the run stays in memory.
     """
 
     __slots__ = (
@@ -75,26 +76,26 @@ class RunBounds:
         self._limits = run_limits
         self._warned: frozenset[str] = frozenset()
         self.max_steps = run_limits.max_steps
-        #: What one iteration may move: units of work, entries of lists and maps that operators read, and bytes.
+        #: The work that one iteration may do: units of work, entries of lists and maps that operators read, and bytes.
         self.iteration_units = run_limits.iteration_steps * UNITS_A_STEP
         self.iteration_entries = self.iteration_units * ENTRIES_A_UNIT
         self.iteration_bytes = run_limits.iteration_bytes
-        #: How many steps a run may have before there is something to say. The engine compares it after each iteration.
+        #: The number of steps at which the run is warned or ended. The engine compares it after each iteration.
         self.notice_at = limits.near(run_limits.max_steps)
-        #: Bytes that the attributes of all steps take (values/sizes.py).
+        #: Bytes of the attributes of all steps (values/sizes.py).
         self.state_bytes = 0
         self._state_notice_at = limits.near(run_limits.max_state_bytes)
         self._value_notice_at = limits.near(run_limits.max_value_bytes)
         self._small_payload_bytes = small_payload_bytes(run_limits.max_payload_bytes)
-        #: The first value that has come near to its limit, until it was told.
+        #: The first value that has come near its limit, until it is reported.
         self._large = 0
 
     def begin(self) -> None:
-        """Let this thread evaluate under the limits of this run from here on."""
+        """Evaluate in this thread under the limits of this run from now on."""
         counting.max_bytes = self._limits.max_value_bytes
 
     def read_back(self, steps: int) -> None:
-        """The run was read from the store with so many steps: what it has passed it was warned about then."""
+        """Note that the run was loaded from the store with this many steps: warnings for these were given then."""
         if steps > self.notice_at:
             self.notice_at = self.max_steps
         if self.state_bytes > self._state_notice_at:
@@ -103,7 +104,7 @@ class RunBounds:
     # --- values -----------------------------------------------------------------------------------------------------
 
     def count(self, params: Mapping[str, object], returns: Mapping[str, object], element: object = None) -> int:
-        """Count what a stored step holds, and return its bytes. Whatever it is: it is there."""
+        """Count the values of a stored step, and return their bytes. Stored values are accepted at any size."""
         try:
             size = attribute_bytes(params) + attribute_bytes(returns) + attribute_bytes({"": element})
         except TooDeep:
@@ -112,7 +113,7 @@ class RunBounds:
         return size
 
     def admit(self, params: Mapping[str, object], returns: Mapping[str, object], counted: int = 0) -> int:
-        """Count what a step is given, and return its bytes; `counted` of them were counted before.
+        """Count the values given to a step, and return their bytes; `counted` of them were counted before.
 
         Raises ValueTooLarge, ValueTooDeep, and StateTooLarge, which ends the run.
         """
@@ -126,7 +127,7 @@ class RunBounds:
             self._admit_value("its parameters together", given)
             self._admit_value("its returns together", made)
         if size != counted:
-            # What `_admit_state` does, without the call where there is nothing to say: this is done for every step.
+            # The same as `_admit_state`, without a call in the usual case: this runs for every step.
             state_bytes = self.state_bytes + size - counted
             if state_bytes > self._state_notice_at:
                 self._admit_state(size - counted)
@@ -137,8 +138,10 @@ class RunBounds:
     def admit_returns(
         self, returns: Mapping[str, object], before: Mapping[str, object], counted: int, size: int | None = None
     ) -> int:
-        """Count what a step's returns become, where its parameters stay; as `admit` does. `before`: its returns so far,
-        of which and of its parameters `counted` bytes were counted. `size` of the returns, where that is known.
+        """Count a step's new returns, while its parameters stay; works as `admit`.
+
+        `before` are its returns so far; `counted` is the size of these and of its parameters. `size` is that of the new
+        returns, where it is known.
         """
         try:
             made = attribute_bytes(returns) if size is None else size
@@ -152,7 +155,7 @@ class RunBounds:
         return same + made
 
     def admit_element(self, value: object) -> int:
-        """Count the element that a block of a foreach is for, and return its bytes. Raises StateTooLarge."""
+        """Count the element of a foreach's block, and return its bytes. Raises StateTooLarge."""
         size = attribute_bytes({"": value})
         if size:
             self._admit_state(size)
@@ -171,7 +174,7 @@ class RunBounds:
         if size > self._state_notice_at:
             limit = self._limits.max_state_bytes
             if size > limit:
-                # What it was given is not kept: so many bytes the run has, and this was too much.
+                # The given values are not kept: the run has this many bytes, and these were too many.
                 raise StateTooLarge(size, limit)
             self.notice_at = -1
         self.state_bytes = size
@@ -179,7 +182,7 @@ class RunBounds:
     # --- what is said -----------------------------------------------------------------------------------------------
 
     def notice(self, execution: Execution) -> None:
-        """The run has more steps than `notice_at`, or large values: warn, or end it."""
+        """Warn about the number of steps beyond `notice_at` or about large values, or end the run."""
         limit, near = self.max_steps, limits.near(self.max_steps)
         if execution.count > limit and not execution.is_ended:
             # It was lowered since.
@@ -200,12 +203,12 @@ class RunBounds:
             self._warn(execution, "max_value_bytes", told, most, "and what is larger fails")
 
     def warn_of_steps(self, execution: Execution) -> None:
-        """The run has used most of its steps."""
+        """Warn that the run has used most of its steps."""
         told = f"has {execution.count} steps"
         self._warn(execution, "max_steps", told, self.max_steps, "and ends when it makes more")
 
     def check_room(self, execution: Execution) -> None:
-        """Raise StepLimitReached where no step can be made any more."""
+        """Raise StepLimitReached when no further step can be made."""
         if execution.count >= self.max_steps:
             if execution.count == self.max_steps:
                 self.warn_of_steps(execution)
@@ -223,24 +226,26 @@ class RunBounds:
             self._warn(execution, "MAX_NESTING_DEPTH", f"is nested {depth} deep", limit, "and what is deeper fails")
 
     def check_payload(self, execution: Execution, step: StepRecord) -> None:
-        """Raise PayloadTooLarge or ValueTooDeep for a step whose event is not to be sent."""
+        """Raise PayloadTooLarge or ValueTooDeep for a step whose event must not be sent."""
         if not self.is_small(step.params, step.size):
             self.check_values(execution, f"the payload of {step.facet_name}", step.params)
 
     def is_small(self, values: Mapping[str, object], size: int) -> bool:
-        """Whether values of this size are far below the limit of a payload, and not nested too deeply: they were
-        counted.
+        """Say whether values of this size are far below the limit of a payload, and not nested too deeply.
+
+        They were counted before.
         """
         return len(values) <= SMALL_PAYLOAD_VALUES and size + sum(map(len, values)) <= self._small_payload_bytes
 
     def check_given(self, what: str, values: Mapping[str, object], path: str) -> int:
-        """Return the size of values from outside. Raises ValueTooLarge or ValueRefused, before anybody walks through
-        them.
+        """Return the size of values from outside.
+
+        Raises ValueTooLarge or ValueRefused, before any other code walks through them.
         """
         return check_given(what, values, self._limits.max_value_bytes, path)
 
     def check_values(self, execution: Execution, what: str, values: Mapping[str, object]) -> None:
-        """Raise PayloadTooLarge or ValueTooDeep for what goes to an agent or comes from one."""
+        """Raise PayloadTooLarge or ValueTooDeep for a payload to an agent or a result from one."""
         limit = self._limits.max_payload_bytes
         found = check_payload(what, values, limit)
         if found:
@@ -248,12 +253,12 @@ class RunBounds:
             self._warn(execution, "max_payload_bytes", told, limit, "and what is larger fails")
 
     def warn_of_iterations(self, execution: Execution, iterations: int, limit: int) -> None:
-        """A call has used most of its iterations."""
+        """Warn that a call has used most of its iterations."""
         told = f"has taken {iterations} iterations in one call"
         self._warn(execution, "max_iterations", told, limit, "where the call ends with TIMEOUT")
 
     def check_outputs(self, execution: Execution) -> None:
-        """Raise ValueTooDeep for outputs that nobody could copy or store."""
+        """Raise ValueTooDeep for outputs that are too deep to be copied or stored."""
         check_depth(f"what {execution.plan.name} returns", execution.outputs)
 
     def _warn(self, execution: Execution, name: str, found: str, limit: int, then: str) -> None:

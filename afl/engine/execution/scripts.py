@@ -1,8 +1,8 @@
-"""Scripts of a running workflow: what is to run, and what becomes of a step when its script has ended.
+"""Scripts of a running workflow: the ones to run, and the effect on a step when its script has ended.
 
-A step that has come to a script stays where it is, in its stored state, until the script has ended somewhere else. The
-end is taken like an agent's answer: one write moves the step on. So a script may run twice (its process died, another
-evaluator took over), and has its effect once: the first end that is committed counts.
+A step that has reached a script stays where it is, in its stored state, until the script has ended elsewhere. The end
+is handled like an agent's answer: one write moves the step on. So a script may run twice (its process died, another
+evaluator took over), but it takes effect once: the first committed end counts.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 class ScriptRunner(Protocol):
-    """Runs scripts somewhere else, several at a time. `afl.scripts.pool.ScriptPool` is one."""
+    """A runner of scripts elsewhere, several at a time, such as `afl.scripts.pool.ScriptPool`."""
 
     def submit(self, code: str, params: Mapping[str, object], workflow_id: str) -> Future[ScriptResult]:
-        """Run a script of a workflow, leaving nothing of it for another text or workflow.
+        """Run a script of a workflow; no data of it stays for another text or workflow.
 
-        The future raises ScriptFailed when it gave no result, anything else when it could not run.
+        The future raises ScriptFailed when the script gave no result, any other exception when it could not run.
         """
 
 
@@ -54,7 +54,7 @@ class ScriptJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptEnding:
-    """How a script ended: with a result, or with the error that fails its step."""
+    """The end of a script: a result, or the error that fails its step."""
 
     result: Mapping[str, Value] | None = None
     printed: str = field(default="", repr=False)
@@ -63,18 +63,18 @@ class ScriptEnding:
 
 
 def take_jobs(execution: Execution) -> list[ScriptJob]:
-    """The scripts that have become due since this was last asked."""
+    """Return the scripts that have become due since the last call."""
     due, execution.new_scripts = execution.new_scripts, []
     return [_job(execution, step) for step in due if step.id in execution.scripts]
 
 
 def offer_again(execution: Execution) -> None:
-    """Let `take_jobs` tell every script that has not ended: whoever was told of one may be gone."""
+    """Let `take_jobs` return every unfinished script again: the process that got them may be gone."""
     execution.new_scripts = list(execution.scripts.values())
 
 
 def ending_of(future: Future[ScriptResult]) -> ScriptEnding:
-    """How a script ended. Raises what kept it from running at all: that is no failure of its step."""
+    """Return the end of a script. Raises the error that kept it from running: that is not a failure of its step."""
     try:
         ran = future.result()
     except ScriptFailed as failed:
@@ -83,7 +83,7 @@ def ending_of(future: Future[ScriptResult]) -> ScriptEnding:
 
 
 def finish_script(execution: Execution, step_id: str, ending: ScriptEnding) -> bool:
-    """Take the end of a step's script; False when the step does not wait for it (any more), and nothing happens."""
+    """Take the end of a step's script; do nothing and return False when the step does not wait for it, or no longer."""
     step = execution.scripts.pop(step_id, None)
     if step is None or execution.is_ended:
         return False
@@ -111,8 +111,9 @@ def finish_script(execution: Execution, step_id: str, ending: ScriptEnding) -> b
 
 
 def _looks_of_result(step: StepRecord) -> Mapping[str, Look]:
-    """What looks for Doubles in what a step's script gives: parameters and returns of its facet, or for a block the
-    returns of what it belongs to.
+    """Return the checks for Doubles in the result of a step's script.
+
+    They are those of parameters and returns of its facet, or for a block those of the returns of its owner.
     """
     if step.plan is not None:
         container = step.container
@@ -121,7 +122,7 @@ def _looks_of_result(step: StepRecord) -> Mapping[str, Look]:
 
 
 def _within_bounds(execution: Execution, step: StepRecord, ending: ScriptEnding) -> ScriptEnding:
-    """The same ending, or a failure by name for a result that an agent could not have given either."""
+    """Return the same end, or a failure by name for a result that would be refused from an agent too."""
     if ending.result is None:
         return ending
     what = f"the result of the script at line {_script_of(step).line}"
@@ -150,8 +151,10 @@ def _script_of(step: StepRecord) -> ScriptPlan:
 
 
 def _end_pre_script(execution: Execution, step: StepRecord, result: Mapping[str, Value]) -> None:
-    """Every entry becomes a param. A declared return has its value from now on, too: whatever comes later (an event's
-    result, a yield, the script of a block) replaces it there, and a return default comes too late.
+    """Make every entry of the result a param of the step.
+
+    A declared return has its value from now on too: a later one (an event's result, a yield, the script of a block)
+    replaces it there, and a return default comes too late.
     """
     facet = step.facet
     assert facet is not None
@@ -165,7 +168,7 @@ def _end_pre_script(execution: Execution, step: StepRecord, result: Mapping[str,
 
 
 def _end_block(execution: Execution, block: StepRecord, result: Mapping[str, Value]) -> None:
-    """The result is what the block's own yield would have given: merged by the rules for all others, in its place."""
+    """Use the result in place of the block's own yield: it is merged by the same rules, in the same position."""
     assert block.plan is not None
     if execution.trace is not None:
         execution.trace.moved(execution, block, StepState.BLOCK_EXECUTION_BEGIN, StepState.BLOCK_EXECUTION_CONTINUE)
@@ -174,7 +177,7 @@ def _end_block(execution: Execution, block: StepRecord, result: Mapping[str, Val
     frame = execution.open_frame(block)
     frame.yields_made = True
     given = execution.make_statement(block, frame, block.plan.yields[0])
-    # Nothing is left to do for it in an iteration: it has no arguments to evaluate.
+    # It needs no iteration, because it has no arguments to evaluate.
     execution.made.pop()
     execution.give(given, result, given.returns)
     if execution.trace is not None:
@@ -201,20 +204,20 @@ def _failure(execution: Execution, step: StepRecord, ending: ScriptEnding) -> Er
 class ScriptRuns:
     """The scripts of one workflow that one call runs, all at once as far as the runner has room.
 
-    They belong to the call, not to its copy of the workflow: a copy that lost against another writer is read again, and
-    what was run for it stays of use, because the params of a script that is due never change.
+    They belong to the call, not to its copy of the workflow: a copy that conflicted with another writer is loaded
+    again, and the finished scripts stay useful, because the params of a due script never change.
     """
 
     def __init__(self, runner: ScriptRunner | None) -> None:
-        """`runner` None: no execution that this goes on with runs scripts."""
+        """Take a runner; None: the executions in this call run no scripts."""
         self._runner = runner
         self._running: dict[str, Future[ScriptResult]] = {}
         self._ended: SimpleQueue[str] = SimpleQueue()
 
     def go_on(self, execution: Execution, now_ms: Callable[[], int]) -> None:
-        """Run what is due, wait until one has ended at least, and take the ends of all that have.
+        """Run due scripts, wait until at least one has ended, and handle all ended ones.
 
-        Raises what keeps a script from running.
+        Raises the errors that keep a script from running.
         """
         for job in take_jobs(execution):
             self._run(job)
@@ -231,7 +234,7 @@ class ScriptRuns:
             future = self._running[job.step_id] = self._runner.submit(job.code, job.params, job.workflow_id)
             future.add_done_callback(lambda _: self._ended.put(job.step_id))
         elif future.done():
-            # Its end was taken by a copy of the workflow that lost.
+            # Its end was handled by a copy of the workflow that conflicted.
             self._ended.put(job.step_id)
 
     def __enter__(self) -> ScriptRuns:
@@ -240,6 +243,6 @@ class ScriptRuns:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """What has not begun to run does not any more."""
+        """Cancel scripts that have not begun to run."""
         for future in self._running.values():
             future.cancel()

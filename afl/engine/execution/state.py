@@ -1,4 +1,4 @@
-"""What a workflow in memory is made of; execution.py says what happens to it."""
+"""The state of a workflow in memory; execution.py changes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from afl.engine.types import Value
 
 
 class ExecutionState:
-    """One execution of a workflow: its steps, and what has happened since the last commit."""
+    """One execution of a workflow: its steps, and the changes since the last commit."""
 
     __slots__ = (
         "_effects",
@@ -66,7 +66,7 @@ class ExecutionState:
         self.dispatch = dispatch
         self.trace = trace
         self.now_ms = 0
-        #: The revision in the store that this state continues; 0: nothing is stored yet.
+        #: The revision in the store from which this state continues; 0: nothing is stored yet.
         self.revision = 0
         self.execution = 1
         self.runner_id = ""
@@ -76,46 +76,46 @@ class ExecutionState:
         self.created_at_ms = 0
         self.ended_at_ms = 0
         self.cancelled = False
-        #: The root has completed or failed, or somebody has cancelled the run.
+        #: True when the root has completed or failed, or the run was cancelled.
         self.is_ended = False
-        #: Subscribers have been told that the workflow has ended.
+        #: True when subscribers have been told that the workflow has ended.
         self.end_was_told = False
-        #: Steps by id, but for those that bound their attributes and were complete: nothing will ever happen to them,
-        #: so the rows that the store keeps of them are all that is left (their block's frame has them).
+        #: Steps by id, except those that bound their attributes and were complete at once: they never change, and only
+        #: their stored rows are left (their block's frame has them).
         self.steps: dict[str, StepRecord] = {}
-        #: How many steps were made, those included.
+        #: The number of steps made, including those.
         self.count = 0
         self.root: StepRecord
-        #: Steps that something happened to, for the next iteration.
+        #: Changed steps, for the next iteration.
         self.queue: list[StepRecord] = []
-        #: What this iteration has left: units of work, and up to where it may count bytes that steps are given, and
-        #: entries that operators read (run_bounds.py). The rest runs in the next.
+        #: The rest of this iteration's room: units of work, and the limits up to which it may count bytes given to
+        #: steps, and entries read by operators (run_bounds.py). The rest of the steps run in the next.
         self.room = self.bytes_until = self.entries_until = 0
-        #: Steps made in this iteration, still to run in it or, where its room is used up, in the next.
+        #: Steps made in this iteration that still run in it or, when its room is used up, in the next.
         self.made: deque[StepRecord] = deque()
         self.ended: list[StepRecord] = []
         #: Steps of this iteration that are complete already, by block.
         self.settled: list[tuple[StepRecord, Frame, list[SettledStep]]] = []
-        #: What the next commit writes: steps changed since the last one, and settled ones.
+        #: The rows of the next commit: steps changed since the last one, and settled ones.
         self.dirty: list[StepRecord] = []
         self.documents: list[StepDocument | SettledStep] = []
-        #: Unanswered events, and steps that wait for one of them to be answered before theirs is sent.
+        #: The number of unanswered events, and the steps that hold their event back until one of these is answered.
         self.open_events = 0
         self.held: deque[StepRecord] = deque()
-        #: Large foreachs that make no more elements before the events of those that are there are sent.
+        #: Large foreachs that pause until the events of their existing elements are sent.
         self.makers: dict[str, StepRecord] = {}
         self.max_open_events = limits.MAX_OPEN_EVENTS
-        #: What the run may take; whoever makes or reads it back says how much that is.
+        #: The limits of the run; the code that makes or loads it sets them.
         self.bounds = RunBounds()
-        #: Steps whose scripts are to run or running, by id, and those among them that nobody has been told of yet.
-        #: Whoever drives this execution runs them (execution/scripts.py), where `runs_scripts` says that it does.
+        #: Steps whose scripts wait or run, by id, and those among them that the driver has not seen yet. The driver of
+        #: this execution runs them (execution/scripts.py), if `runs_scripts` is set.
         self.runs_scripts = False
         self.scripts: dict[str, StepRecord] = {}
         self.new_scripts: list[StepRecord] = []
-        #: A step has failed and was caught: what failed blocks have yielded is left out from here on.
+        #: True after a step has failed and was caught: yields of failed blocks are left out from then on.
         self.has_caught = False
         self._effects: Batch | None = None
-        #: Whether there are effects, which a commit has to write besides rows.
+        #: Whether there are effects, which a commit must write besides rows.
         self.has_effects = False
 
     @property
@@ -126,6 +126,6 @@ class ExecutionState:
         return self._effects
 
     def take_effects(self) -> Batch | None:
-        """The same, for the next commit, and none from here on; None when there are none."""
+        """Return the effects for the next commit, and start anew without any; None when there are none."""
         effects, self._effects, self.has_effects = self._effects, None, False
         return effects

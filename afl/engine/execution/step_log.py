@@ -1,4 +1,4 @@
-"""The step log: what workflows have to say to those who operate them, stored with the steps that say it."""
+"""The step log: messages of workflows to their operators, stored with the steps that wrote them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from afl.engine.model.entities import LogDefinition, NoteType
 from afl.engine.model.records import StepRecord
 from afl.engine.types import Value
 
-#: The same for the log of the process. A record has `workflow`, `step`, `facet`, `path` and `position`, and those of
-#: sys.log their pairs in `event`.
+#: The same messages in the log of the process. A record has `workflow`, `step`, `facet`, `path` and `position`, and
+#: those of sys.log their pairs in `event`.
 workflow_log = logging.getLogger("afl.workflow")
 
 
 def place_of(execution: Execution, step: StepRecord) -> dict[str, Value]:
-    """Where a step stands, for logs: workflow, step, the facet that it is part of, path, and position (line)."""
+    """Return the place of a step for logs: workflow, step, the facet around it, path, and position (line)."""
     owner = step.container if step.container is not None else step
     plan = step.statement if step.statement is not None else step.plan
     return {
@@ -30,12 +30,12 @@ def place_of(execution: Execution, step: StepRecord) -> dict[str, Value]:
 def note(
     execution: Execution, step: StepRecord, key: str, note_type: str, message: str, details: dict[str, object]
 ) -> None:
-    """Add an entry, in the commit of what is happening. `key` tells it from others of the step."""
+    """Add an entry to the current commit. `key` distinguishes it from other entries of the step."""
     execution.effects.logs.append(
         LogDefinition(
             uuid=f"{step.id}/{key}",
             order=step.number,
-            # Entries are looked up by whoever runs the workflow; where nobody is named, by the workflow itself.
+            # Entries are found by the runner of the workflow; without a runner, by the workflow itself.
             runner_id=execution.runner_id or execution.id,
             step_id=step.id,
             object_id=execution.id,
@@ -51,7 +51,7 @@ def note(
 
 
 def warn(execution: Execution, step: StepRecord, key: str, message: str) -> None:
-    """Leave a warning about a step, in the process's log and in the step log."""
+    """Log a warning about a step, in the process's log and in the step log."""
     place = place_of(execution, step)
     workflow_log.warning("%s: %s", place["path"], message, extra=place)
     note(execution, step, key, NoteType.WARNING, message, {**place})

@@ -1,4 +1,4 @@
-"""Where steps stand, in words, and what failed there."""
+"""Places of steps, in words, and failures at those places."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from afl.engine.model.store import ErrorRecord
 
 
 def path_of(step: StepRecord, workflow: str) -> str:
-    """Where a step stands, from the workflow down: `shop.Checkout.payment`, `fleet.Scan[3].ping`, `Pay.catch.a`."""
+    """Return the path of a step from the workflow on: `shop.Checkout.payment`, `fleet.Scan[3].ping`, `Pay.catch.a`."""
     parts: list[str] = []
     at = step
     while at.container is not None:
@@ -30,7 +30,7 @@ def path_of(step: StepRecord, workflow: str) -> str:
 
 
 def failure_of(error: ErrorRecord) -> StepFailure:
-    """The stored first cause as an error."""
+    """Return the stored first cause as an error."""
     return StepFailure(
         step_id=error.step_id,
         step_path=error.path,
@@ -42,7 +42,7 @@ def failure_of(error: ErrorRecord) -> StepFailure:
 
 
 def stuck_paths(unfinished: Iterable[StepRecord], workflow_name: str) -> Iterator[str]:
-    """Paths of the statements that have not ended, those that could not even start among them."""
+    """Return paths of the statements that have not ended, also of those that could not even start."""
     for step in unfinished:
         if step.statement is not None:
             yield path_of(step, workflow_name)
@@ -54,7 +54,7 @@ def stuck_paths(unfinished: Iterable[StepRecord], workflow_name: str) -> Iterato
 
 
 def line_of(step: StepRecord) -> int:
-    """The source line of a statement, block or mixin, or of the declaration that a step runs; 0 where unknown."""
+    """Return the source line of a statement, block or mixin, or of the declaration that a step runs; 0: unknown."""
     for plan in (step.statement, step.plan, step.mixin, step.facet):
         if plan is not None and plan.line:
             return plan.line
@@ -62,7 +62,7 @@ def line_of(step: StepRecord) -> int:
 
 
 def place_of(step: StepRecord) -> str:
-    """Where in which file that is: `shop.afl:12:9`, as far as the program says so."""
+    """Return the file and place of that line: `shop.afl:12:9`, as far as the program names it."""
     line = line_of(step)
     if not line:
         return "an unknown line"

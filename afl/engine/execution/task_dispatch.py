@@ -18,8 +18,10 @@ from afl.engine.values.declared import Unsure, fit_json
 
 
 def payload_of(execution: Execution, step: StepRecord) -> dict[str, Value]:
-    """What an agent gets: the step's bound attributes, as a copy of its own. Numbers are those that an agent on topics
-    gets: a Double is one, and ValueRefused is raised for one that its declared type does not hold.
+    """Return the payload for an agent: a copy of the step's bound attributes.
+
+    Numbers are the same as for an agent on topics: a Double is a float, and a number that its declared type cannot hold
+    raises ValueRefused.
     """
     assert step.facet is not None
     fits = step.facet.param_fits
@@ -42,25 +44,25 @@ def _checked(execution: Execution, facet: FacetPlan, name: str, value: Value) ->
     except Refused as refused:
         if refused.flaw is Flaw.NUMBER_OUT_OF_RANGE:
             raise refused.inside(segment(name)).at("payload") from None
-        # Of any other kind than the declared one: handlers in Python have always been given it.
+        # The value has another kind than the declared one: Python handlers have always received it unchanged.
         return cast(Value, copy_value(value))
 
 
 class TaskDispatch:
-    """Writes a task beside the step that sent the event, in the same commit."""
+    """A dispatch that writes a task beside the step that sent the event, in the same commit."""
 
     def __init__(self, task_list: str = "default") -> None:
         self._task_list = task_list
 
     def serves(self, execution: Execution) -> bool:
-        """A workflow with a lane is a deployment's on topics: its evaluators go on with it, after answers too."""
+        """Say whether events can be dispatched here: a workflow with a lane belongs to evaluators of a deployment."""
         return not execution.lane
 
     def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None:
         assert step.facet is not None
         effects.tasks.append(
             TaskDefinition(
-                # The event's id: sending it again after a crash is the same task.
+                # The event's id: sending it again after a crash gives the same task.
                 uuid=event_id,
                 name=step.facet.name,
                 runner_id=execution.runner_id,
@@ -76,12 +78,12 @@ class TaskDispatch:
         )
 
     def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:
-        """End the task in the answer's commit, whoever answered."""
+        """End the task in the answer's commit, wherever the answer came from."""
         error = None if step.event_state == EventState.COMPLETED else step.caught or step.error
         effects.task_ends.append(TaskEnd.of_answer(event_id_of(step.id, step.attempt), error))
 
     def ended(self, execution: Execution, effects: Batch) -> None:
-        """Nobody can answer any more: what was not answered is canceled."""
+        """Cancel the remaining tasks: they cannot be answered any more."""
         if execution.open_events:
             effects.task_ends += [
                 TaskEnd(event_id_of(step.id, step.attempt), TaskState.CANCELED)

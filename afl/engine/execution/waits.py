@@ -1,4 +1,4 @@
-"""Who waits for whom inside a workflow: waits are registered, and what has ended is told to those who wait for it."""
+"""Waits inside a workflow: they are registered here, and endings are announced to the waiting steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class Cause(Exception):
-    """A step fails because a step inside it did; `record` is that first cause. It carries it up the tree."""
+    """The first cause with which a step fails because of a step inside it; `record` is that cause. It travels up the
+    tree.
+    """
 
     def __init__(self, record: ErrorRecord) -> None:
         super().__init__(record.message)
@@ -22,14 +24,13 @@ class Cause(Exception):
 
 
 def watch(block: StepRecord, frame: Frame, wait: OuterWait, statement: int | None) -> bool:
-    """Register the wait of a block's statement, or of the block itself, for a step outside; False when that is
-    complete already.
+    """Register the wait of a block's statement, or of the block itself, for a step outside.
 
-    Raises Cause when it failed or can no longer run.
+    Returns False when that step is complete already. Raises Cause when it failed or can no longer run.
     """
     outer, index = awaited_frame(frame, wait), wait.index
     step = outer.env[index]
-    # A settled step is put into the frame when it is told, so that one which is there has been seen.
+    # A settled step is put into the frame when its end is announced, so one that is in the frame has been announced.
     if step is not None and step.told:
         if step.error is not None:
             raise Cause(step.error)
@@ -43,16 +44,16 @@ def watch(block: StepRecord, frame: Frame, wait: OuterWait, statement: int | Non
 
 
 def watch_for_yields(block: StepRecord, frame: Frame, plan: BlockPlan) -> None:
-    """Register the waits of a block's yields; `blocks_open` counts them, as a foreach's source does its own."""
+    """Register the waits of a block's yields; `blocks_open` counts them, as it does for a foreach's source."""
     for wait in plan.yield_waits:
         if watch(block, frame, wait, None):
             block.blocks_open += 1
 
 
 def tell_endings(execution: Execution) -> None:
-    """Tell what has ended to those who wait for it; whoever can go on now is in the queue of the next."""
+    """Announce all endings to the waiting steps; those that can continue are queued for the next iteration."""
     if execution.settled:
-        # Before those that failed: who waits for one of these has not waited in vain.
+        # Complete steps come before failed ones: a step that waits for a complete one has what it needs.
         _tell_settled(execution)
     if not execution.ended:
         return
@@ -73,8 +74,9 @@ def tell_endings(execution: Execution) -> None:
 
 
 def _let_rest(execution: Execution) -> None:
-    """Take blocks out of the queue that were ready for more when another of their statements failed: they start
-    nothing now and wait for what still runs, as they do when they are read back from the store.
+    """Remove blocks from the queue that were ready to start more when another of their statements failed.
+
+    They start nothing now and wait for running statements, as they do when they are loaded from the store.
     """
     queue = execution.queue
     resting = [
@@ -89,7 +91,7 @@ def _let_rest(execution: Execution) -> None:
 
 
 def _tell_owner(execution: Execution, step: StepRecord) -> None:
-    """A block has ended: its owner runs when none is left, and so does the foreach that it is an instance of."""
+    """Announce the end of a block: its owner runs when none is left, and so does the foreach that it belongs to."""
     waiting = step.block if step.block is not None else step.container
     if waiting is not None:
         waiting.blocks_open -= 1
@@ -100,8 +102,9 @@ def _tell_owner(execution: Execution, step: StepRecord) -> None:
 
 
 def _doom(execution: Execution, step: StepRecord, error: ErrorRecord) -> None:
-    """What is inside the step has failed, so it will fail when the rest has ended. The first cause is kept, in the
-    store too: after a restart it is still the first.
+    """Mark a step that will fail when the rest inside it has ended, because a part has failed.
+
+    The first cause is kept, in the store too: after a restart it is still the first.
     """
     if step.failed is None:
         step.failed = error
@@ -111,7 +114,7 @@ def _doom(execution: Execution, step: StepRecord, error: ErrorRecord) -> None:
 def _tell_block(
     execution: Execution, block: StepRecord, frame: Frame, statement: StatementPlan, error: ErrorRecord | None
 ) -> None:
-    """A statement has ended: its block runs when that makes another ready, or was the last one."""
+    """Announce the end of a statement: its block runs when another one becomes ready, or when it was the last one."""
     frame.live -= 1
     if error is None:
         waiting = frame.waiting
@@ -134,7 +137,7 @@ def _tell_block(
 
 
 def _tell_settled(execution: Execution) -> None:
-    """The same for the statements that were complete when they were made: they were never among the live ones."""
+    """Announce the end of statements that were complete when they were made: they were never among the live ones."""
     settled, execution.settled = execution.settled, []
     for block, frame, steps in settled:
         env, waiting, ready = frame.env, frame.waiting, frame.ready
@@ -176,8 +179,9 @@ def _tell_watchers(execution: Execution, frame: Frame, index: int) -> None:
 
 
 def _fail_watchers(execution: Execution, frame: Frame, error: ErrorRecord) -> None:
-    """A block that waits for a step which has failed, or can no longer run, fails too; and so do the blocks inside
-    it that wait for what it will not start any more.
+    """Fail each block that waits for a step which has failed or can no longer run.
+
+    Blocks inside it that wait for statements which it no longer starts fail too.
     """
     assert frame.watchers is not None
     for index in list(frame.watchers):

@@ -1,4 +1,4 @@
-"""Compiles expressions into closures over a frame, with short cuts for what programs do most."""
+"""Compile expressions into closures over a frame, with fast paths for the most common cases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from afl.engine.values.sizes import TooDeep, bytes_of, counting
 
 F = TypeVar("F")
 
-#: Integers that cannot be too long; beyond, the operator itself looks.
+#: Integers that cannot be too long; for larger ones the operator itself checks.
 _FAST, _LEAST_FAST = 1 << 64, -(1 << 64)
 F_contra = TypeVar("F_contra", contravariant=True)
 
@@ -36,10 +36,10 @@ _ORDERED: Final[frozenset[type]] = frozenset({int, float, str})
 
 
 class References(Protocol[F_contra]):
-    """Compiles references; what a frame is and where values are found in it is decided here.
+    """Compiler of references; it decides what a frame is and how values are found in it.
 
-    Both methods are called while an expression is compiled and return what reads the reference's value from a frame.
-    What they return raises `ReferenceError` when the reference leads nowhere.
+    Both methods are called while an expression is compiled and return a function that reads the reference's value from
+    a frame. That function raises `ReferenceError` when the reference cannot be resolved.
     """
 
     def input_reference(self, path: tuple[str, ...]) -> Callable[[F_contra], Value]:
@@ -53,8 +53,8 @@ def compile_expression(node: object, references: References[F]) -> Callable[[F],
     """Compile an expression node into a function of a frame.
 
     Literal values may stand in the place of nodes, and a bare list for an array literal. Calling the result raises
-    `EvaluationError` or `ReferenceError`. Compiling raises `EvaluationError` for nodes that expressions don't have
-    and for nesting deeper than `MAX_EXPRESSION_DEPTH`.
+    `EvaluationError` or `ReferenceError`. Compiling raises `EvaluationError` for nodes that expressions do not have and
+    for nesting deeper than `MAX_EXPRESSION_DEPTH`.
     """
     run, is_constant, value = _Compiler(references).compile(node)
     if _gives_number(node):
@@ -65,12 +65,12 @@ def compile_expression(node: object, references: References[F]) -> Callable[[F],
 
 
 def gives_number(expression: Callable[..., Value]) -> bool:
-    """Whether a compiled expression can give nothing but a number, a Boolean or null: nothing whose size could grow."""
+    """Say whether a compiled expression only gives numbers, Booleans or null: values whose size cannot grow."""
     return getattr(expression, "gives_number", False)
 
 
 def gives_exact_double(expression: Callable[..., Value]) -> bool:
-    """Whether a compiled expression is a constant that is no integer, and so nothing that a Double could not hold."""
+    """Say whether a compiled expression is a constant that is not an integer, so that a Double can always hold it."""
     return getattr(expression, "gives_exact_double", False)
 
 
@@ -82,7 +82,7 @@ def compile_default(node: object, references: References[F]) -> Callable[[F], Va
 
 
 class _Code(NamedTuple, Generic[F]):
-    """A compiled expression; `constant` says that it is a scalar which no frame can change, and `value` is it."""
+    """A compiled expression; with `constant` it is a scalar that no frame can change, and `value` is that scalar."""
 
     run: Callable[[F], Value]
     constant: bool = False
@@ -110,17 +110,18 @@ def _checked(node: Node, operation: Operation) -> Operation:
 
 
 class _Compiler(Generic[F]):
-    """Compiles one expression, bottom up, folding what is constant."""
+    """Compiler of one expression, bottom up, folding constants."""
 
     def __init__(self, references: References[F]) -> None:
         self._references = references
-        #: How deep the node is that is compiled, and how many calls deep its evaluation: each link of a chain is one.
+        #: The depth of the node that is being compiled, and the call depth of its evaluation: each link of a chain is
+        #: one call.
         self._depth = self._calls = 0
 
     def compile(self, node: object) -> _Code[F]:
         """Compile a node, a literal value or a bare list."""
         if type(node) is dict:
-            pass  # Nearly always: looking whether it is any other mapping costs as much as the rest of this.
+            pass  # Nearly always true: checking for any other mapping costs as much as the rest of this.
         elif isinstance(node, list | tuple):
             return self._array(node)
         elif not isinstance(node, Mapping):
@@ -217,7 +218,7 @@ class _Compiler(Generic[F]):
         return self._folded(run, operand)
 
     def chain(self, node: Node) -> _Code[F]:
-        """Compile operators that hang to their left: as calls inside one another, and as a loop where those would be
+        """Compile left-nested operators: as nested calls, or as a loop where those would be too deep.
         too many.
         """
         first, links = links_of(node)
@@ -264,12 +265,12 @@ class _Compiler(Generic[F]):
         return self._folded(run, left, right)
 
     def _folded(self, run: Callable[[F], Value], *operands: _Code[F]) -> _Code[F]:
-        """Return a constant where all operands are: unless evaluating fails, which is for the run to find out."""
+        """Return a constant when all operands are constant, unless evaluating fails: then the run reports it."""
         for operand in operands:
             if not operand.constant:
                 return _Code(run)
         try:
-            # No operand looks at the frame, so there need not be one.
+            # No operand reads the frame, so there need not be one.
             value = run(cast(F, None))
         except EvaluationError:
             return _Code(run)
@@ -284,7 +285,7 @@ def _symbol_of(node: Node) -> str:
 
 
 def _step(node: Node, right: Callable[[F], Value]) -> Callable[[Value, F], Value]:
-    """Return what one link of a long chain makes of the value on its left."""
+    """Return the function for one link of a long chain, applied to the value on its left."""
     symbol = "" if node["type"] == "IndexExpr" else _symbol_of(node)
     if symbol in ("&&", "||"):
         deciding = symbol == "||"
@@ -314,7 +315,7 @@ def _index(node: Node, target: Callable[[F], Value], position: Callable[[F], Val
 
 
 def _integer_first(fast: Operation, slow: Operation, left: _Code[F], right: _Code[F]) -> Callable[[F], Value]:
-    """Combine two integers directly, anything else by the book."""
+    """Combine two integers directly, anything else by the general rule."""
     first, second = left.run, right.run
     if right.constant and type(right.value) is int:
         literal = right.value
@@ -339,7 +340,7 @@ def _integer_first(fast: Operation, slow: Operation, left: _Code[F], right: _Cod
 def _same_kind_first(
     kinds: frozenset[type], fast: Operation, slow: Operation, left: _Code[F], right: _Code[F]
 ) -> Callable[[F], Value]:
-    """Combine two values of one of these kinds directly, anything else by the book."""
+    """Combine two values of one of these kinds directly, anything else by the general rule."""
     first, second = left.run, right.run
     if right.constant and type(right.value) in kinds:
         literal, kind = right.value, type(right.value)
@@ -363,7 +364,7 @@ def _always(operation: Operation, left: _Code[F], right: _Code[F]) -> Callable[[
 
 
 def _logic(node: Node, symbol: str, left: Callable[[F], Value], right: Callable[[F], Value]) -> Callable[[F], Value]:
-    """`&&` and `||`: the right side is looked at only if the left one does not decide."""
+    """Compile `&&` or `||`: the right side is evaluated only if the left one does not decide."""
     deciding = symbol == "||"
 
     def run(frame: F) -> Value:
@@ -376,7 +377,7 @@ def _logic(node: Node, symbol: str, left: Callable[[F], Value], right: Callable[
     return run
 
 
-#: What compiles each type of node. Its keys are those of `expression_nodes.CHILDREN`.
+#: The compiler of each type of node. Its keys are those of `expression_nodes.CHILDREN`.
 _COMPILERS: Final[Mapping[str, Callable[[_Compiler[Any], Node], _Code[Any]]]] = {
     "String": _Compiler.literal,
     "Int": _Compiler.literal,
@@ -394,10 +395,10 @@ _COMPILERS: Final[Mapping[str, Callable[[_Compiler[Any], Node], _Code[Any]]]] = 
     "ChainExpr": _Compiler.chain,
 }
 
-#: Expressions that give a number, a Boolean or null, whatever they are made of.
+#: Expressions that give a number, a Boolean or null, whatever their operands are.
 _NUMBERS: Final = frozenset({"BinaryExpr", "UnaryExpr", "Int", "Double", "Boolean", "Null"})
 
-#: Texts that are looked at while they grow: shorter ones are as large as a program's own texts may be.
+#: The length at which growing texts are checked: shorter ones are as large as a program's own texts may be.
 _LONG_TEXT: Final = 65_536
 
 
@@ -408,7 +409,8 @@ def _gives_number(node: object) -> bool:
 
 
 def _bounded(value: Value, node: object) -> Value:
-    """The value of a literal or `++`, the ways in which a program makes ever larger ones and nests them ever deeper.
+    """Return the value of a literal or `++` after checking its size: only these make values larger and deeper.
+
     Raises ValueTooLarge or ValueTooDeep.
     """
     try:
@@ -421,7 +423,7 @@ def _bounded(value: Value, node: object) -> Value:
 
 
 def _plain(value: object, written: object) -> Value:
-    """A literal as an AFL value: trees that the compiler did not write may hold anything. Raises EvaluationError."""
+    """Return a literal as an AFL value: hand-written trees may hold anything. Raises EvaluationError."""
     try:
         return cast(Value, check_json(value, 0, MAX_INTEGER_BITS))
     except Refused as refused:
@@ -432,7 +434,7 @@ _LITERAL_KINDS: Final[Mapping[str, Callable[[Any], Value]]] = {"String": str, "I
 
 
 def _literal_value(node: Node) -> Value:
-    """Return a literal's value in the kind that its type names: hand-written JSON has Doubles with value 2."""
+    """Return a literal's value in the kind of its type: hand-written JSON has Doubles with value 2."""
     kind = node["type"]
     if kind == "Null":
         return None

@@ -1,7 +1,7 @@
-"""What is given to a Double: an integer that no Double holds exactly fails the step that it is given to, by name.
+"""The check of integers that are given to Doubles: one that a Double cannot hold exactly fails its step, by name.
 
 Agents in other languages would see another number. Whether a type holds a Double, in arrays and schemas too, and
-whether an expression can give an integer at all is asked when the program is planned.
+whether an expression can give an integer at all, is decided when the program is planned.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ F = TypeVar("F")
 def exact_arguments(
     given: Iterable[tuple[str, Callable[[F], Value]]], looks: Mapping[str, Look]
 ) -> tuple[tuple[str, Callable[[F], Value]], ...]:
-    """Return named expressions, those of types that hold Doubles with the check that they need."""
+    """Return named expressions; those of types that hold Doubles get the check."""
     return tuple((name, exact(value, name, looks.get(name))) for name, value in given)
 
 
 def exact(value: Callable[[F], Value], name: str, look: Look | None) -> Callable[[F], Value]:
-    """Return an expression; that of a type with a Double raises ValueRefused for an integer that no Double holds."""
+    """Return an expression; for a type with a Double it raises ValueRefused for an integer that is not exact as a
+    Double.
+    """
     if look is None:
         return value
     if look is not look_at_double:
@@ -45,7 +47,7 @@ def exact(value: Callable[[F], Value], name: str, look: Look | None) -> Callable
 
 
 def refuse_inexact_doubles(values: Mapping[str, Value], looks: Mapping[str, Look], path: str) -> None:
-    """Raise ValueRefused for an integer that the Double of its place does not hold."""
+    """Raise ValueRefused for an integer that a Double in its place cannot hold."""
     for name, look in looks.items():
         if name in values:
             _look(look, values[name], name, path)

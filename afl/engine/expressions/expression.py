@@ -36,9 +36,9 @@ __all__ = [
 
 
 def walk_members(value: object, names: Sequence[str], reference_text: str) -> Value:
-    """Follow names through nested maps. ReferenceError where one is missing or what was reached has no members."""
+    """Follow names through nested maps. Raises ReferenceError for a missing name, and for a value without members."""
     for name in names:
-        # Asking for the exact class first is several times cheaper, and nearly always enough.
+        # Checking for the exact class first is several times cheaper, and nearly always enough.
         if type(value) is dict or isinstance(value, Mapping):
             if name not in value:
                 raise ReferenceError(reference_text, f"member '{name}' not found")
@@ -52,9 +52,9 @@ def walk_members(value: object, names: Sequence[str], reference_text: str) -> Va
 
 @dataclass
 class EvaluationContext:
-    """What expressions may refer to when they are evaluated one by one, without a plan.
+    """The names that expressions may refer to when they are evaluated one by one, without a plan.
 
-    `get_step_output(step, attribute)` gives a step's result, and raises anything when there is none.
+    `get_step_output(step, attribute)` returns a step's result, and raises any exception when there is none.
     """
 
     inputs: Mapping[str, object]
@@ -65,7 +65,7 @@ class EvaluationContext:
 
 
 class _ContextReferences:
-    """Reads references from an `EvaluationContext`, the frame of `ExpressionEvaluator`."""
+    """References read from an `EvaluationContext`, the frame of `ExpressionEvaluator`."""
 
     def input_reference(self, path: tuple[str, ...]) -> Callable[[EvaluationContext], Value]:
         text = ".".join(("$", *path))
@@ -100,12 +100,12 @@ class _ContextReferences:
 
 
 class ExpressionEvaluator:
-    """Evaluates single expressions. The engine doesn't: it compiles them once into its plans."""
+    """Evaluator of single expressions. The engine does not use it: it compiles expressions into its plans."""
 
     def evaluate(self, expr: object, ctx: EvaluationContext) -> Value:
         """Return the value of an expression node, a literal value, or a list of either.
 
-        EvaluationError or ReferenceError when it has none; messages begin with a capital, as callers know them.
+        Raises EvaluationError or ReferenceError without a value; messages begin with a capital, as callers know them.
         """
         try:
             return compile_expression(expr, _ContextReferences())(ctx)

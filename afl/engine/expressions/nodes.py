@@ -1,4 +1,4 @@
-"""The shapes of compiled expressions: which nodes there are, what they are made of, and how they read as source."""
+"""The nodes of compiled expressions: their types, their parts, and their source text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from afl.engine.errors import EvaluationError
 
 #: A node of the compiled JSON.
 Node = Mapping[str, object]
-#: What a reference starts from, and its path.
+#: The starting point of a reference, and its path.
 Reference = tuple[Literal["input", "step"], tuple[str, ...]]
 
-#: Expressions in messages are cut here: a literal may be megabytes long.
+#: The length at which expressions in messages are cut: a literal may be megabytes long.
 _TEXT_LIMIT: Final = 300
 
-#: How strongly the operators bind; atoms bind strongest.
+#: The precedence of the operators; atoms bind strongest.
 _PRECEDENCE: Final[Mapping[str, int]] = {
     "||": 1,
     "&&": 2,
@@ -29,7 +29,7 @@ _PRECEDENCE: Final[Mapping[str, int]] = {
     "/": 6,
     "%": 6,
 }
-#: A name for it: `list | tuple` in a check makes a type each time.
+#: A name for this type: `list | tuple` in a check would make a new type each time.
 _LISTS: Final = (list, tuple)
 _COMPARISON: Final = 3
 _CONCAT: Final = 4
@@ -39,7 +39,7 @@ _ATOM: Final = 9
 
 
 def kind_of(node: Node) -> str:
-    """Return a node's type. EvaluationError when it has none, or none that an expression can have."""
+    """Return a node's type. Raises EvaluationError for a missing type, and for one that expressions do not have."""
     kind = node.get("type")
     if isinstance(kind, str) and kind in CHILDREN:
         return kind
@@ -48,7 +48,7 @@ def kind_of(node: Node) -> str:
 
 
 def part(node: Node, key: str) -> object:
-    """Return a part that a node must have. EvaluationError when it is missing."""
+    """Return a required part of a node. Raises EvaluationError when it is missing."""
     try:
         return node[key]
     except KeyError:
@@ -56,7 +56,9 @@ def part(node: Node, key: str) -> object:
 
 
 def parts(node: Node, key: str) -> Sequence[object]:
-    """Return the list that a node holds under a key, empty where it is left out. EvaluationError for anything else."""
+    """Return the list that a node holds under a key, empty where it is left out. Raises EvaluationError for anything
+    else.
+    """
     found = node.get(key)
     if isinstance(found, _LISTS):
         return found
@@ -85,7 +87,7 @@ def _no_children(_: Node) -> Sequence[object]:
 
 
 #: The operand nodes of each node type, in source order. Every expression node has a row: compiling an expression and
-#: finding its references both go by this table, so neither can know a node that the other forgets.
+#: finding its references both use this table, so that neither can miss a node that the other knows.
 CHILDREN: Final[Mapping[str, Callable[[Node], Sequence[object]]]] = {
     "String": _no_children,
     "Int": _no_children,
@@ -103,13 +105,14 @@ CHILDREN: Final[Mapping[str, Callable[[Node], Sequence[object]]]] = {
     "ChainExpr": lambda node: parts(node, "operands"),
 }
 
-#: The operators between two, which hang to their left in chains of any length.
+#: The binary operators, which nest to the left in chains of any length.
 LINKS: Final = frozenset({"BinaryExpr", "IndexExpr", "ChainExpr"})
 
 
 def links_of(node: object) -> tuple[object, list[Node]]:
-    """Return what an expression begins with, and the links behind that from left to right; none for what is no
-    operator between two. A flat chain gives the nodes that it stands for.
+    """Return the first operand of an expression, and its links from left to right.
+
+    There are no links if the expression is not a binary operator. A flat chain gives the nodes that it stands for.
     """
     links: list[Node] = []
     while isinstance(node, Mapping) and (kind := node.get("type")) in LINKS:
@@ -132,10 +135,10 @@ def _hung(node: Node) -> object:
 def references_in(node: object) -> Iterator[Reference]:
     """Yield every reference in an expression, in source order: ("input", path) for `$.path`, ("step", path) for others.
 
-    Literal values in the place of nodes, bare lists included, are walked as what they stand for. EvaluationError for a
-    node of a type that expressions don't have.
+    Literal values in the place of nodes, bare lists included, are walked like the nodes they stand for. Raises
+    EvaluationError for a node of a type that expressions do not have.
     """
-    # A stack of its own, not recursion: a chain of operators may be longer than Python's stack is deep.
+    # An own stack instead of recursion: a chain of operators may be longer than Python's stack is deep.
     pending: list[object] = [node]
     while pending:
         current = pending.pop()
@@ -165,7 +168,7 @@ def _cut(text: str) -> str:
 
 
 def _source(node: object) -> tuple[str, int]:
-    """Return a node's source and how strongly its outermost operator binds."""
+    """Return a node's source and the precedence of its outermost operator."""
     if isinstance(node, list | tuple):
         return _listed(node), _ATOM
     if not isinstance(node, Mapping):
@@ -198,7 +201,7 @@ def _chain(node: Node) -> tuple[str, int]:
     for link in links:
         symbol = None if link["type"] == "IndexExpr" else str(link.get("operator"))
         strength = _INDEX if symbol is None else _PRECEDENCE.get(symbol, _COMPARISON)
-        # Comparisons do not chain, so that a comparison on their left needs parentheses, too.
+        # Comparisons do not chain, so a comparison on their left needs parentheses too.
         if own < (strength + 1 if strength == _COMPARISON else strength):
             opening += 1
             pieces.append(")")

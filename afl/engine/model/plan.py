@@ -1,6 +1,6 @@
-"""A program compiled once into plans: per block the statements, who waits for whom, and expressions ready to call.
+"""A program compiled once into plans: the statements of each block, their dependencies, and compiled expressions.
 
-Nothing walks JSON while a workflow runs. Names are resolved here, so an unknown or ambiguous one stops a program when
+No code walks JSON while a workflow runs. Names are resolved here, so an unknown or ambiguous one stops a program when
 it is loaded, not in the middle of a run. Statements may stand in any order.
 """
 
@@ -17,7 +17,7 @@ from afl.engine.values.declared import Fit, Look
 
 #: An expression of a statement: given the frame that the statement runs in, its value.
 Expression = Callable[[Frame], Value]
-#: A default of a declaration: given the parameters bound so far, its value.
+#: A default of a declaration: returns its value for the parameters bound so far.
 Default = Callable[[Mapping[str, Value]], Value]
 
 
@@ -31,9 +31,9 @@ class Fill(NamedTuple):
 #: Binds a step that does nothing else: given the frame, its params and returns.
 Binder = Callable[[Frame], tuple[Mapping[str, Value], Mapping[str, Value]]]
 
-#: Deeper than any index of a statement: a block's own yields come after those of its nested bodies.
+#: Larger than any index of a statement: a block's own yields come after those of its nested bodies.
 OWN_YIELDS = 1 << 30
-#: Later than any andThen block: what a catch yields is merged last.
+#: Later than any andThen block: the yields of a catch are merged last.
 CATCH_INDEX = 1 << 30
 
 
@@ -78,35 +78,35 @@ class FacetPlan:
         #: In order of declaration; types are qualified (language reference, 9.2).
         self.param_types: Mapping[str, object] = {}
         self.return_types: Mapping[str, object] = {}
-        #: What looks into the values whose types hold a Double, and what makes an agent's copies of parameters.
+        #: The checks of values whose types hold a Double, and the copy functions of parameters for agents.
         self.param_looks: Mapping[str, Look] = {}
         self.return_looks: Mapping[str, Look] = {}
         self.param_fits: Mapping[str, Fit] = {}
-        #: What gives parameters that a call leaves out: mixins of the signature without alias, then defaults.
+        #: The values for parameters that a call leaves out: mixins of the signature without alias, then defaults.
         self.configured: Mapping[str, Fill] = {}
         self.defaults: Mapping[str, Fill] = {}
-        #: The two in one, each after those that it reads: what a workflow is started with.
+        #: Both together, each after those that it reads: the values for a workflow's start.
         self.fills: tuple[tuple[str, Default], ...] = ()
         #: Mixins of the signature with an alias, which run as steps of their own.
         self.mixins: tuple[MixinPlan, ...] = ()
-        #: Names under which yields address the signature's mixins, with the alias; None for those without.
+        #: Names under which yields address the signature's mixins, with the alias; None for mixins without one.
         self.yield_targets: Mapping[str, str | None] = {}
-        #: How long an agent has for its event, by the signature.
+        #: The time that an agent has for its event, by the signature.
         self.timeout_ms: int | None = None
         #: Whether the program uses steps as values anywhere.
         self.reads_steps = False
         self.return_defaults: tuple[tuple[str, Default], ...] = ()
-        #: For an event facet: the returns that an agent's result has to hold, by the declaration alone, and at every
-        #: call of the program: the body of a call may yield some of them.
+        #: For an event facet: the returns that an agent's result must have, by the declaration alone, and at every call
+        #: of the program: the body of a call may yield some of them.
         self.required_returns: tuple[str, ...] = ()
         self.always_required: tuple[str, ...] = ()
-        #: Runs once a step, after its parameters are bound and before everything else.
+        #: Runs once for each step, after its parameters are bound and before everything else.
         self.pre_script: ScriptPlan | None = None
         self.blocks: tuple[BlockPlan, ...] = ()
-        #: What runs when a step of this facet fails, unless its statement has a catch of its own.
+        #: The catch for a failed step of this facet, unless its statement has one of its own.
         self.catch: BlockPlan | None = None
         self.line = 0
-        #: The source that the declaration stands in, "" where the program does not say.
+        #: The source of the declaration, "" where the program does not name it.
         self.source_id = ""
 
     def __repr__(self) -> str:
@@ -120,21 +120,21 @@ class MixinPlan:
 
     def __init__(self, alias: str, facet_name: str, facet: FacetPlan | None) -> None:
         self.alias = alias
-        #: What its step's id is made from, after that of the step that it is part of.
+        #: The key from which its step's id is made, after the id of the step that it is part of.
         self.name = f"mixin-{alias}"
         self.facet_name = facet_name
-        #: None: a facet that the program does not declare; it has no body, and no defaults.
+        #: None: a facet that the program does not declare; it has no body and no defaults.
         self.facet = facet
         #: Evaluated in the scope of the declaration whose signature it is on.
         self.args: tuple[tuple[str, Default], ...] = ()
-        #: Evaluated in its own scope, in order, for what `args` leave out.
+        #: Evaluated in its own scope, in order, for parameters that `args` leave out.
         self.fills: tuple[tuple[str, Default], ...] = ()
         self.line = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScriptPlan:
-    """A script: its Python code, the declaration that it is written in, and where it starts in the source."""
+    """A script: its Python code, the declaration around it, and its place in the source."""
 
     code: str
     declaration: str
@@ -145,7 +145,7 @@ class ScriptPlan:
 class OuterWait:
     """A statement outside a block that must be complete first: `depth` frames out, at `index`.
 
-    Not of the enclosing block itself but of the andThen block `sibling` of the same declaration, where that is set.
+    With `sibling` it is not in the enclosing block itself but in that andThen block of the same declaration.
     """
 
     depth: int
@@ -188,7 +188,7 @@ class StatementPlan:
     def __init__(self, index: int, name: str, statement_id: str, object_type: str, facet_name: str) -> None:
         self.index = index
         self.name = name
-        #: What the step's id is made from, after its block's.
+        #: The key from which the step's id is made, after its block's id.
         self.key = name.encode("utf-8", "surrogatepass")
         self.id = statement_id
         self.object_type = object_type
@@ -196,19 +196,19 @@ class StatementPlan:
         self.is_yield = object_type == ObjectType.YIELD_ASSIGNMENT
         #: None: an undeclared facet of a program that declares none.
         self.callee: FacetPlan | None = None
-        #: Those of the call and then of its mixins: what these give is an argument, too, and an alias a map of them.
+        #: Those of the call and then of its mixins: their arguments count too, and an alias holds a map of them.
         self.args: tuple[tuple[str, Expression], ...] = ()
-        #: Evaluated in the callee's own scope, in order, for what `args` leave out.
+        #: Evaluated in the callee's own scope, in order, for parameters that `args` leave out.
         self.fills: tuple[tuple[str, Default], ...] = ()
-        #: How long an agent has for the event, by the call or else by the callee's signature.
+        #: The time that an agent has for the event, by the call or else by the callee's signature.
         self.timeout_ms: int | None = None
-        #: The returns that an agent's result has to hold.
+        #: The returns that an agent's result must have.
         self.required_returns: tuple[str, ...] = ()
-        #: Whether an expression uses the step itself as a value: it is kept at hand, to be read through that.
+        #: Whether an expression uses the step itself as a value: then it is kept, to be read through that value.
         self.is_value = False
         #: Indices of statements of the same block that must be complete before this one is created.
         self.waits: tuple[int, ...] = ()
-        #: The other way round: who waits for this one.
+        #: The reverse: statements that wait for this one.
         self.wakes: tuple[int, ...] = ()
         self.outer_waits: tuple[OuterWait, ...] = ()
         #: The statement's own andThen blocks, or else the callee's.
@@ -217,13 +217,13 @@ class StatementPlan:
         self.catch: BlockPlan | None = None
         #: No event, no blocks, no catch: all its work is binding its attributes, and its callee's return defaults.
         self.plain = True
-        #: How such a step is bound; None for others.
+        #: The binder of such a step; None for others.
         self.bind: Binder | None = None
-        #: For yields: how many blocks out the step stands that takes the values (0: the step that runs this block);
-        #: None: nobody does.
+        #: For yields: how many blocks out the step is that takes the values (0: the step that runs this block); None:
+        #: no step does.
         self.yield_depth: int | None = None
-        #: Which of that step's mixins takes the values; None: the step itself. That takes only values of returns that
-        #: it declares, where a mixin without alias was addressed.
+        #: The mixin of that step that takes the values; None: the step itself. That one takes only values of returns
+        #: that it declares, where a mixin without alias was addressed.
         self.yield_alias: str | None = None
         self.yields_declared = False
         #: For assertions: the condition, as AFL source.
@@ -236,7 +236,7 @@ class StatementPlan:
 
 
 class CasePlan(NamedTuple):
-    """One case of a `when`: what must hold (None: that no other does), its source, and what runs then."""
+    """One case of a `when`: its condition (None: no other case holds), its source, and its body."""
 
     condition: Expression | None
     condition_text: str
@@ -271,27 +271,27 @@ class BlockPlan:
 
     def __init__(self, index: int, *, is_statement_body: bool) -> None:
         self.index = index
-        #: What its step's id is made from, after that of the step or block it is part of.
+        #: The key from which its step's id is made, after the id of the step or block it is part of.
         self.name = f"block-{index}"
-        #: How paths of what is inside name it: `case[0]`, `catch`; empty for andThen blocks.
+        #: Its name in paths of steps inside it: `case[0]`, `catch`; empty for andThen blocks.
         self.label = ""
         #: Whether it belongs to a statement (and so sees the steps around it) or to a declaration.
         self.is_statement_body = is_statement_body
         self.statements: tuple[StatementPlan, ...] = ()
         self.yields: tuple[StatementPlan, ...] = ()
         self.wait_counts: tuple[int, ...] = ()
-        #: Indices of the statements that wait for nothing inside the block.
+        #: Indices of the statements that wait for no statement of the block.
         self.first: tuple[int, ...] = ()
         self.has_outer_waits = False
         #: Steps of enclosing blocks (frames out, index) that must be complete before the yields run.
         self.yield_waits: tuple[OuterWait, ...] = ()
-        #: Whether it runs blocks of its own in place of statements: one for each element, or each case that holds.
+        #: Whether it runs nested blocks in place of statements: one for each element, or each case that holds.
         self.splits = False
         #: For a `when`: its cases.
         self.cases: tuple[CasePlan, ...] = ()
-        #: For the body of a case: which one. Its index is that of the `when`.
+        #: For the body of a case: its number. Its index is that of the `when`.
         self.case = 0
-        #: Whether it is a catch, or the `when` of one: it runs for what failed, and its failure is its step's.
+        #: Whether it is a catch, or the `when` of one: it runs for a failed step, and its failure is its step's.
         self.is_catch = False
         #: For a foreach: the loop variable, and its source. The outer steps that the source, or a condition of a
         #: `when`, reads.
@@ -299,7 +299,7 @@ class BlockPlan:
         self.source: Expression | None = None
         self.source_text = ""
         self.source_waits: tuple[OuterWait, ...] = ()
-        #: For a block written in Python: what to run. It has no statements, and one yield that takes the result.
+        #: For a block written in Python: the script. It has no statements, and one yield that takes the result.
         self.script: ScriptPlan | None = None
         self.line = 0
 
@@ -308,7 +308,7 @@ class BlockPlan:
 
 
 class PinnedProgram(Protocol):
-    """What a plan was made of: the compiled program's names, and what a store is to keep of it."""
+    """The origin of a plan: the compiled program's names, and the parts of it that a store keeps."""
 
     @property
     def fingerprint(self) -> str: ...
@@ -321,7 +321,7 @@ class PinnedProgram(Protocol):
 
 
 class UnreadProgram(NamedTuple):
-    """A program of which nothing but its fingerprint is known."""
+    """A program of which only the fingerprint is known."""
 
     fingerprint: str
     behaviour: str = ""
@@ -344,14 +344,14 @@ class WorkflowPlan:
         facet_names: frozenset[str] = frozenset(),
     ) -> None:
         self.facet = facet
-        #: Everything that the workflow can call, itself included.
+        #: All facets that the workflow can call, itself included.
         self.facets = facets
         #: Schemas by qualified name; their fields are the plan's `param_types`.
         self.schemas = schemas
         self.program = program
-        #: What executions of this plan are pinned to.
+        #: The program to which executions of this plan are pinned.
         self.fingerprint = program.fingerprint
-        #: Those of the declarations that the workflow can reach which have a script anywhere in them.
+        #: The reachable declarations that contain a script.
         self.scripted = scripted
         #: Every facet, event facet and workflow of the program: as types, they are those of references to steps.
         self.facet_names = facet_names

@@ -1,6 +1,6 @@
 """The engine's own records: one step, and one running block. Compact, slotted, and never handed out.
 
-Public objects (StepDefinition and its kin) are views that documents.py makes of what was committed.
+Public objects (StepDefinition and its kin) are views that documents.py makes of committed records.
 Attribute maps are replaced, never changed in place: a committed snapshot may share them.
 """
 
@@ -72,10 +72,10 @@ class StepRecord:
         self.revision = 0
         self.object_type = object_type
         self.state: str = StepState.CREATED
-        #: What it does: the statement (None for blocks and the root) and the facet it calls (None for blocks).
+        #: Its work: the statement (None for blocks and the root) and the facet it calls (None for blocks).
         self.statement: StatementPlan | None = None
         self.facet: FacetPlan | None = None
-        #: For a mixin of its container's signature: which one.
+        #: For a mixin of its container's signature: the mixin.
         self.mixin: MixinPlan | None = None
         #: For blocks: the plan of the block.
         self.plan: BlockPlan | None = None
@@ -88,7 +88,8 @@ class StepRecord:
         self.size = 0
         self.attempt = 0
         self.event_state = ""
-        #: The consumer group that answered, as far as this process has seen it: to tell a second one's duplicates.
+        #: The consumer group that answered, as far as this process has seen it: it identifies duplicates of a second
+        #: one.
         self.answered_by: str | None = None
         self.error: ErrorRecord | None = None
         self.foreach_index: int | None = None
@@ -102,14 +103,15 @@ class StepRecord:
         self.blocks_open = 0
         #: The first error of a statement (for blocks), block (for steps) or instance (for foreach blocks).
         self.failed: ErrorRecord | None = None
-        #: Why the step failed, while and after its catch runs: that happens once.
+        #: The error for which the catch runs, kept while and after it runs: a catch runs once.
         self.caught: ErrorRecord | None = None
-        #: Yields addressed to this step, as they completed; sorted when captured.
+        #: Yields addressed to this step, in order of completion; sorted when captured.
         self.captured: list[StepRecord] | None = None
-        #: Waiting in the queue of the next iteration; changed since the last commit, as a new step is.
+        #: Whether it is in the queue of the next iteration; whether it has changed since the last commit, as a new step
+        #: has.
         self.queued = False
         self.dirty = True
-        #: Its end has been told to those who wait for it: until then nobody sees it.
+        #: Whether its end was announced to waiting steps: until then they do not see it.
         self.told = False
 
     @property
@@ -122,7 +124,7 @@ class StepRecord:
 
     @property
     def facet_name(self) -> str:
-        """What it calls, empty for blocks."""
+        """The name of the facet it calls, empty for blocks."""
         calling = self.statement if self.statement is not None else self.mixin
         return calling.facet_name if calling is not None else self.facet.name if self.facet is not None else ""
 
@@ -131,7 +133,7 @@ class StepRecord:
 
 
 def sibling_frame(frame: Frame, index: int) -> Frame:
-    """The frame of andThen block `index` of the declaration that this frame is of a later block of."""
+    """Return the frame of an earlier andThen block, by `index`, of the declaration that this frame belongs to."""
     blocks = frame.owner.blocks
     assert blocks is not None
     sibling = blocks[index].frame
@@ -140,7 +142,7 @@ def sibling_frame(frame: Frame, index: int) -> Frame:
 
 
 def awaited_frame(frame: Frame, wait: OuterWait) -> Frame:
-    """The frame, out from a block's own, that holds the step which the wait is for."""
+    """Return the frame, outwards from a block's own, that holds the awaited step."""
     outer = frame
     for _ in range(wait.depth):
         assert outer.parent is not None
@@ -149,7 +151,7 @@ def awaited_frame(frame: Frame, wait: OuterWait) -> Frame:
 
 
 class Frame:
-    """A running block: the steps of its statements so far, and what the rest still waits for."""
+    """A running block: the steps of its statements so far, and the waits of the others."""
 
     __slots__ = (
         "bounds",
@@ -172,7 +174,7 @@ class Frame:
     def __init__(self, step: StepRecord, owner: StepRecord, parent: Frame | None, plan: BlockPlan) -> None:
         #: The block step itself.
         self.step = step
-        #: The step whose body this is: what `$` means, together with `parent` for a statement's body.
+        #: The step whose body this is: the meaning of `$`, together with `parent` for a statement's body.
         self.owner = owner
         #: The frame that `owner` is a statement of, when this is a statement's own body; None for a declaration's.
         self.parent = parent
@@ -182,20 +184,20 @@ class Frame:
         self.lookup: StepLookup
         #: The loop variable's value in a foreach instance.
         self.value: Value = step.foreach_value
-        #: What the rows of its statements' steps have in common; whoever opens the frame sets it.
+        #: The common fields of the rows of its statements' steps; the code that opens the frame sets them.
         self.place: Place
-        #: One place a statement: its step, once created.
+        #: The step of each statement, once created.
         self.env: list[StepRecord | SettledStep | None] = [None] * len(plan.statements)
-        #: One count a statement: how many steps it still waits for.
+        #: For each statement: the number of steps it still waits for.
         self.waiting: list[int] = list(plan.wait_counts)
         #: Statements whose last dependency has completed, to be created when the block runs next.
         self.ready: list[int] = []
-        #: How many of them are left over from an iteration that had no room, and in order.
+        #: The number of them left over from an iteration without room, in order.
         self.sorted = 0
         #: Statements not created yet, and created steps (yields too) that have not ended.
         self.missing = len(plan.statements)
         self.live = 0
         self.yields_made = False
-        #: Who outside waits for a statement of this block: nested frames, with the statement there (None: the
-        #: foreach source of the nested block). Filled only where a nested body reads an outer step.
+        #: The waits outside for a statement of this block: nested frames, with the statement there (None: the foreach
+        #: source of the nested block). Filled only where a nested body reads an outer step.
         self.watchers: dict[int, list[tuple[StepRecord, int | None]]] | None = None

@@ -1,7 +1,7 @@
-"""Steps as values: what a parameter of a facet's type holds, and how attributes are read through it.
+"""Steps as values: the content of a parameter of a facet's type, and how attributes are read through it.
 
-Such a value is plain data that names the step, so it is stored, sent and passed on like any other map; it is looked up
-when somebody reads through it. Only programs that declare a parameter of a facet's type pay for looking.
+Such a value is plain data that names the step, so it is stored, sent and passed on like any other map; the step is
+looked up when an attribute is read through it. Only programs that declare a parameter of a facet's type pay for that.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from afl.engine.model.records import StepRecord
     from afl.engine.model.step_rows import SettledStep
 
-#: Marks a map as a reference to a step. Agents see it, and stores keep it: never change it.
+#: The mark of a map that is a reference to a step. Agents see it, and stores keep it: never change it.
 MARK = "_facet_ref"
 
 
 class StepLookup(Protocol):
-    """Finds the steps that programs use as values."""
+    """A finder of the steps that programs use as values."""
 
     def step_as_value(self, step_id: object) -> StepRecord | None:
-        """The step of that id, None for one that no program text uses as a value."""
+        """Return the step of that id; None for one that no program text uses as a value."""
 
 
 class LinkedParams(dict[str, Value]):
-    """Parameters while defaults are evaluated that may read through references among them."""
+    """Parameters that may contain references, while defaults are evaluated that read through them."""
 
     __slots__ = ("lookup",)
 
@@ -40,12 +40,12 @@ class LinkedParams(dict[str, Value]):
 
 
 def reference_to(step: StepRecord | SettledStep, facet_name: str) -> Value:
-    """The value that stands for a step."""
+    """Return the value that stands for a step."""
     return {MARK: True, "step_id": step.id, "workflow_id": workflow_of(step.id), "facet_name": facet_name}
 
 
 def walk_through_steps(value: Value, names: Sequence[str], text: str, lookup: StepLookup | None) -> Value:
-    """Follow names through maps and referred steps. ReferenceError as `walk_members`."""
+    """Follow names through maps and referenced steps. Raises ReferenceError as `walk_members`."""
     for name in names:
         if lookup is not None and isinstance(value, dict) and value.get(MARK) is True:
             step = lookup.step_as_value(value.get("step_id"))
@@ -57,7 +57,7 @@ def walk_through_steps(value: Value, names: Sequence[str], text: str, lookup: St
 
 
 def _attribute(step: StepRecord, name: str, text: str) -> Value:
-    """The map of a mixin's alias, or else a return, or else a parameter."""
+    """Return the map of a mixin's alias, or else a return, or else a parameter."""
     is_alias = step.facet is not None and any(mixin.alias == name for mixin in step.facet.mixins)
     found = (step.params, step.returns) if is_alias else (step.returns, step.params)
     for attributes in found:
@@ -69,5 +69,5 @@ def _attribute(step: StepRecord, name: str, text: str) -> Value:
 
 
 def lookup_of(params: Mapping[str, Value]) -> StepLookup | None:
-    """Where defaults that read these parameters find steps."""
+    """Return the finder of steps for defaults that read these parameters."""
     return params.lookup if isinstance(params, LinkedParams) else None

@@ -1,4 +1,4 @@
-"""A workflow that cannot be read back any more, as far as it is needed to end it: any run can be cancelled."""
+"""The end of a workflow that can no longer be loaded: any run can be cancelled."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from afl.engine.states import EventState, StepState
 
 
 def only_to_end(row: WorkflowRow, documents: Sequence[StepDocument], dispatch: Dispatch) -> Execution | None:
-    """An execution without steps but for its root: it can be cancelled, and nothing else. Its events are taken back.
+    """Return an execution with only its root step: it can be cancelled, and nothing else. Its events are withdrawn.
 
-    None when there is no root either.
+    None when the root is missing too.
     """
     roots = [document for document in documents if document.container_id is None]
     if not roots:

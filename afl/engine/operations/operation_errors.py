@@ -1,4 +1,4 @@
-"""Why an operator's action on a run is refused: what was found, and what would be right."""
+"""Refusals of an operator's action on a run: what was found, and what would be right."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from afl.engine.errors import RuntimeError as EngineError
 
 
 class OperationRefused(EngineError):
-    """An operator's action that cannot be done on the run as it is. Nothing has changed."""
+    """An operator's action that cannot be done on the run in its present state. Nothing has changed."""
 
 
 @dataclass(eq=False)
 class StepNotFailed(OperationRefused):
-    """A step was to be retried that has not failed; or a run, with `run_status` as `status` shows it."""
+    """A step, or a run (then `run_status` is its status as `status` shows it), was to be retried but has not failed."""
 
     step_id: str
     path: str
@@ -35,7 +35,7 @@ class StepNotFailed(OperationRefused):
 
 @dataclass(eq=False)
 class StepWasCaught(OperationRefused):
-    """A step was to be retried whose failure a catch has dealt with."""
+    """A step was to be retried but a catch has handled its failure."""
 
     step_id: str
     path: str
@@ -61,7 +61,7 @@ class StepSuperseded(OperationRefused):
 
 @dataclass(eq=False)
 class UnknownStep(OperationRefused, ValueError):
-    """An action names a step that there is not."""
+    """An action names an unknown step."""
 
     step_id: str
 
@@ -71,7 +71,7 @@ class UnknownStep(OperationRefused, ValueError):
 
 @dataclass(eq=False)
 class UnknownWorkflow(OperationRefused, ValueError):
-    """An action names a workflow that there is not."""
+    """An action names an unknown workflow."""
 
     workflow_id: str
 
@@ -81,7 +81,7 @@ class UnknownWorkflow(OperationRefused, ValueError):
 
 @dataclass(eq=False)
 class RunByDeployment(OperationRefused):
-    """A run of a deployment on topics is to be ended behind its back: nobody who waits for the end would hear of it."""
+    """A run of a topic deployment cannot be ended past its evaluators: subscribers would not hear of the end."""
 
     workflow_id: str
 

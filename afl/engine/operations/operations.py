@@ -1,4 +1,4 @@
-"""What operators do to runs: retry what has failed, run again from a step, and reset.
+"""Actions of operators on runs: retry failed work, run again from a step, and reset.
 
 An action works on the rows of one revision, by the tables of the kinds of its steps (retry.py, rerun.py), and the
 workflow is read back from what it made of them, as it is after a restart: there is no second way to go on.
@@ -21,18 +21,18 @@ from afl.engine.operations.rerun import rerun, reset
 from afl.engine.operations.retry import retry
 from afl.engine.operations.run_rows import RunRows
 
-#: Reads a workflow back from rows.
+#: Loads a workflow from rows.
 Restore = Callable[[WorkflowRow, Sequence[StepDocument]], Execution]
 
 
 class LogStore(Protocol):
-    """Where the entries of runs are."""
+    """The store of runs' log entries."""
 
     def get_logs_by_runner(self, runner_id: str) -> Sequence[LogDefinition]: ...
 
 
 class Kind(StrEnum):
-    """What an operator does to a run."""
+    """The kinds of actions on a run."""
 
     RETRY = "retry"
     RERUN = "rerun"
@@ -41,9 +41,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """An operator's action on one run. Without a step it is about the run as a whole.
+    """An operator's action on one run. Without a step it is about the whole run.
 
-    `command_id` tells it from every other: where it is given, the run's log keeps it, and done twice it is done once.
+    `command_id` identifies it: with one, the run's log keeps it, and a repeated action has its effect only once.
     """
 
     kind: Kind
@@ -54,14 +54,14 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A run as an action has left it, to be committed; and the steps that are done again."""
+    """A run after an action, to be committed, and the steps that are repeated."""
 
     execution: Execution
     steps: Sequence[str]
 
 
 def open_again(row: WorkflowRow, documents: Sequence[StepDocument], action: Action, restore: Restore) -> Opened:
-    """Do an action on the stored rows of a run. Nothing is written: commit what is returned.
+    """Do an action on the stored rows of a run. Nothing is written: commit the returned run.
 
     Raises OperationRefused: UnknownStep, StepSuperseded, StepNotFailed, StepWasCaught.
     """
@@ -97,7 +97,7 @@ def _with_changes(documents: Sequence[StepDocument], changed: dict[str, StepDocu
 
 
 def _put_down(execution: Execution, rows: RunRows) -> None:
-    """Let the next commit write what has changed, and end the tasks that nobody is to do any more."""
+    """Add the changes to the next commit, and end the tasks that are no longer needed."""
     for document in rows.changed.values():
         if execution.trace is not None:
             before = rows.documents.get(document.id)
@@ -113,18 +113,18 @@ def _put_down(execution: Execution, rows: RunRows) -> None:
 
 
 def was_done(store: LogStore, workflow_id: str, command_id: str) -> bool:
-    """Whether a command has had its effect on a run already."""
+    """Say whether a command has had its effect on a run already."""
     wanted = command_log_id(workflow_id, command_id)
     return any(entry.uuid == wanted for entry in store.get_logs_by_runner(workflow_id))
 
 
 def command_log_id(workflow_id: str, command_id: str) -> str:
-    """The id of the entry that a command leaves in the log of its run."""
+    """Return the id of the entry that a command leaves in the log of its run."""
     return f"{workflow_id}/command/{command_id}"
 
 
 def _note(execution: Execution, rows: RunRows, action: Action, made: Sequence[str]) -> None:
-    """Leave an entry about the action in the run's log."""
+    """Add an entry about the action to the run's log."""
     root = execution.root
     key = f"{action.kind}-{execution.revision + 1}"
     about = f" from {action.step_id}" if action.step_id else ""
@@ -135,9 +135,9 @@ def _note(execution: Execution, rows: RunRows, action: Action, made: Sequence[st
     if action.command_id is not None:
         entry = execution.effects.logs[-1]
         entry.uuid = command_log_id(execution.id, action.command_id)
-        # Where it is looked for, whoever else has entries.
+        # A fixed place, independent of other entries.
         entry.runner_id = execution.id
 
 
-#: Steps that the log names of those that an action does again.
+#: The most steps that the log entry of an action names.
 _MOST_TOLD = 100

@@ -1,9 +1,9 @@
-"""Re-run: a step, whatever depends on it, and what is around all that, as a new generation.
+"""Re-run: a step, and everything that depends on it, as a new generation.
 
-No complete step is changed. What is done again from nothing is put down as a row of the new generation in state
-Created, and the engine makes the step when its turn comes; blocks, which nothing else would make again, begin at once.
-What is around them goes on: a complete step as a row of the new generation with the rest of what is inside of it, any
-other in its own row. Steps that depend on none of this keep their rows, whether they are complete or wait for answers.
+Complete steps are not changed. A step that starts from nothing becomes a row of the new generation in state Created,
+and the engine makes the step when its turn comes; blocks begin at once, because no other code would make them again.
+Enclosing steps continue: a complete one as a row of the new generation with the remaining steps inside it, any other in
+its own row. Steps that do not depend on any of this keep their rows, whether they are complete or wait for answers.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from afl.engine.planning.binding import bind_arguments, bind_inputs, bind_mixin
 from afl.engine.states import EventState, StepState
 from afl.engine.types import ObjectType, Value
 
-#: How the error of a step is called that did not end before it was run again.
+#: The error type of a step that was run again before it had ended.
 SUPERSEDED = "Superseded"
 
-#: The states in which a step waits for what is inside of it, the earliest first: it goes back to the first that any of
-#: it needs. A step whose blocks run again runs its catch again only when they fail again.
+#: The states in which a step waits for the steps inside it, the earliest first: it goes back to the first one that any
+#: of them needs. A step whose blocks run again runs its catch again only when they fail again.
 _STAGES = (
     StepState.MIXIN_BLOCKS_CONTINUE,
     StepState.STATEMENT_BLOCKS_CONTINUE,
@@ -38,11 +38,11 @@ _STAGES = (
 
 
 def rerun(rows: RunRows, step_id: str) -> list[str]:
-    """Run a step again, and all that depends on it; the ids of the rows that this makes anew from nothing."""
+    """Run a step again, and all that depends on it; return the ids of the rows that start from nothing."""
     work = _Rerun(rows)
     step = rows.documents[step_id]
     while step.object_type == ObjectType.FACET:
-        # A mixin is part of how a step is made up: that step is run again.
+        # A mixin belongs to its step: that step is run again.
         step = _around(rows, step)
     if step.object_type == ObjectType.WORKFLOW:
         return reset(rows)
@@ -54,13 +54,13 @@ def rerun(rows: RunRows, step_id: str) -> list[str]:
         work.redo_statement(step)
     work.spread()
     made = work.write()
-    # What failed because it waited for something that now runs again.
+    # Steps that failed because they waited for a step that now runs again.
     open_those_that_waited(rows, set(rows.gone))
     return made
 
 
 def reset(rows: RunRows) -> list[str]:
-    """Run the workflow again from its start; the id of its new root."""
+    """Run the workflow again from its start; return the id of its new root."""
     root, plan = rows.root, rows.execution.plan
     fresh = root._replace(
         id=made_again(root.id, rows.row.execution + 1),
@@ -78,7 +78,7 @@ def reset(rows: RunRows) -> list[str]:
 
 
 def _close(rows: RunRows, document: StepDocument, by: str) -> None:
-    """The end of a step that had not come to one, and is run again: nobody is to answer it any more."""
+    """Return the end of an unfinished step that is run again: it cannot be answered any more."""
     if document.state in (StepState.STATEMENT_COMPLETE, StepState.STATEMENT_ERROR, StepState.CREATED):
         return
     event_state = document.event_state
@@ -102,15 +102,15 @@ def _has_script(rows: RunRows, block: StepDocument) -> bool:
 
 
 class _Rerun:
-    """Finds what a re-run affects, and writes it down."""
+    """A search for the effects of a re-run, and the rows that record them."""
 
     def __init__(self, rows: RunRows) -> None:
         self._rows = rows
-        #: Made anew from nothing: statements and yields when their turn comes, blocks at once.
+        #: Steps that start from nothing: statements and yields when their turn comes, blocks at once.
         self._again: dict[str, StepDocument] = {}
-        #: What goes on, by id, with the state that it goes back to.
+        #: Steps that continue, by id, with the state that they go back to.
         self._around: dict[str, str] = {}
-        #: Steps whose attributes may become others.
+        #: Steps whose attributes may change.
         self._news: list[StepDocument] = []
         self._readers = _readers_of(rows)
 
@@ -129,7 +129,7 @@ class _Rerun:
             self._go_on_around(block)
 
     def spread(self) -> None:
-        """Find, from what will be other, what reads it."""
+        """Find all readers of the changed steps, repeatedly."""
         while self._news:
             step = self._news.pop()
             for reader in self._readers.get(step.id, ()):
@@ -139,7 +139,7 @@ class _Rerun:
                     self.redo_statement(reader)
 
     def _go_on_around(self, step: StepDocument) -> None:
-        """What a step stands in waits for it again: its yields are made again, and its result may become another."""
+        """Make the enclosing step wait again: its yields are made again, and its result may change."""
         rows = self._rows
         part, outer = step, rows.around(step)
         while outer is not None:
@@ -202,7 +202,7 @@ class _Rerun:
         rows.change(changed)
 
     def _before(self, step: StepDocument, state: str) -> StepDocument:
-        """A call as it was when it waited there: what it has captured since is captured again."""
+        """Return a call as it was when it waited there: its captures are repeated."""
         rows = self._rows
         facet = rows.facet_of(step)
         if state != StepState.MIXIN_BLOCKS_CONTINUE:
@@ -222,7 +222,7 @@ class _Rerun:
         return again._replace(event_state="", deadline_ms=None)
 
     def _without_captures(self, step: StepDocument, facet: FacetPlan | None) -> StepDocument:
-        """A call without what yields have given to it, and to its mixins."""
+        """Return a call without the values that yields have given to it and to its mixins."""
         rows, returns = self._rows, dict(step.returns)
         scripted = rows.returns_before_event(step)
         to_mixins: dict[str, list[str]] = defaultdict(list)
@@ -244,13 +244,13 @@ class _Rerun:
         return step._replace(params=params, returns=returns)
 
     def _before_yields(self, step: StepDocument, alias: str, names: list[str]) -> Value:
-        """What a mixin's alias held before values of these names were yielded to it."""
+        """Return the value of a mixin's alias before values of these names were yielded to it."""
         before, now = self._mixin_attribute(step, alias), step.params.get(alias)
         kept = {name: value for name, value in now.items() if name not in names} if isinstance(now, dict) else {}
         return {**kept, **{name: before[name] for name in names if name in before}}
 
     def _mixin_attribute(self, step: StepDocument, alias: str) -> dict[str, Value]:
-        """What a mixin's alias held when its step had ended."""
+        """Return the value of a mixin's alias when its step had ended."""
         mixin = next(
             (m for m in self._rows.inside(step.id) if m.object_type == ObjectType.FACET and _alias_of(m) == alias), None
         )
@@ -259,7 +259,7 @@ class _Rerun:
         return {**own, **(given if isinstance(given, dict) else {})}
 
     def _given(self, step: StepDocument) -> dict[str, Value]:
-        """What the call itself gave: bound again, from what is still as it was."""
+        """Return the values that the call itself gave: bound again, from unchanged inputs."""
         rows = self._rows
         record = rows.record_of(step)
         if record.statement is not None:
@@ -277,7 +277,7 @@ def _alias_of(mixin: StepDocument) -> str:
 
 
 def _comes_after(part: StepDocument, state: str) -> bool:
-    """Whether a block of a step is made only after this state of it: so it is made again."""
+    """Say whether a block of a step is made only after this state of it, and so is made again."""
     return state == StepState.MIXIN_BLOCKS_CONTINUE or (state == StepState.STATEMENT_BLOCKS_CONTINUE and is_catch(part))
 
 
@@ -290,7 +290,7 @@ def _anew(step: StepDocument, new_id: str, state: str) -> StepDocument:
 
 
 def _target_of(rows: RunRows, yielded: StepDocument) -> str | None:
-    """The place of the step that takes the values of a yield."""
+    """Return the place of the step that takes the values of a yield."""
     record = rows.record_of(yielded)
     assert record.statement is not None
     assert record.block is not None
@@ -307,7 +307,7 @@ def _target_of(rows: RunRows, yielded: StepDocument) -> str | None:
 def _without_defaults(
     facet: FacetPlan | None, params: Mapping[str, Value], returns: Mapping[str, Value]
 ) -> dict[str, Value]:
-    """The returns without those that look like return defaults: these are found again."""
+    """Return the returns without those equal to return defaults: these are computed again."""
     kept = dict(returns)
     for name, default in facet.return_defaults if facet is not None else ():
         with suppress(EvaluationError, ReferenceError):
@@ -317,7 +317,9 @@ def _without_defaults(
 
 
 def _readers_of(rows: RunRows) -> dict[str, list[StepDocument]]:
-    """The steps that wait for each step: statements and yields that read it, and blocks whose source or cases do."""
+    """Return the steps that wait for each step: statements and yields that read it, and blocks whose source or cases
+    do.
+    """
     readers: dict[str, list[StepDocument]] = defaultdict(list)
     for block in rows.execution.steps.values():
         if block.plan is not None and block.frame is not None:

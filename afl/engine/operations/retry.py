@@ -1,7 +1,7 @@
-"""Retry: what has failed is done again where it failed, and what its failure had stopped goes on.
+"""Retry: failed work is repeated where it failed, and work that its failure had stopped continues.
 
-A failed step is no complete one: its row is changed in place. It goes back to the state of its table in which its work
-is done again, and everything around it to the state in which that waits for it.
+A failed step is not complete: its row is changed in place. It goes back to the state of its table in which its work is
+repeated, and all enclosing steps go back to the state in which they wait for it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from afl.engine.operations.run_rows import RunRows, is_catch, start_of, waits_fo
 from afl.engine.states import EventState, StepState
 from afl.engine.types import ObjectType
 
-#: States of a step whose catch runs: its error is what that is for.
+#: States of a step whose catch runs: its error is the one that the catch handles.
 _CATCHING = frozenset({StepState.CATCH_BEGIN, StepState.CATCH_CONTINUE})
 
 
 def retry(rows: RunRows, step_id: str, *, is_whole_run: bool = False) -> list[str]:
-    """Open a failed step again; of one that failed, or is going to, by what is inside of it, all that has failed there.
+    """Open a failed step again; if it failed, or will fail, because of steps inside it, open all failed ones there.
 
-    With `is_whole_run` the step is the run's root, and the run is what was named.
+    With `is_whole_run` the step is the run's root, and the action named the run.
 
-    Returns the ids of what is done again. Raises StepNotFailed, and StepWasCaught for what a catch has dealt with.
+    Returns the ids of the repeated steps. Raises StepNotFailed, and StepWasCaught for a failure that a catch handled.
     """
     step = rows.documents[step_id]
     by = _caught_by(rows, step)
@@ -37,7 +37,7 @@ def retry(rows: RunRows, step_id: str, *, is_whole_run: bool = False) -> list[st
         raise StepNotFailed(step_id=step_id, path=rows.path_of(step), state=step.state, run_status=status)
     _open_around(rows, step)
     open_those_that_waited(rows, set(causes))
-    # Blocks that had waited for one of these have failed by its error.
+    # Blocks that had waited for one of these have failed with its error.
     return [cause for cause in causes if _is_own(rows.documents[cause])] or causes
 
 
@@ -50,7 +50,7 @@ def _is_own(document: StepDocument) -> bool:
 
 
 def _outwards(rows: RunRows, document: StepDocument) -> Iterator[tuple[StepDocument, StepDocument]]:
-    """Each step around this one, from the next to the root, with the part of it that this one is in."""
+    """Yield each enclosing step, from the nearest to the root, with its part that contains this step."""
     part, outer = document, rows.around(document)
     while outer is not None:
         yield outer, part
@@ -58,7 +58,7 @@ def _outwards(rows: RunRows, document: StepDocument) -> Iterator[tuple[StepDocum
 
 
 def _caught_by(rows: RunRows, document: StepDocument) -> StepDocument | None:
-    """The step around this one whose catch has dealt, or is dealing, with its failure."""
+    """Return the enclosing step whose catch has handled, or is handling, its failure."""
     for outer, part in _outwards(rows, document):
         if outer.state == StepState.STATEMENT_COMPLETE:
             return outer
@@ -68,8 +68,9 @@ def _caught_by(rows: RunRows, document: StepDocument) -> StepDocument | None:
 
 
 def _open_below(rows: RunRows, top: StepDocument) -> list[str]:
-    """Open a step that has failed or is under way, and all that has failed inside of it and was not caught there; the
-    ids of those that failed themselves.
+    """Open a step that has failed or is unfinished, and all failed steps inside it that were not caught there.
+
+    Returns the ids of those that failed by themselves.
     """
     causes: list[str] = []
     pending = [top]
@@ -82,7 +83,7 @@ def _open_below(rows: RunRows, top: StepDocument) -> list[str]:
         elif parts:
             _open(rows, step, waits_for(step, parts[0]))
             if not any(map(_is_failed, parts)):
-                causes.append(step.id)  # The run was ended while these were under way.
+                causes.append(step.id)  # The run was ended while these were unfinished.
         else:
             _open_cause(rows, step)
             causes.append(step.id)
@@ -90,7 +91,7 @@ def _open_below(rows: RunRows, top: StepDocument) -> list[str]:
 
 
 def _open_parts(rows: RunRows, step: StepDocument) -> list[StepDocument]:
-    """What has not completed inside of a step; where its catch runs or has run, of that alone."""
+    """Return the parts inside a step that are not complete; when its catch runs or has run, only those of the catch."""
     catch = rows.catch_of(step)
     parts = rows.inside(step.id) if catch is None else [catch]
     return [part for part in parts if part.state != StepState.STATEMENT_COMPLETE]
@@ -102,7 +103,7 @@ def _open(rows: RunRows, step: StepDocument, state: str) -> None:
 
 
 def _open_cause(rows: RunRows, step: StepDocument) -> None:
-    """Open a step that failed by itself, in the state in which its own work is done again."""
+    """Open a step that failed by itself, in the state in which its own work is repeated."""
     parts = rows.inside(step.id)
     if ObjectType.is_block(step.object_type):
         plan = rows.record_of(step).plan
@@ -113,7 +114,7 @@ def _open_cause(rows: RunRows, step: StepDocument) -> None:
     facet = rows.facet_of(step)
     blocks = [part for part in parts if ObjectType.is_block(part.object_type)]
     if blocks:
-        # They are complete: what failed is the capture of what they yielded. Or the run was ended while they ran.
+        # They are complete: the capture of their yields has failed. Or the run was ended while they ran.
         _open(rows, step, waits_for(step, rows.catch_of(step) or blocks[0]))
     elif step.event_state == EventState.COMPLETED:
         _open(rows, step, StepState.STATEMENT_BLOCKS_BEGIN)
@@ -127,7 +128,7 @@ def _open_cause(rows: RunRows, step: StepDocument) -> None:
 
 
 def _open_around(rows: RunRows, step: StepDocument) -> None:
-    """Let all that is around a step wait for it again."""
+    """Make all enclosing steps wait for a step again."""
     for outer, part in _outwards(rows, step):
         known = rows.changed.get(outer.id, outer)
         if _is_failed(known):
@@ -137,15 +138,16 @@ def _open_around(rows: RunRows, step: StepDocument) -> None:
 
 
 def _forget_error(rows: RunRows, step: StepDocument) -> None:
-    """A step under way has the error by which it will fail when the rest of it has ended: what else has failed of it
-    is found again.
+    """Clear the error with which an unfinished step will fail when the rest of it has ended.
+
+    Other failures inside it are found again.
     """
     if step.error is not None and step.state not in _CATCHING:
         rows.change(step._replace(error=None))
 
 
 def open_those_that_waited(rows: RunRows, causes: set[str]) -> None:
-    """Open what failed, or is going to, somewhere else because it waited for one of these."""
+    """Open steps elsewhere that failed, or will fail, because they waited for one of these."""
 
     def is_of_these(error: ErrorRecord | None) -> bool:
         return error is not None and error.step_id in causes

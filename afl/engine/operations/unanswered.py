@@ -1,4 +1,4 @@
-"""Steps whose events are out and unanswered: what a run waits for, as a store knows it."""
+"""Steps with unanswered events: what a run waits for, according to a store."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from afl.engine.model.store import ENDED_STATUSES, PAUSED, Store, WorkflowRow
 from afl.engine.states import EventState, StepState
 from afl.engine.types import Value
 
-#: Waiting workflows that are looked at where all of a store is asked for: the newest.
+#: The newest waiting workflows that are read when a whole store is asked.
 _MOST_WORKFLOWS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingStep:
-    """A step whose event is out and unanswered.
+    """A step with an unanswered event.
 
-    `since_ms`: when that event was sent, ms since the epoch. Of a second or later attempt the store knows no more than
-    that it waits since then at least.
+    `since_ms`: when that event was sent, ms since the epoch. For a second or later attempt the store only knows that it
+    has waited at least since then.
     """
 
     workflow_id: str
@@ -34,14 +34,14 @@ class WaitingStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnansweredFacet:
-    """The events of one facet that wait for an answer: how many, and the step that waits longest."""
+    """The unanswered events of one facet: their number, and the step that has waited longest."""
 
     facet: str
     count: int
     first: WaitingStep
 
     def __str__(self) -> str:
-        """A sentence for people: how many events wait, since when, and which step."""
+        """Return a sentence for people: how many events wait, since when, and which step."""
         since = f"since {datetime.fromtimestamp(self.first.since_ms / 1000):%Y-%m-%d %H:%M:%S}"
         waits = (
             "an event waits for an answer,"
@@ -52,7 +52,7 @@ class UnansweredFacet:
 
 
 def unanswered_facets(steps: Iterable[WaitingStep]) -> list[UnansweredFacet]:
-    """The facets of waiting steps, in the order in which they come."""
+    """Return the facets of waiting steps, in the order in which they come."""
     by_facet: dict[str, list[WaitingStep]] = {}
     for step in steps:
         by_facet.setdefault(step.facet, []).append(step)
@@ -63,13 +63,13 @@ def unanswered_facets(steps: Iterable[WaitingStep]) -> list[UnansweredFacet]:
 
 
 def waiting_steps(store: Store, workflow_id: str) -> tuple[WaitingStep, ...]:
-    """The steps of a workflow whose events wait for an answer, in order of creation; none when it has ended."""
+    """Return the steps of a workflow with unanswered events, in order of creation; none when it has ended."""
     row = store.load_workflow(workflow_id)
     return () if row is None or row.status in ENDED_STATUSES else _of(store, row)
 
 
 def all_waiting_steps(store: Store, *, most_workflows: int = _MOST_WORKFLOWS) -> tuple[WaitingStep, ...]:
-    """The waiting steps of all workflows that are at rest, newest workflow first; of the newest `most_workflows`."""
+    """Return the waiting steps of all workflows at rest, newest workflow first; of the newest `most_workflows`."""
     return tuple(step for row in store.list_workflows(status=PAUSED, limit=most_workflows) for step in _of(store, row))
 
 

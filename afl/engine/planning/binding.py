@@ -1,4 +1,4 @@
-"""Binding: arguments become a step's attributes, and what else its callee knows of fills in what the call left out."""
+"""Binding: arguments become a step's attributes, and the callee's defaults fill in arguments that the call left out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from afl.engine.model.records import Frame
 from afl.engine.model.step_values import LinkedParams, StepLookup
 from afl.engine.types import Value
 
-#: The params and returns that a step begins with.
+#: The initial params and returns of a step.
 Bound = tuple[Mapping[str, Value], Mapping[str, Value]]
 
 _NOTHING: Mapping[str, Value] = {}
@@ -19,10 +19,10 @@ Fills = tuple[tuple[str, Default], ...]
 
 
 def bind_arguments(plan: StatementPlan, frame: Frame) -> Bound:
-    """The params and returns that a step begins with. A schema's arguments are returns; a yield's are all it has."""
+    """Return a step's initial params and returns. A schema's arguments become returns; a yield has nothing else."""
     args = plan.args
     if len(args) == 1:
-        # The most common call by far; a comprehension would cost a frame of its own.
+        # By far the most common call; a comprehension would add a frame of its own.
         name, value = args[0]
         bound: dict[str, Value] = {name: value(frame)}
     else:
@@ -43,10 +43,11 @@ def bind_arguments(plan: StatementPlan, frame: Frame) -> Bound:
 
 
 def binder_of(plan: StatementPlan) -> Binder:
-    """What binds a step that does nothing but bind: its params, and its returns with the callee's return defaults.
+    """Return a function that binds a step which only binds: its params, and its returns with the callee's return
+    defaults.
 
-    Made once a statement. Most calls have one argument, and callees with one return default or none: these are spared
-    all questions at run time. So are calls that are given nothing but numbers: their sizes need not be counted.
+    Made once for each statement. Most calls have one argument, and callees with one return default or none: these cases
+    need no checks at run time. Calls with only numbers as arguments need none either: their sizes need not be counted.
     """
     callee = plan.callee
     return_defaults = callee.return_defaults if callee is not None else ()
@@ -89,18 +90,18 @@ def _bind(plan: StatementPlan, frame: Frame) -> Bound:
 
 
 def bind_inputs(facet: FacetPlan, inputs: Mapping[str, Value]) -> dict[str, Value]:
-    """What a workflow is started with: the inputs, and what its own declaration gives for the rest."""
+    """Return a workflow's params: the given inputs, and its declaration's values for the rest."""
     return fill_in(dict(inputs), facet.fills, None)
 
 
 def bind_mixin(plan: MixinPlan, around: Mapping[str, Value], lookup: StepLookup) -> dict[str, Value]:
-    """The params of a mixin's step: its arguments in the scope of the step around it, the rest in its own."""
+    """Return the params of a mixin's step: its arguments in the scope of the step around it, the rest in its own."""
     scope = LinkedParams(around, lookup)
     return fill_in({name: value(scope) for name, value in plan.args}, plan.fills, lookup)
 
 
 def fill_in(given: dict[str, Value], fills: Fills, lookup: StepLookup | None) -> dict[str, Value]:
-    """What was given, with what fills in the rest, each evaluated in the callee's own scope."""
+    """Return the given values and the fills for the rest, each evaluated in the callee's own scope."""
     bound = LinkedParams(given, lookup) if lookup is not None else given
     for name, fill in fills:
         if name not in bound:
@@ -111,7 +112,7 @@ def fill_in(given: dict[str, Value], fills: Fills, lookup: StepLookup | None) ->
 def bind_return_defaults(
     facet: FacetPlan, params: Mapping[str, Value], returns: Mapping[str, Value], lookup: StepLookup | None
 ) -> dict[str, Value]:
-    """The returns, as a map of their own, with the facet's return defaults for those that nobody has set."""
+    """Return a new map of the returns, with the facet's return defaults for those that are not set."""
     bound = dict(returns)
     if lookup is not None:
         params = LinkedParams(params, lookup)

@@ -1,4 +1,4 @@
-"""Plans what branches: a `when` with its cases, a catch; and yields that stand for several."""
+"""The planning of branches: a `when` with its cases, a catch, and yields with several targets."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from afl.engine.planning.references import BlockContext, StatementReferences
 
 
 class PlanBody(Protocol):
-    """Plans a block of the declaration that is being planned."""
+    """Function that plans a block of the current declaration."""
 
     def __call__(self, node: Node, index: int, context: BlockContext, where: str) -> BlockPlan: ...
 
 
 def plan_when(node: Node, plan: BlockPlan, context: BlockContext, where: str, plan_body: PlanBody) -> None:
-    """Fill the plan of a `when`. Raises ProgramError for several defaults, and for a case that is no plain block."""
+    """Fill the plan of a `when`. Raises ProgramError for several defaults, and for a case that is not a plain block."""
     if any(node.get(key) is not None for key in ("foreach", "script")):
         raise ProgramError(f"{where}: a block with `when` has no foreach and no script")
     if not node["when"]["cases"]:
@@ -44,7 +44,7 @@ def plan_when(node: Node, plan: BlockPlan, context: BlockContext, where: str, pl
 
 
 def plan_catch(node: Node, context: BlockContext, where: str, plan_body: PlanBody) -> BlockPlan:
-    """Plan a catch, in the scope of the step or declaration that it is for."""
+    """Plan a catch, in the scope of the step or declaration around it."""
     if any(node.get(key) is not None for key in ("foreach", "script")):
         raise ProgramError(f"{where}: a catch has no foreach and no script")
     context.is_catch = True
@@ -56,7 +56,7 @@ def plan_catch(node: Node, context: BlockContext, where: str, plan_body: PlanBod
 
 
 def split_yields(nodes: Iterable[Node]) -> list[Node]:
-    """The yields of a block, `yield A(..) with B(..)` of the older shape as the two that it is short for."""
+    """Return the yields of a block; `yield A(..) with B(..)` of the older shape counts as two."""
     return [single for node in nodes for single in _split(node)]
 
 

@@ -1,4 +1,4 @@
-"""Programs that callers give as mappings, known again: what was read and fingerprinted once is not read each time."""
+"""A cache of programs that callers give as mappings: a known one is not parsed and fingerprinted again."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Final
 
 from afl.compiled.program import CompiledProgram, Node
 
-#: Mappings that are known at a time. They are held, with a copy of each: a caller has few programs that it gives again.
+#: The most mappings in the cache. They are held, with a copy of each: a caller repeats only few programs.
 _KNOWN: Final = 16
 
 
 class KnownPrograms:
-    """The programs that were given last, by the identity of the mappings that they were made of. Thread-safe.
+    """The last programs that were given, by the identity of their mappings. Thread-safe.
 
-    The mappings are held here, so that none of them is taken for another that came to its place in memory. A caller may
-    change what it has given: one that is given a second time is copied, and each time after that it is compared with
-    its copy, which costs a tenth of serialising it or less. One that was changed is read anew.
+    The cache holds the mappings, so that none can be confused with another at the same address. A caller may change a
+    mapping: one that is given a second time is copied, and each time after that it is compared with its copy, which
+    costs at most a tenth of serialising it. A changed one is parsed again.
     """
 
     def __init__(self, most: int = _KNOWN) -> None:
@@ -31,11 +31,11 @@ class KnownPrograms:
         return len(self._entries)
 
     def of(self, tree: Node) -> CompiledProgram:
-        """The program of a mapping. Raises ProgramError as its constructor."""
+        """Return the program of a mapping. Raises ProgramError as its constructor."""
         return self.made_of((tree,), lambda: CompiledProgram(tree))
 
     def made_of(self, given: tuple[Node, ...], make: Callable[[], CompiledProgram], kind: str = "") -> CompiledProgram:
-        """The program that `make` makes of these mappings; `kind` tells several ways of making one apart."""
+        """Return the program that `make` makes of these mappings; `kind` distinguishes several ways of making one."""
         key = (kind, *map(id, given))
         with self._lock:
             entry = self._entries.get(key)
@@ -43,11 +43,11 @@ class KnownPrograms:
                 self._entries.move_to_end(key)
         if entry is not None and entry.is_unchanged():
             return entry.program
-        # Before the program is made: a change in between is then found the next time.
+        # Before the program is made: a change in between is then noticed the next time.
         copy = None if entry is None else _copy_of(given)
         made = _Entry(given, make(), copy)
         if copy is not None:
-            # At once, or a change that comes before it is asked for would be in it.
+            # Immediately: otherwise a change before the first use would be included.
             _ = made.program.fingerprint
         with self._lock:
             self._entries[key] = made
@@ -61,7 +61,7 @@ class KnownPrograms:
 class _Entry:
     given: tuple[Node, ...]
     program: CompiledProgram
-    #: What was given, as it was; None: given once only, or of values that no JSON has.
+    #: The given mappings at that time; None: given once only, or with values that JSON lacks.
     copy: tuple[Any, ...] | None = None
 
     def is_unchanged(self) -> bool:
@@ -72,7 +72,7 @@ class _Entry:
 
 
 class _Number:
-    """A number in a copy: equal to the same number of the same type only, where `1 == 1.0 == True` for Python."""
+    """A number in a copy: equal only to the same number of the same type, whereas in Python `1 == 1.0 == True`."""
 
     __slots__ = ("_value",)
 
@@ -84,7 +84,7 @@ class _Number:
 
 
 class _Double(_Number):
-    """The same for a float, whose two zeros are equal for Python, too."""
+    """A float in a copy: its two zeros are equal in Python too."""
 
     __slots__ = ()
 
@@ -93,7 +93,7 @@ class _Double(_Number):
 
 
 class _NotCopied(Exception):
-    """Something in a mapping is no JSON."""
+    """A part of a mapping is not JSON."""
 
 
 def _copy_of(given: tuple[Node, ...]) -> tuple[Any, ...] | None:
@@ -108,7 +108,7 @@ def _copied(value: object) -> object:
     if kind is str or value is None:
         return value
     if kind is dict:
-        # Places are many, and numbers alone: they are compared as Python compares numbers.
+        # Source places are many, and only numbers: they are compared as Python compares numbers.
         return {
             key: dict(child) if key == "location" and _is_flat(child) else _copied(child)
             for key, child in value.items()  # type: ignore[attr-defined]  # it is a dict
@@ -126,5 +126,5 @@ def _is_flat(place: object) -> bool:
     return place.__class__ is dict and all(part.__class__ is int for part in place.values())
 
 
-#: Those of this process.
+#: The cache of this process.
 KNOWN_PROGRAMS: Final = KnownPrograms()

@@ -1,4 +1,6 @@
-"""Plans mixins: those of a signature, which run as steps of their own or fill in parameters, and those of a call."""
+"""The planning of mixins: those of a signature, which run as steps of their own or fill in parameters, and those of a
+call.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,14 @@ from afl.engine.types import Value
 TIMEOUT: Final = "Timeout"
 _UNITS_MS: Final = {"hours": 3_600_000, "minutes": 60_000, "seconds": 1_000, "ms": 1}
 
-#: The facet that a mixin's name means, None when the program does not declare it.
+#: A function that returns the facet of a mixin's name, None when the program does not declare it.
 FindFacet = Callable[[str], FacetPlan | None]
 
 
 def yield_targets(mixins: Iterable[Node], resolve: Callable[[str], str | None]) -> dict[str, str | None]:
-    """Names under which yields may address the mixins of a signature, with the alias of each.
+    """Return the names under which yields may address the mixins of a signature, with the alias of each.
 
-    Aliases come first; of mixins with the same name the first counts, which the compiler does not let through.
+    Aliases come first; of mixins with the same name, which the compiler refuses, the first counts.
     """
     nodes = list(mixins)
     targets: dict[str, str | None] = {str(node["alias"]): str(node["alias"]) for node in nodes if node.get("alias")}
@@ -39,7 +41,7 @@ def yield_targets(mixins: Iterable[Node], resolve: Callable[[str], str | None]) 
 
 
 def plan_configured(mixins: Iterable[Node], where: str, *, reads_steps: bool) -> dict[str, Fill]:
-    """What a signature's mixins without alias give, the first of them that gives a parameter."""
+    """Return the values that a signature's mixins without alias give; the first mixin that gives a parameter wins."""
     given: dict[str, Fill] = {}
     for node in mixins:
         if not node.get("alias"):
@@ -49,7 +51,7 @@ def plan_configured(mixins: Iterable[Node], where: str, *, reads_steps: bool) ->
 
 
 def plan_mixins(mixins: Iterable[Node], where: str, find: FindFacet, *, reads_steps: bool) -> tuple[MixinPlan, ...]:
-    """The mixins of a signature that have an alias. What fills their parameters follows when all is planned."""
+    """Return plans for the mixins of a signature that have an alias. Their fills follow when everything is planned."""
     plans: list[MixinPlan] = []
     for node in mixins:
         if node.get("alias"):
@@ -65,7 +67,9 @@ def plan_mixins(mixins: Iterable[Node], where: str, find: FindFacet, *, reads_st
 
 
 def call_arguments(call: Node, references: StatementReferences) -> tuple[tuple[str, Expression], ...]:
-    """The arguments of a call; what its mixins give in addition; and for each of their aliases a map of arguments."""
+    """Return the arguments of a call, the additional ones of its mixins, and for each of their aliases a map of
+    arguments.
+    """
     arguments = _compiled(call, references)
     mixins = call.get("mixins")
     if not mixins:
@@ -94,8 +98,9 @@ def _map_of(entries: Sequence[tuple[str, Expression]]) -> Expression:
 
 
 def time_limit_ms(mixins: Iterable[Node], where: str) -> int | None:
-    """The time that `Timeout(hours, minutes, seconds, ms)` gives, None without one. Only literals count: without any
-    there is no limit. Raises ProgramError for more than MAX_TIMEOUT_MS.
+    """Return the time that `Timeout(hours, minutes, seconds, ms)` gives, None without one.
+
+    Only literals count: without any there is no limit. Raises ProgramError for more than MAX_TIMEOUT_MS.
     """
     limits = [node for node in mixins if str(node["target"]).rpartition(".")[2] == TIMEOUT]
     durations_ms = [_duration_ms(arg) for node in limits for arg in node.get("args") or ()]
@@ -112,7 +117,7 @@ def time_limit_ms(mixins: Iterable[Node], where: str) -> int | None:
 
 
 def _duration_ms(arg: Mapping[str, object]) -> int | None:
-    """What an argument adds, None for one that is no unit of time or no literal integer."""
+    """Return the milliseconds of an argument, None for one that is not a unit of time or not a literal integer."""
     value, unit_ms = arg.get("value"), _UNITS_MS.get(str(arg.get("name")))
     number = value.get("value") if isinstance(value, Mapping) and value.get("type") == "Int" else value
     return unit_ms * number if unit_ms is not None and type(number) is int else None

@@ -1,7 +1,7 @@
-"""What fills the parameters that a call leaves out: mixins of the signature, implicits, defaults; worked out once.
+"""The values for parameters that a call leaves out: mixins of the signature, implicits, defaults.
 
-Which of them gives a parameter's value is known when the program is planned. They are evaluated in the callee's own
-scope, and each after those that it reads.
+The source of a parameter's value is known when the program is planned. The values are evaluated in the callee's own
+scope, each after those that it reads.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from afl.engine.expressions.expression import compile_default
 from afl.engine.model.plan import Default, FacetPlan, Fill
 from afl.engine.planning.references import CalleeReferences
 
-#: Parameters and what they are filled with, in the order of evaluation.
+#: Parameters and their fills, in the order of evaluation.
 Fills = tuple[tuple[str, Default], ...]
 
 
 class _Noting(CalleeReferences):
-    """Notes which parameters are read."""
+    """A compiler of references that notes which parameters are read."""
 
     def __init__(self, facet: str, *, reads_steps: bool) -> None:
         super().__init__(facet, reads_steps=reads_steps)
@@ -32,7 +32,7 @@ class _Noting(CalleeReferences):
 
 
 class _Constants:
-    """Takes no references at all."""
+    """A compiler of references that accepts none."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -66,16 +66,16 @@ def compile_defaults(slots: Iterable[Node], where: str, *, reads_steps: bool) ->
 
 
 def exact_fills(fills: Mapping[str, Fill], facet: FacetPlan) -> dict[str, Fill]:
-    """Return what fills parameters of a facet, that of Doubles with the check that it needs."""
+    """Return the fills of a facet's parameters; those of Doubles get the check that they need."""
     looks = facet.param_looks
     return {name: Fill(exact(fill.value, name, looks.get(name)), fill.reads) for name, fill in fills.items()}
 
 
 def fills_of(given: Collection[str], *sources: Mapping[str, Fill]) -> Fills:
-    """What fills the parameters that are not given: for each, the first source that has it.
+    """Return the fills of the parameters that are not given: for each, the first source that has it.
 
-    In an order in which each comes after those that it reads. What reads itself in a circle is left to the run, where
-    it is a missing parameter.
+    They are ordered so that each comes after those that it reads. Parameters that read each other in a circle are left
+    to the run, where they count as missing.
     """
     chosen: dict[str, Fill] = {}
     for source in sources:

@@ -1,4 +1,4 @@
-"""Makes plans of a compiled program: resolves every name and compiles every expression that a workflow can reach."""
+"""The planning of a compiled program: resolve every name and compile every expression that a workflow can reach."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from afl.engine.planning.system_planner import SYSTEM_TYPES, plan_system, system
 from afl.engine.types import SYSTEM_STATEMENTS, ObjectType
 from afl.engine.values.declared import DeclaredTypes
 
-#: Declares no facet at all: such a program may call facets that only the agents know.
+#: The program declares no facet at all: it may call facets that only the agents know.
 _FACETS = frozenset({Kind.FACET, Kind.EVENT_FACET})
 
 
@@ -45,10 +45,10 @@ class ConstructNotAvailable(ProgramError):
 
 
 def plan_workflow(program: CompiledProgram, name: str) -> WorkflowPlan:
-    """Plan a workflow and all that it can call.
+    """Plan a workflow and everything that it can call.
 
-    Raises UnknownName or AmbiguousName for the workflow, UnknownFacet, ProgramError and ReferenceError for what is
-    wrong inside.
+    Raises UnknownName or AmbiguousName for the workflow, UnknownFacet, ProgramError and ReferenceError for faults
+    inside it.
     """
     planner = Planner(program)
     try:
@@ -60,14 +60,14 @@ def plan_workflow(program: CompiledProgram, name: str) -> WorkflowPlan:
     except (ProgramError, EvaluationError, ReferenceError, UnknownFacet):
         raise
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        # A hand-written tree may lack anything, or nest too deep to be walked.
+        # A hand-written tree may lack anything, or nest too deep for this walk.
         raise ProgramError(f"{name}: the program is malformed: {type(error).__name__}: {error}") from error
     facet_names = frozenset(program.names.all(CALLABLE))
     return WorkflowPlan(facet, facets, schemas, program, planner.scripted(), facet_names)
 
 
 class Planner:
-    """Plans declarations as they are reached; recursion between facets is fine, each is planned once."""
+    """Planner of declarations as they are reached; facets may be recursive, each is planned once."""
 
     def __init__(self, program: CompiledProgram) -> None:
         self._program = program
@@ -75,24 +75,24 @@ class Planner:
         self._facets: dict[str, FacetPlan] = {}
         self._unfinished: list[tuple[FacetPlan, Declaration]] = []
         self._bodies: list[StatementPlan] = []
-        #: Yields, and whose returns they give.
+        #: Yields, and the owner of the returns that they give.
         self._yields: list[tuple[StatementPlan, str]] = []
-        #: For statements whose callee has an implicit: what that gives.
+        #: For statements whose callee has an implicit: the values of the implicit.
         self._implicits: dict[StatementPlan, Mapping[str, Fill]] = {}
-        #: Declarations with a script in them, in the order in which they were reached.
+        #: Declarations that contain a script, in the order in which they were reached.
         self._scripted: dict[str, None] = {}
         self._takes_unknown_facets = not program.names.has_any(_FACETS)
-        #: What calls have been found to mean, by the declaration that they stand in: most callees are called often.
+        #: The resolved calls, by the declaration around them: most callees are called often.
         self._called: dict[tuple[str, str], FacetPlan | None] = {}
 
     def facet(self, declaration: Declaration) -> FacetPlan:
-        """The plan of a declaration; its insides follow in `finish`."""
+        """Return the plan of a declaration; `finish` adds the plans of its parts."""
         plan = self._facets.get(declaration.qualified_name)
         if plan is None:
             plan = self._facets[declaration.qualified_name] = FacetPlan(declaration.qualified_name, declaration.kind)
             plan.reads_steps = self._program.has_step_types
             if declaration.mixins:
-                # At once: yields that address them may be planned before the facet itself.
+                # Planned immediately: yields that address them may be planned before the facet itself.
                 names, namespace, uses = self._program.names, declaration.namespace, declaration.uses
                 plan.yield_targets = yield_targets(
                     declaration.mixins, lambda target: names.resolve(target, namespace, uses).found
@@ -101,15 +101,15 @@ class Planner:
         return plan
 
     def planned(self) -> tuple[FacetPlan, ...]:
-        """All that was reached so far."""
+        """Return all plans reached so far."""
         return tuple(self._facets.values())
 
     def scripted(self) -> tuple[str, ...]:
-        """Those of them that have a script."""
+        """Return those of them that contain a script."""
         return tuple(self._scripted)
 
     def finish(self) -> None:
-        """Plan everything that was reached so far, and what that reaches."""
+        """Plan all declarations reached so far, and those that they reach."""
         while self._unfinished:
             plan, declaration = self._unfinished.pop()
             self._fill(plan, declaration)
@@ -142,7 +142,7 @@ class Planner:
                     mixin.fills = fills_of(given, mixin.facet.configured, mixin.facet.defaults)
 
     def _complete_call(self, statement: StatementPlan) -> None:
-        """Settle where the parameters come from that a call leaves out, and how long its agent has."""
+        """Decide the sources of parameters that a call leaves out, and the time that its agent has."""
         callee = statement.callee
         if callee is None or callee.is_schema:
             return
@@ -187,7 +187,7 @@ class Planner:
         plan.return_defaults = exact_arguments(return_values, plan.return_looks)
 
     def _mixin(self, declaration: Declaration, name: str) -> FacetPlan | None:
-        """The facet that a mixin's name means; None for a short one that only the agents may know."""
+        """Return the facet that a mixin's name means; None for a short name that only the agents may know."""
         found = self._program.resolve_in(declaration, name, CALLABLE, "facet")
         if found is not None:
             return self.facet(found)
@@ -215,7 +215,7 @@ class Planner:
         where: str,
     ) -> tuple[BlockPlan, ...]:
         plans: list[BlockPlan] = []
-        #: What a `when` of a declaration sees: the plain blocks before it.
+        #: The plain blocks before it, which a `when` of a declaration sees.
         earlier: list[tuple[int, Mapping[str, StatementPlan]]] = []
         for index, node in enumerate(nodes):
             context = BlockContext(parent, facet, statement)
@@ -235,7 +235,7 @@ class Planner:
         statement: StatementPlan | None,
         where: str,
     ) -> BlockPlan | None:
-        """The catch of a declaration or statement, if it has one."""
+        """Return the catch of a declaration or statement, if it has one."""
         catch = node.get("catch")
         if catch is None:
             return None
@@ -302,7 +302,7 @@ class Planner:
         return shell
 
     def _callee(self, declaration: Declaration, target: str, where: str) -> FacetPlan | None:
-        """Facets first, then schemas. Unknown: an error, unless the program declares no facet at all."""
+        """Return the callee: facets first, then schemas. An unknown one is an error if the program declares facets."""
         for kinds, what in ((CALLABLE, "facet"), (SCHEMAS, "schema")):
             found = self._program.resolve_in(declaration, target, kinds, what)
             if found is not None:
@@ -348,7 +348,7 @@ class Planner:
         call = node["call"]
         target = str(call["target"])
         found = self._program.names.resolve(target, declaration.namespace, declaration.uses).found
-        # The same id as in a DependencyGraph; the name cannot be that of a step.
+        # The same id as in a DependencyGraph; a step cannot have this name.
         statement_id = str(node.get("id") or f"yield-{index}")
         name = f"_yield_{statement_id}"
         plan = StatementPlan(index, name, statement_id, ObjectType.YIELD_ASSIGNMENT, found or target)
@@ -365,7 +365,7 @@ class Planner:
 
 
 def _result_of_script(script: ScriptPlan, context: BlockContext) -> StatementPlan:
-    """The yield that a block written in Python ends with: its values are the script's result, not arguments."""
+    """Return the yield at the end of a block written in Python: its values are the script's result, not arguments."""
     calling = context.facet if context.statement is None else context.statement
     name = calling.name if isinstance(calling, FacetPlan) else calling.facet_name
     plan = StatementPlan(0, "_yield_result", "yield-result", ObjectType.YIELD_ASSIGNMENT, name)

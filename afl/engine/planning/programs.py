@@ -1,4 +1,4 @@
-"""Which program and workflow a caller means: a declaration, a name, a whole program, or pieces of one."""
+"""The program and workflow that a caller means: a declaration, a name, a whole program, or pieces of one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from afl.engine.planning.known_programs import KNOWN_PROGRAMS
 
 
 def program_of(workflow: Node | str, program: Node | CompiledProgram | None) -> tuple[CompiledProgram, str]:
-    """The program to run, and the qualified name of the workflow in it.
+    """Return the program to run, and the qualified name of the workflow in it.
 
-    A declaration that the program does not hold is added to it, at top level. Raises UnknownName, AmbiguousName.
+    A declaration that the program lacks is added to it, at top level. Raises UnknownName, AmbiguousName.
     """
     if isinstance(workflow, str):
         if program is None:
@@ -35,7 +35,7 @@ def program_of(workflow: Node | str, program: Node | CompiledProgram | None) -> 
 
 
 def compiled(program: Node | CompiledProgram) -> CompiledProgram:
-    """The program that a caller gives, ready to look names up in."""
+    """Return the caller's program, ready for lookups of names."""
     if isinstance(program, CompiledProgram):
         return program
     if not isinstance(program, Mapping):
@@ -47,17 +47,18 @@ def compiled(program: Node | CompiledProgram) -> CompiledProgram:
 
 
 def stored_program(store: Store, fingerprint: str) -> CompiledProgram | None:
-    """The program that a store keeps under a fingerprint, source places and all; None when it keeps none.
+    """Return the stored program of a fingerprint, with its source places; None when there is none.
 
-    Raises what CompiledProgram.stored raises, and VersionMismatchError.
+    Raises the errors of CompiledProgram.stored, and VersionMismatchError.
     """
     text = store.load_program(fingerprint)
     return None if text is None else CompiledProgram.stored(fingerprint, text, store.load_annotations(fingerprint))
 
 
 def is_pinned_by(program: CompiledProgram, fingerprint: str, store: Store) -> bool:
-    """Whether a run that is pinned to this fingerprint does what the program does: earlier releases gave the same
-    program another fingerprint for each layout of its source.
+    """Say whether a run that is pinned to this fingerprint runs this program.
+
+    Earlier releases gave the same program another fingerprint for each layout of its source.
     """
     if fingerprint in (program.fingerprint, program.behaviour):
         return True
@@ -81,5 +82,5 @@ def _typed(workflow: Node) -> Node:
 
 
 def _same(declared: Mapping[str, object], given: Mapping[str, object]) -> bool:
-    """Whether two declarations are one, their type aside: hand-written ones leave it out."""
+    """Say whether two declarations are equal apart from their type, which hand-written ones leave out."""
     return {k: v for k, v in declared.items() if k != "type"} == {k: v for k, v in given.items() if k != "type"}

@@ -1,7 +1,7 @@
-"""What `$.x` and `s.x` mean at a place in a program, compiled to reads of a running frame.
+"""The meaning of `$.x` and `s.x` at a place in a program, compiled to reads of a running frame.
 
-Which steps a reference sees, and what `$` is at every depth, are static (language reference, 4.5 and 6.3): the scope
-is walked here once, and what is left for the run is a dictionary read.
+Which steps a reference sees, and what `$` is at every depth, are static (language reference, 4.5 and 6.3): the scope is
+walked here once, and the run only reads a dictionary.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from afl.engine.types import Value
 
 _F = TypeVar("_F")
 
-#: What a catch may read of the failure: of `$` in a declaration's, of the step itself in a statement's.
+#: Attributes of a failure that a catch may read: of `$` in a declaration's, of the step itself in a statement's.
 _FAILURE = ("error", "error_type")
 
 
 class YieldTarget(NamedTuple):
-    """Who takes a yield's values: the step that many blocks out, or one of its mixins, by alias if it has one."""
+    """The receiver of a yield's values: the step that many blocks out, or one of its mixins, by its alias if it has
+    one.
+    """
 
     depth: int
     alias: str | None = None
@@ -34,10 +36,10 @@ class YieldTarget(NamedTuple):
 
 
 class BlockContext:
-    """A block while it is planned: the scope that its expressions are read in."""
+    """A block that is being planned: the scope of its expressions."""
 
     def __init__(self, parent: BlockContext | None, facet: FacetPlan, statement: StatementPlan | None) -> None:
-        #: The block that `statement` stands in, when this is a statement's own body.
+        #: The block around `statement`, when this is a statement's own body.
         self.parent = parent
         #: The declaration that is being executed.
         self.facet = facet
@@ -50,13 +52,15 @@ class BlockContext:
         self.earlier: tuple[tuple[int, Mapping[str, StatementPlan]], ...] = ()
 
     def case(self) -> BlockContext:
-        """The scope of a case, of the `when` that this is the scope of."""
+        """Return the scope of a case, when this is the scope of its `when`."""
         context = BlockContext(self.parent, self.facet, self.statement)
         context.is_catch, context.earlier = self.is_catch, self.earlier
         return context
 
     def yield_target(self, target: str) -> YieldTarget | None:
-        """The innermost step that a yield addresses by its own name or by a mixin of its signature; None: nobody."""
+        """Return the innermost step that a yield addresses by its own name or by a mixin of its signature; None: no
+        step.
+        """
         depth = 0
         context = self
         while True:
@@ -71,7 +75,7 @@ class BlockContext:
 
 
 class StatementReferences:
-    """References of one statement, yield or foreach source; notes which steps they wait for."""
+    """References of one statement, yield or foreach source; notes the steps they wait for."""
 
     def __init__(self, context: BlockContext, where: str, own_index: int | None = None) -> None:
         self._context = context
@@ -112,7 +116,7 @@ class StatementReferences:
         return self._with_members(found.attribute(path[1], text), path[1:], text)
 
     def _find_step(self, name: str) -> _Found | None:
-        """The step called `name`, of this block, around it, or further out."""
+        """Return the step called `name`, of this block, around it, or further out."""
         context, depth = self._context, 0
         inner: StatementPlan | None = None
         catches = False
@@ -126,7 +130,7 @@ class StatementReferences:
                     self._local[index] = None
                     return _Found(statement, partial(_step_at, 0, index), partial(_local_attribute, index))
                 if inner is not None and inner.index == index:
-                    # The step whose body this is: its event's result is in, it does not have to be complete.
+                    # The step whose body this is: its event's result is in, and it need not be complete.
                     read = _failed_attribute if catches else _owner_attribute
                     return _Found(statement, partial(_owner_at, depth - 1), partial(read, depth - 1))
                 self._outer[(depth, index, None)] = None
@@ -137,7 +141,7 @@ class StatementReferences:
             context, depth = context.parent, depth + 1
 
     def _find_in_siblings(self, context: BlockContext, depth: int, name: str) -> _Found | None:
-        """The same among the steps of earlier blocks: the closest one counts where several have the name."""
+        """Find the step among those of earlier blocks: the closest one wins where several have the name."""
         for sibling, names in reversed(context.earlier):
             statement = names.get(name)
             if statement is not None:
@@ -148,7 +152,7 @@ class StatementReferences:
 
 
 class _Found(NamedTuple):
-    """A step that a reference names: what makes a reader of it as a whole, and readers of its attributes."""
+    """A step that a reference names: makes readers of the whole step, and readers of its attributes."""
 
     statement: StatementPlan
     step: Callable[[], Callable[[Frame], StepRecord | SettledStep]]
@@ -192,7 +196,9 @@ def _with_members(read: Callable[[_F], Value], path: Sequence[str], text: str) -
 
 
 def _input_reader(context: BlockContext, name: str) -> Expression:
-    """The chain of `$`, inside out: loop variables, attributes of the steps around, the declaration's parameters."""
+    """Return the readers of `$`, inside out: loop variables, attributes of enclosing steps, the declaration's
+    parameters.
+    """
     depth = 0
     around: list[int] = []
     while True:
@@ -242,7 +248,7 @@ def _parameter(depth: int, name: str) -> Expression:
 
 
 def _after_attributes(around: list[int], name: str, outermost: Expression) -> Expression:
-    """Look at attributes of the steps whose bodies this is inside, innermost first, returns over params."""
+    """Read attributes of the steps whose bodies surround this place, innermost first, returns over params."""
     if not around:
         return outermost
     depths = tuple(around)
@@ -284,7 +290,7 @@ def _local_attribute(index: int, attribute: str, text: str) -> Expression:
 
 
 def _step_value(found: _Found) -> Expression:
-    """The step itself as a value: what stands for it, or the object that a schema step has made."""
+    """Return the step itself as a value: its stand-in, or the object that a schema step has made."""
     statement, step = found.statement, found.step()
     if statement.callee is not None and statement.callee.is_schema:
         return lambda frame: step(frame).returns  # type: ignore[return-value]  # attributes are made as dicts
@@ -328,7 +334,7 @@ def _owner_attribute(depth: int, attribute: str, text: str) -> Expression:
 
 
 def _failed_attribute(depth: int, attribute: str, text: str) -> Expression:
-    """An attribute of the step that a catch is for: its failure's, or else its own."""
+    """Return an attribute of the step that a catch is for: of its failure, or else its own."""
     return _failure(depth, attribute) if attribute in _FAILURE else _owner_attribute(depth, attribute, text)
 
 

@@ -1,4 +1,4 @@
-"""Which of a facet's returns an agent's result has to hold: those that nothing else can give."""
+"""The returns of a facet that an agent's result must have, because they have no other source."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from afl.engine.model.plan import BlockPlan, FacetPlan, StatementPlan
 
 
 def required_returns(facet: FacetPlan, blocks: Iterable[BlockPlan]) -> tuple[str, ...]:
-    """Return the names of the returns that a result has to hold for a step which runs these blocks afterwards.
+    """Return the names of the returns that a result must have, for a step that runs these blocks afterwards.
 
-    A return that is Json or has a default may be left out, and one that a yield in the blocks gives. A block written in
+    Optional are returns that are Json or have a default, and those that a yield in the blocks gives. A block written in
     Python may give any.
     """
     given = {name for name, _ in facet.return_defaults}
@@ -24,7 +24,10 @@ def required_returns(facet: FacetPlan, blocks: Iterable[BlockPlan]) -> tuple[str
 
 
 def require_returns(statement: StatementPlan, callee: FacetPlan) -> None:
-    """Set what the result of a call of an event facet has to hold, and take from its facet what no call can rely on."""
+    """Set the required returns of a call of an event facet.
+
+    The facet itself keeps only the returns that every call requires.
+    """
     if not statement.blocks:
         statement.required_returns = callee.required_returns
         return
@@ -33,7 +36,7 @@ def require_returns(statement: StatementPlan, callee: FacetPlan) -> None:
 
 
 def _own_blocks(blocks: Iterable[BlockPlan]) -> Iterator[BlockPlan]:
-    """The blocks, and all that are written inside of them: not those of the facets that they call."""
+    """Yield the blocks, and all blocks written inside them, without those of the facets that they call."""
     pending = list(blocks)
     while pending:
         block = pending.pop()

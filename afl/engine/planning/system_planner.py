@@ -1,4 +1,4 @@
-"""Plans the statements of `sys`, which have no name and no value: sys.log and sys.assert."""
+"""The planning of `sys` statements, which have no name and no value: sys.log and sys.assert."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SYSTEM_TYPES: Final = frozenset(object_type for _, object_type in SYSTEM_STATEME
 
 
 def system_shell(node: Node, kind: str, index: int) -> StatementPlan:
-    """The plan of such a statement before its expressions; no step can have its name."""
+    """Return the plan of such a statement before its expressions; a step cannot have its name."""
     called, object_type = SYSTEM_STATEMENTS[kind]
     name = f"{called}-{index}"
     shell = StatementPlan(index, name, str(node.get("id") or name), object_type, called)
@@ -24,7 +24,7 @@ def system_shell(node: Node, kind: str, index: int) -> StatementPlan:
 
 
 def plan_system(node: Node, plan: StatementPlan, references: StatementReferences) -> None:
-    """Compile what it evaluates: the pairs of a log, the condition of an assertion."""
+    """Compile its expressions: the pairs of a log, the condition of an assertion."""
     if plan.object_type == ObjectType.SYS_LOG:
         pairs = node.get("args") or ()
         plan.args = tuple((str(pair["name"]), compile_expression(pair.get("value"), references)) for pair in pairs)

@@ -1,4 +1,4 @@
-"""Whether values fit declared types: what a workflow is started with, and what an agent answers."""
+"""The check of values against declared types: the inputs of a workflow, and the answers of agents."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from afl.engine.errors import InputTypeMismatch, MissingInput, UnknownInput
 from afl.engine.model.plan import FacetPlan
 from afl.engine.types import Value
 
-#: What paths to the inputs of a workflow begin with.
+#: The first part of paths to the inputs of a workflow.
 INPUTS: Final = "inputs"
 
 
 def fitted(value: object, declared: object, schemas: Mapping[str, FacetPlan]) -> Value:
-    """Return a copy of the value as the declared type takes it: an integer is a Double there. Raises Refused."""
+    """Return a copy of the value as the declared type takes it: an integer becomes a Double there. Raises Refused."""
 
     def fields_of(name: str) -> Mapping[str, object] | None:
         schema = schemas.get(name)
@@ -31,16 +31,16 @@ def fitted(value: object, declared: object, schemas: Mapping[str, FacetPlan]) ->
 
 
 def misfit(value: object, declared: object, schemas: Mapping[str, FacetPlan]) -> Refused | None:
-    """What keeps `value` from being of the declared type; None when it fits.
+    """Return why `value` is not of the declared type; None when it fits.
 
-    Null fits every type. An integer fits a Double that holds it exactly; nothing else is converted.
+    Null fits every type. An integer fits a Double that holds it exactly; no other value is converted.
     """
     check = BUILTIN_CHECKS.get(declared) if type(declared) is str else None
     try:
         if check is None:
             fitted(value, declared, schemas)
         elif value is not None:
-            # Nearly always: the way round through schemas costs as much again.
+            # Nearly always: the check through schemas costs as much again.
             check(value, 0)
     except Refused as refused:
         return refused
@@ -48,7 +48,7 @@ def misfit(value: object, declared: object, schemas: Mapping[str, FacetPlan]) ->
 
 
 def check_inputs(workflow: FacetPlan, schemas: Mapping[str, FacetPlan], inputs: Mapping[str, Value]) -> None:
-    """Raise UnknownInput, MissingInput or InputTypeMismatch for the first input that cannot be used."""
+    """Raise UnknownInput, MissingInput or InputTypeMismatch for the first unusable input."""
     declared = workflow.param_types
     for name in inputs:
         if name not in declared:
@@ -62,7 +62,7 @@ def check_inputs(workflow: FacetPlan, schemas: Mapping[str, FacetPlan], inputs: 
             continue
         refused = misfit(inputs[name], declared_type, schemas)
         if refused is not None:
-            # Deep inside a value the path is what helps; at its top the input's name has said it.
+            # Deep inside a value the path helps; at its top the input's name is enough.
             inside = str(refused.at(name)) if refused.segments else ""
             expected = type_name(declared_type)
             raise InputTypeMismatch(
@@ -78,10 +78,10 @@ def check_result(
     told: Collection[str] = (),
     is_partial: bool = False,
 ) -> str | None:
-    """What keeps an agent's result from fitting the facet's returns; None when it fits. Its values are plain.
+    """Return why an agent's result does not fit the facet's returns; None when it fits. Its values are plain.
 
-    `required` are the returns that it has to hold unless they are in `told`. A partial result may lack any, and hold
-    news of its own. A facet that declares no returns takes what it is given.
+    `required` are the returns that it must have unless they are in `told`. A partial result may lack any, and have
+    further keys. A facet that declares no returns accepts any result.
     """
     declared = facet.return_types
     problem, names_differ = None, False
@@ -98,7 +98,7 @@ def check_result(
         for name in required:
             if name not in result:
                 names_differ = True
-    # Sentences are made of nothing but what is wrong: nearly every result is right.
+    # Sentences are built only from faults: nearly every result has none.
     if is_partial or not declared or not (names_differ or problem):
         return problem
     optional = tuple(name for name in declared if name not in required)

@@ -1,4 +1,4 @@
-"""How large and how deep a value may be: measured without recursion, and in detail only when it comes near."""
+"""The limits on size and depth of values: measured without recursion, and in detail only near a limit."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from afl.engine import limits
 from afl.engine.errors import PayloadTooLarge, ValueTooDeep, ValueTooLarge
 from afl.engine.values.sizes import TooDeep, attribute_bytes, bytes_of
 
-#: The most bytes that a character, and the longest number that is no long integer, take in JSON.
+#: The most bytes in JSON of a character, and of the longest number that is not a long integer.
 _CHARACTER_BYTES: Final = 6
 _NUMBER_BYTES: Final = 25
 
 
 #: The digits of the longest integer that an expression may make.
 _INTEGER_BYTES: Final = 1_300
-#: Values of a payload that nobody needs to look at one by one.
+#: The number of values in a payload up to which they need not be measured one by one.
 SMALL_PAYLOAD_VALUES: Final = 64
 
 
 def check_payload(what: str, values: Mapping[str, object], limit: int) -> int:
     """Raise ValueTooDeep, or PayloadTooLarge for values that take more than `limit` bytes as JSON in UTF-8.
 
-    How many they take, where that is near to the limit; 0 where it is not.
+    Returns their size where it is near the limit; 0 where it is not.
     """
-    # Most payloads are some numbers and short texts: for those this loop is all.
+    # Most payloads are some numbers and short texts: for those this loop is enough.
     characters, is_flat = 0, True
     for name, value in values.items():
         kind = type(value)
@@ -53,7 +53,7 @@ def check_depth(what: str, values: Mapping[str, object]) -> None:
 
 
 def is_too_deep(value: object) -> bool:
-    """Whether lists and maps nest in more than MAX_VALUE_DEPTH levels, the outermost counted in."""
+    """Say whether lists and maps nest in more than MAX_VALUE_DEPTH levels, including the outermost."""
     try:
         bytes_of(value)
     except TooDeep:
@@ -62,8 +62,10 @@ def is_too_deep(value: object) -> bool:
 
 
 def check_given(what: str, values: Mapping[str, object], limit: int, path: str) -> int:
-    """Return the size of values from outside. Raises ValueRefused for one that nests too deep, or contains itself, and
-    ValueTooLarge: before anybody walks through them or copies them.
+    """Return the size of values from outside.
+
+    Raises ValueRefused for one that nests too deep, or contains itself, and ValueTooLarge: before any other code walks
+    through them or copies them.
     """
     try:
         size = attribute_bytes(values)
@@ -76,7 +78,7 @@ def check_given(what: str, values: Mapping[str, object], limit: int, path: str) 
 
 
 def small_payload_bytes(limit: int) -> int:
-    """Return up to which size, their names counted in, SMALL_PAYLOAD_VALUES values are below `limit` as JSON for sure.
+    """Return the size, names included, up to which SMALL_PAYLOAD_VALUES values are certainly below `limit` as JSON.
 
     Sizes are those of values/sizes.py, which counts eight bytes for a number inside of a list or map.
     """
@@ -94,7 +96,7 @@ def _measured(what: str, values: Mapping[str, object], limit: int, near: int) ->
 
 
 def _at_most(values: Mapping[str, object], enough: int) -> int:
-    """A bound of the bytes of values that is cheaper to find; no more is counted than is enough."""
+    """Return an upper bound of the bytes of values that is cheaper to compute; counting stops when it is exceeded."""
     total, pending = 2, [values]
     while pending and total <= enough:
         current: object = pending.pop()

@@ -1,6 +1,6 @@
-"""What is to be looked at in values of a declared type, worked out once when the program is planned.
+"""Checks and copies of values by their declared types, prepared once when the program is planned.
 
-Where a type holds no Double nothing is looked at, and agents get plain copies of values that are as they should be.
+A type without a Double needs no check, and agents get plain copies of values that fit their types.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from afl.core.types import BUILTIN_CHECKS, FieldsOf
 from afl.core.values import EXACT_IN_DOUBLE, LONG_MAX, LONG_MIN, Refused, refuse_inexact, segment
 from afl.engine.types import Value
 
-#: Raises Refused for an integer that no Double holds exactly, where the type has a Double; else does nothing.
+#: Raises Refused for an integer that a Double cannot hold exactly, if the type has a Double; else does nothing.
 Look: TypeAlias = Callable[[Value], None]
-#: Returns a copy of a value as an agent gets it: integers are Doubles where the type says so. Raises Unsure.
+#: Returns a copy of a value for an agent: integers become Doubles where the type says so. Raises Unsure.
 Fit: TypeAlias = Callable[[Value], Value]
 
 DOUBLE: Final = "Double"
@@ -23,7 +23,7 @@ _ELEMENT: Final = "elementType"
 
 
 class Unsure(Exception):
-    """A value is not plainly of its declared type."""
+    """A value does not obviously fit its declared type."""
 
 
 class DeclaredTypes:
@@ -31,16 +31,16 @@ class DeclaredTypes:
 
     def __init__(self, fields_of: FieldsOf) -> None:
         self._fields_of = fields_of
-        #: By schema: its fields that hold Doubles, and the fits of all of its fields.
+        #: By schema: its fields that hold Doubles, and the copy functions of all its fields.
         self._double_fields: dict[str, tuple[tuple[str, object], ...]] = {}
         self._fits: dict[str, dict[str, Fit]] = {}
 
     def looks(self, types: Mapping[str, object]) -> dict[str, Look]:
-        """What looks into the values of names whose types hold a Double."""
+        """Return the checks for the values of names whose types hold a Double."""
         return {name: self._look(declared) for name, declared in types.items() if self._holds_double(declared, set())}
 
     def fits(self, types: Mapping[str, object]) -> dict[str, Fit]:
-        """What makes an agent's copies of values, by name."""
+        """Return the copy functions for an agent's values, by name."""
         return {name: self._fit(declared) for name, declared in types.items()}
 
     def _holds_double(self, declared: object, seen: set[str]) -> bool:
@@ -104,14 +104,14 @@ class DeclaredTypes:
             return _fit_map
         fits = self._fits.get(declared)
         if fits is None:
-            # Known before it is filled: a schema may hold values of its own type.
+            # Registered before it is filled: a schema may hold values of its own type.
             fits = self._fits[declared] = {}
             fits.update(self.fits(fields))
         return _record_fit(fits)
 
 
 def look_at_double(value: Value) -> None:
-    """Raise Refused for an integer that no Double holds exactly."""
+    """Raise Refused for an integer that a Double cannot hold exactly."""
     if type(value) is int and not -EXACT_IN_DOUBLE <= value <= EXACT_IN_DOUBLE:
         refuse_inexact(value)
 
@@ -203,7 +203,7 @@ def _record_fit(fits: Mapping[str, Fit]) -> Fit:
 
 
 def _are_plain(items: list[Value], wanted: type | None) -> bool:
-    """Whether all items are texts, or numbers in range, of one type; of the wanted one, where there is one."""
+    """Say whether all items are texts, or numbers in range, of one type: of the wanted type, if it is given."""
     kinds = set(map(type, items))
     if len(kinds) != 1:
         return not kinds
@@ -211,7 +211,7 @@ def _are_plain(items: list[Value], wanted: type | None) -> bool:
     if wanted is not None and kind is not wanted:
         return False
     if kind is float:
-        # The sum of finite numbers may be infinite: then they are looked at one by one.
+        # The sum of finite numbers may be infinite: then they are checked one by one.
         return isfinite(sum(cast("list[float]", items)))
     if kind is int:
         integers = cast("list[int]", items)
@@ -227,5 +227,5 @@ _SCALARS: Final[Mapping[str, Fit]] = {
     "Boolean": _fit_boolean,
     "Json": fit_json,
 }
-#: What the items of an array are that can be copied as they are.
+#: The item types of arrays that can be copied as they are.
 _PLAIN_ITEMS: Final[Mapping[str, type]] = {"String": str, "Int": int, "Long": int, "Double": float, "Boolean": bool}

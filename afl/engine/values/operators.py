@@ -1,4 +1,4 @@
-"""What AFL's operators do with values: strict about kinds, exact on integers, deep on equality."""
+"""AFL's operators on values: strict about kinds, exact on integers, deep on equality."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from afl.engine.types import Value
 from afl.engine.values.rendering import render_text, type_name
 from afl.engine.values.sizes import counting
 
-#: An operator's work on two values, kinds not checked.
+#: An operator's computation on two values whose kinds were checked.
 Operation = Callable[[Value, Value], Value]
 
 
 class OperationError(Exception):
-    """An operator can't work on what it was given. The message is for people; the caller knows the expression."""
+    """An operator cannot be applied to its operands. The message is for people; the caller knows the expression."""
 
 
-#: Kinds that Python compares as AFL does, as long as both sides are of the same one.
+#: Kinds that Python compares like AFL, as long as both sides are of the same one.
 _PLAIN: Final = frozenset({bool, int, float, str, type(None)})
 _NUMBERS: Final = frozenset({int, float})
 
 
 def is_number(value: object) -> bool:
-    """Say whether a value is an Int, Long or Double. A Boolean is none."""
+    """Say whether a value is an Int, Long or Double. A Boolean is not a number."""
     return type(value) in _NUMBERS or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def values_equal(left: object, right: object) -> bool:
     """Compare deeply: numbers by value, Booleans only with Booleans, other kinds only with their own."""
     if left is right:
-        # Also what stands in a value more than once, which else takes as long as it is large when it is written out.
+        # Includes values that occur more than once inside: written out, these would take as long as their full size.
         return True
     if type(left) in _PLAIN and type(left) is type(right):
         return left == right
@@ -82,7 +82,7 @@ def _arithmetic(symbol: str, operate: Operation) -> Operation:
 
 
 def _finite(result: Value) -> Value:
-    # Neither JSON nor an agent in another language can carry infinity, so it must not get into a step.
+    # Neither JSON nor an agent in another language can represent infinity, so it must not get into a step.
     if isinstance(result, float) and not math.isfinite(result):
         raise OperationError("the result is out of the range of a Double")
     if isinstance(result, int) and result.bit_length() > MAX_INTEGER_BITS:
@@ -124,7 +124,7 @@ def _on_strings(symbol: str, operate: Callable[[str, str], bool]) -> Operation:
     return apply
 
 
-#: The bare operations behind some of the operators: right for two values of one exact kind.
+#: The plain operations behind some of the operators: right for two values of one exact kind.
 BARE_ARITHMETIC: Final[Mapping[str, Operation]] = {
     "+": cast(Operation, operator.add),
     "-": cast(Operation, operator.sub),
@@ -143,7 +143,7 @@ BARE_EQUALITY: Final[Mapping[str, Operation]] = {
     "!=": cast(Operation, operator.ne),
 }
 
-#: The operators on two values. `&&` and `||` are not among them: they may not need their right side.
+#: The operators on two values, without `&&` and `||`, which may not need their right side.
 BINARY_OPERATORS: Final[Mapping[str, Operation]] = {
     **{symbol: _arithmetic(symbol, operate) for symbol, operate in BARE_ARITHMETIC.items()},
     **{symbol: _ordering(symbol, operate) for symbol, operate in BARE_ORDERING.items()},
@@ -170,7 +170,7 @@ def inverted(value: Value) -> Value:
 
 
 def condition(symbol: str, value: Value) -> bool:
-    """Return a Boolean as it is; nothing else is one."""
+    """Return a Boolean unchanged; raise for any other value."""
     if value is True:
         return True
     if value is False:

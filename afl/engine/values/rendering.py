@@ -1,4 +1,4 @@
-"""Values as text: AFL's names of their types, and what `++` and prompts make of them."""
+"""Values as text: AFL's names of their types, and their rendering by `++` and prompts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 
 from afl.engine.types import infer_type_hint
 
-#: AFL's words for what `infer_type_hint` calls by its stored names.
+#: AFL's words for the stored names of `infer_type_hint`.
 _LANGUAGE_NAMES: Final = {"List": "Array"}
 
 
 def type_name(value: object) -> str:
-    """Name a value's type as AFL programs name it; "null" for null."""
+    """Return AFL's name of a value's type; "null" for null."""
     if value is None:
         return "null"
     hint = infer_type_hint(value)
@@ -23,11 +23,11 @@ def type_name(value: object) -> str:
 
 
 def render_text(value: object) -> str:
-    """Return the text that `++` and prompts put in the place of a value.
+    """Return the text that `++` and prompts use for a value.
 
-    Strings stay as they are, null is empty, Booleans are `true` and `false`, Doubles take the shortest form that reads
-    back, arrays and maps are compact JSON. TypeError for what is no AFL value, ValueError for an integer with more
-    digits than Python writes.
+    Strings are unchanged, null is empty, Booleans are `true` and `false`, Doubles take the shortest form that reads
+    back, arrays and maps are compact JSON. Raises TypeError for an object that is not an AFL value, ValueError for an
+    integer with more digits than Python converts.
     """
     if isinstance(value, str):
         return value

@@ -1,13 +1,13 @@
-"""How large values are: counted once each, however often they are passed on or stand in others.
+"""Sizes of values: each value is counted once, however often it is passed on or contained in others.
 
-A text counts a byte a character, or three where it is not all ASCII; a number, a Boolean or null in a list or map
-eight; a list or map what is inside of it and two bytes for each entry, and a map its keys and two more. That is near to
-what a value takes as JSON, and costs no writing of it. Numbers that are a whole attribute are not counted: their size
-is bounded by itself.
+A text counts one byte for each character, or three if it is not all ASCII; a number, a Boolean or null in a list or map
+eight; a list or map its content and two bytes for each entry, and a map also its keys and two more bytes. That is close
+to the size of the value as JSON, without writing it. Numbers that are a whole attribute are not counted: their size is
+bounded anyway.
 
-What was counted of a large list or map is remembered by the object, for the thread that works on it: values are never
-changed in place. So a value that holds another costs only its own entries, and `[x, x]` of `[x, x]` of ..., which takes
-no room in memory and all of it as JSON, is told by its size without being walked through.
+The size of a large list or map is cached by the object, for the thread that works on it: values are never changed in
+place. So a value that contains another costs only its own entries, and `[x, x]` of `[x, x]` of ..., which is small in
+memory and huge as JSON, is measured without walking through it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from afl.engine import limits
 
 _NUMBER_BYTES: Final = 8
 _ENTRY_BYTES: Final = 2
-#: What an entry of a list takes at least: that of an empty text.
+#: The least size of a list's entry: that of an empty text.
 LEAST_ENTRY_BYTES: Final = _ENTRY_BYTES
 
-#: Bytes of a character outside ASCII, about.
+#: The approximate bytes of a character outside ASCII.
 _WIDE_BYTES: Final = 3
 
-#: A list or map from this size on is remembered, so many of them at most: smaller ones are as quickly counted again.
+#: The least size of a cached list or map, and the most that are cached: smaller ones are counted again as quickly.
 _WORTH_REMEMBERING: Final = 1_024
 _MOST_REMEMBERED: Final = 4_096
 
@@ -34,27 +34,27 @@ _PLAIN: Final = frozenset({int, float, bool, type(None)})
 
 
 class TooDeep(Exception):
-    """A value nests lists and maps deeper than MAX_VALUE_DEPTH, or stands inside of itself."""
+    """A value nests lists and maps deeper than MAX_VALUE_DEPTH, or contains itself."""
 
 
 class _Counting(threading.local):
-    """What one thread knows while it evaluates."""
+    """The state of one thread during evaluation."""
 
     def __init__(self) -> None:
-        #: Size and height by identity. The object is kept, so that its identity is no other's.
+        #: Size and height by identity. The object is kept, so that no other object gets its identity.
         self.known: dict[int, tuple[object, int, int]] = {}
-        #: The largest value that the run which this thread works on may make.
+        #: The largest value that this thread's current run may make.
         self.max_bytes = limits.MAX_VALUE_BYTES
-        #: Entries that operators have looked through, since the thread began.
+        #: Entries that operators have read, since the thread began.
         self.entries_read = 0
 
 
-#: The thread's own. Before a thread evaluates a run, `RunBounds.begin` sets the run's limit here.
+#: The thread's own state. Before a thread evaluates a run, `RunBounds.begin` sets the run's limit here.
 counting = _Counting()
 
 
 def forget() -> None:
-    """Keep no value any longer: what this thread worked on is committed, or given up."""
+    """Clear the cache: this thread's work is committed, or given up."""
     if counting.known:
         counting.known = {}
 
@@ -89,7 +89,7 @@ def attribute_bytes(values: Mapping[str, object]) -> int:
 
 
 def _counted(container: object, room: int) -> tuple[int, int]:
-    """Size and height of a list or map that may be `room` levels high."""
+    """Return size and height of a list or map that may be `room` levels high."""
     known = counting.known.get(id(container))
     if known is not None and known[0] is container:
         if known[2] > room:

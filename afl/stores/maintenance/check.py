@@ -1,4 +1,4 @@
-"""The check of a whole store: workflow by workflow and table by table, whoever writes to it meanwhile."""
+"""The check of a whole store, workflow by workflow and table by table, while other processes write to it."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from afl.stores.public.persistence import EngineStore, EventDefinition
 from afl.stores.public.store import ENTITY_TABLES
 
 _LANE: Final = re.compile(r"(?:control/[0-9]+|writer/.+)\Z", re.ASCII | re.DOTALL)
-#: Waits between two looks at what is not in order: where a commit becomes visible in parts, that takes milliseconds,
-#: and on a busy server more.
+#: Waits before a possible fault is read again: where a commit becomes visible in parts, that takes milliseconds, and on
+#: a busy server longer.
 _PAUSES_S: Final = (0.02, 0.05, 0.1, 0.3, 1.0)
 _MOST: Final = 1 << 62
-#: Parked answers are read at once: of a flood of them the oldest are enough to know what is wrong.
+#: Parked answers are read in one query: if there are very many, the oldest are enough to see what is wrong.
 _MOST_PARKED: Final = 100_000
 _PLANS_KEPT: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRules:
-    """What is known of outbox records outside of the engine."""
+    """Facts about outbox records that the engine does not know."""
 
     #: The lane of the owner of a workflow's partition.
     lane_of: Callable[[str], str]
@@ -51,23 +51,23 @@ class RecordRules:
 class Inspection:
     """One check of one store.
 
-    Nothing is written. A store may be at work, and show a commit in parts: what is not in order is looked at again, a
-    page's all together, and only what stays so is a finding. Memory is that of the largest workflow.
+    The check only reads. A store may be in use, and show a commit in parts: possible faults are read again, for a whole
+    page together, and only those that persist are findings. Memory is that of the largest workflow.
     """
 
     store: EngineStore
     records: RecordRules | None = None
     pause: Callable[[float], None] = time.sleep
-    #: How much was looked at: workflows, steps, tasks, ...
+    #: The number of checked items: workflows, steps, tasks, ...
     counts: dict[str, int] = field(default_factory=dict)
-    #: What the database did not let us ask of it.
+    #: Checks that the database did not permit.
     left_out: list[str] = field(default_factory=list)
-    #: Workflows that were changed each time they were looked at.
+    #: Workflows that had changed at each reading.
     busy: list[str] = field(default_factory=list)
     _plans: OrderedDict[tuple[str, str], WorkflowPlan | Finding] = field(default_factory=OrderedDict)
 
     def findings(self) -> Iterator[Finding]:
-        """Everything that is wrong, as it is found. Raises StoreUnavailable."""
+        """Yield all faults as they are found. Raises StoreUnavailable."""
         own = self.store.check_itself()
         self.left_out += own.left_out
         for problem in own.problems:
@@ -81,7 +81,7 @@ class Inspection:
         yield from self._readable("position", self._positions())
 
     def _readable(self, what: str, findings: Iterator[Finding]) -> Iterator[Finding]:
-        """The findings of one part, and as the last of them a row that even a list of rows cannot be made of."""
+        """Yield the findings of one part; if a row cannot be read at all, the last finding is about that row."""
         try:
             yield from findings
         except StoreCorrupt as error:
@@ -106,7 +106,7 @@ class Inspection:
                 yield _finding("workflow.runnable_index", workflow_id, "", "listed as runnable", "what its row says")
 
     def _workflow(self, workflow_id: str, sizes: dict[str, int]) -> list[Finding] | None:
-        """What is wrong with a workflow, whose number of steps goes into `sizes`; None when it changed meanwhile."""
+        """Return a workflow's faults, and put its number of steps into `sizes`; None when it changed meanwhile."""
         try:
             row = self.store.load_workflow(workflow_id)
         except (StoreCorrupt, VersionMismatchError) as error:
@@ -161,7 +161,7 @@ class Inspection:
             return _finding("program.unreadable", row.id, row.program, str(error), "a program of this release")
 
     def _open_events(self, row: WorkflowRow, documents: list[StepDocument]) -> Iterator[Finding]:
-        """In dispatch mode `task` each unanswered event has a task that somebody can take."""
+        """Yield unanswered events without a claimable task, in dispatch mode `task`."""
         if row.lane or row.status in ENDED_STATUSES:
             return
         for step in documents:
@@ -170,7 +170,7 @@ class Inspection:
                 try:
                     task = self.store.get_task(task_id)
                 except (StoreCorrupt, VersionMismatchError):
-                    continue  # Found where tasks are looked at.
+                    continue  # The check of tasks finds this fault.
                 if task is None:
                     yield _finding("event.task", row.id, step.id, f"no task {task_id}", "the task of its event")
                 elif task.state not in (TaskState.PENDING, TaskState.RUNNING):
@@ -184,12 +184,12 @@ class Inspection:
         stone = self.store.tombstone(workflow_id)
         entries = self.store.examine_steps(workflow_id)
         if self.store.revisions([workflow_id]) or (stone is not None and stone.state == PURGING):
-            return []  # Started, or being purged.
+            return []  # It is being started or purged.
         expected = f"workflow {workflow_id}" if stone is None else "nothing left of a purged workflow"
         return [
             _finding("step.workflow", workflow_id, entry.step_id, "a step without workflow", expected)
             for entry in entries
-            # What was saved by hand for a workflow that the engine does not know has no revision.
+            # Steps that were saved by hand for a workflow unknown to the engine have no revision.
             if entry.document is None or entry.document.revision
         ]
 
@@ -216,7 +216,7 @@ class Inspection:
         return []
 
     def _task(self, task: TaskDefinition, running: dict[str, str]) -> Iterator[Finding]:
-        # Between the page and the step, an answer may have come.
+        # An answer may have come between the reading of the page and of the step.
         if self._wrong_task(task) is not None:
             again = self.store.get_task(task.uuid)
             wrong = None if again is None else self._wrong_task(again)
@@ -234,7 +234,7 @@ class Inspection:
 
     def _wrong_task(self, task: TaskDefinition) -> Finding | None:
         parts = split_event_id(task.uuid)
-        # Only the engine's own: a task that somebody made may name any step, or none.
+        # Only the engine's own tasks: other tasks may name any step, or none.
         if parts is None or parts[0] != task.step_id:
             return None
         entry = self.store.examine_step(task.step_id)
@@ -244,7 +244,7 @@ class Inspection:
             return _finding("tasks.step", task.workflow_id, task.uuid, "no step of its event", f"step {task.step_id}")
         step = entry.document
         if step is None:
-            return None  # Found where its workflow is looked at.
+            return None  # The check of its workflow finds this fault.
         is_open = step.event_state and not EventState.is_terminal(step.event_state) and step.attempt == parts[1]
         if task.state in (TaskState.PENDING, TaskState.RUNNING) and not is_open:
             found = f"{task.state}, its step at {step.state}, attempt {step.attempt}"
@@ -292,7 +292,7 @@ class Inspection:
             yield _finding("outbox.step", workflow_id, subject, f"no step {step_id}", "the step that sent the event")
 
     def _is_waiting(self, sequence: int) -> bool:
-        """Whether an outbox record is still there: it may have been published, and its workflow purged, since."""
+        """Say whether an outbox record is still there: it may have been published, and its workflow purged."""
         return any(stored.sequence == sequence for stored in self.store.outbox(after=sequence - 1, limit=1))
 
     def _parked(self) -> Iterator[Finding]:
@@ -320,8 +320,9 @@ class Inspection:
     # --- looking at things --------------------------------------------------------------------------------------
 
     def _lasting(self, keys: Iterable[str], look: Callable[[str], list[Finding] | None]) -> Iterator[Finding]:
-        """Look at each; what is not in order is looked at again, after one wait for all of it. What `look` gives None
-        for is busy.
+        """Yield the findings that persist: each possible fault is read again, after one wait for all of them.
+
+        A key for which `look` returns None is busy.
         """
         wrong = {key: found for key in keys if (found := look(key)) != []}
         for pause_s in _PAUSES_S:

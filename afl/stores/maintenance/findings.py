@@ -1,4 +1,4 @@
-"""What a store check finds: one thing that is not as it must be, and what would be right."""
+"""The findings of a store check: a violated invariant, and what would be right."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from dataclasses import dataclass
 class Finding:
     """One violated invariant."""
 
-    #: Which one, as `step.parent`; docs/operations.md lists them. Values are an interface: never change one.
+    #: The kind of the invariant, as `step.parent`; docs/operations.md lists them. Values are an interface: never change
+    #: one.
     kind: str
-    #: "" where no workflow has to do with it.
+    #: "" when no workflow is concerned.
     workflow_id: str
-    #: The step, task, outbox record, ... that it was found at; "": the workflow itself.
+    #: The step, task, outbox record, ... with the fault; "": the workflow itself.
     subject: str
     found: str
     expected: str

@@ -1,4 +1,4 @@
-"""What must hold of one workflow's rows: by themselves, and against the program that it runs."""
+"""Invariants of one workflow's rows: on their own, and against the program that it runs."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _EVENT_STATES: Final = frozenset(
         EventState.CANCELED,
     }
 )
-#: What reading damaged rows back may raise besides the errors that speak of it.
+#: Errors that reading damaged rows may raise besides the specific ones.
 _UNFIT: Final = (AFLError, LookupError, AssertionError, AttributeError, TypeError, ValueError, RecursionError)
 
 
 def unreadable(kind: str, workflow_id: str, subject: str, error: Exception) -> Finding:
-    """The finding of an artifact that cannot be read: one of another release, or a damaged one."""
+    """Return the finding of an artifact that cannot be read: one of another release, or a damaged one."""
     if isinstance(error, VersionMismatchError):
         expected = f"up to {error.expected_version}: {error.remedy}"
         return _finding(f"{kind}.version", workflow_id, subject, error.found, expected)
@@ -55,7 +55,7 @@ def unreadable(kind: str, workflow_id: str, subject: str, error: Exception) -> F
 
 
 def check_rows(row: WorkflowRow, entries: Sequence[StepEntry]) -> Iterator[Finding]:
-    """What is wrong with a workflow's row and steps, whatever program they are of."""
+    """Return the faults in a workflow's row and steps that do not depend on its program."""
     documents = {entry.step_id: entry.document for entry in entries if entry.document is not None}
     for entry in entries:
         if entry.error is not None:
@@ -79,12 +79,12 @@ def check_rows(row: WorkflowRow, entries: Sequence[StepEntry]) -> Iterator[Findi
 
 
 def _place_of(row: WorkflowRow, step_id: str) -> str:
-    """What rows have in common that are of one step: those of its later generations have the number of the first."""
+    """Return the place of a row's step: rows of all generations share it, and have the number of the first."""
     return place_of(step_id) if row.execution > 1 and step_id.startswith(f"{row.id}:") else step_id
 
 
 def _counting(row: WorkflowRow, documents: dict[str, StepDocument]) -> dict[str, StepDocument]:
-    """The rows that count, of a workflow of which something was run again; all of them where that cannot be said."""
+    """Return the valid rows, of a workflow of which a part was run again; all rows where that cannot be decided."""
     try:
         in_order = sorted(documents.values(), key=lambda document: document.number)
         return {document.id: document for document in current_steps(in_order, row.execution)}
@@ -165,7 +165,7 @@ def _check_relatives(row: WorkflowRow, document: StepDocument, documents: dict[s
 
 
 def _check_finished(row: WorkflowRow, document: StepDocument, current: dict[str, StepDocument]) -> Iterator[Finding]:
-    """Nothing inside of a complete step goes on."""
+    """Yield unfinished steps inside a complete step."""
     for named in (document.container_id, document.block_id):
         outer = None if named is None else current.get(named)
         if (
@@ -178,9 +178,9 @@ def _check_finished(row: WorkflowRow, document: StepDocument, current: dict[str,
 
 
 def check_against_program(row: WorkflowRow, documents: Sequence[StepDocument], plan: WorkflowPlan) -> Iterator[Finding]:
-    """What is wrong with rows that are in order by themselves, held against the program."""
+    """Return the faults that appear when otherwise valid rows are compared with the program."""
     try:
-        # No event that is held back is to be released: nothing happens here.
+        # No held event is to be released: this check changes nothing.
         execution = restore(plan, row, documents, _NoDispatch(), max_open_events=0, runs_scripts=True)
     except _UNFIT as error:
         yield _finding("workflow.program", row.id, "", str(error) or type(error).__name__, "rows that fit the program")
@@ -206,7 +206,7 @@ def _check_ids(row: WorkflowRow, documents: Sequence[StepDocument], execution: E
 
 
 def _derived(row: WorkflowRow, document: StepDocument, execution: Execution) -> str | None:
-    """The id that a step has by its place; None where that cannot be said."""
+    """Return the id that follows from a step's place; None where that cannot be decided."""
     if document.container_id is None:
         ids = [derived_id(row.id, row.id, f"execution-{number}") for number in range(1, row.execution + 1)]
         return next((known for known in ids if known == place_of(document.id)), ids[0])
@@ -231,7 +231,7 @@ def _key_of(block: StepRecord | None, document: StepDocument) -> str | None:
 
 
 class _NoDispatch:
-    """Where no event goes: nothing is sent while a workflow is only looked at."""
+    """A dispatch that sends nothing, while a workflow is only inspected."""
 
     def serves(self, execution: Execution) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Access to stored entities, one protocol a kind: for programs that bring a store of their own."""
+"""Access to stored entities, one protocol for each kind: for programs that bring a store of their own."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class ServerDefinitionDAO(Protocol):
 
 @runtime_checkable
 class KeyLockDAO(Protocol):
-    """Locks by name that expire."""
+    """Named locks that expire."""
 
     def acquire(self, key: str, duration_ms: int, meta: LockMetaData | None = None) -> bool: ...
     def release(self, key: str) -> bool: ...
@@ -118,7 +118,7 @@ class KeyLockDAO(Protocol):
 
 @runtime_checkable
 class DataServices(Protocol):
-    """All of them, by name."""
+    """All of the protocols, by name."""
 
     @property
     def step(self) -> StepDefinitionDAO: ...

@@ -1,7 +1,7 @@
-"""A run as its users see it: what its `RunnerDefinition` says, and how its workflow ended, which only the engine knows.
+"""A run as its users see it: its `RunnerDefinition`, and the end of its workflow, which only the engine knows.
 
-The evaluator writes how a workflow ends in the commit of its root step. Nothing else writes that anywhere: whoever asks
-for a run whose workflow has ended is told so, whoever ended it and whatever has crashed since.
+The evaluator writes how a workflow ends in the commit of its root step, and nowhere else. So a reader of a run whose
+workflow has ended gets that result, whatever ended it and whatever has crashed since.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STATE_OF_STATUS: Final = {
 
 
 def view_run(run: RunnerDefinition, row: WorkflowRow | Tombstone | None) -> RunnerDefinition:
-    """The run as it stands, given its workflow's row, or what is left of it."""
+    """Return the run in its present state, given its workflow's row or its tombstone."""
     state = None if row is None else _STATE_OF_STATUS.get(row.status)
     if row is None or state is None or run.state not in UNDER_WAY:
         return run

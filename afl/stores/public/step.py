@@ -1,4 +1,4 @@
-"""The public view of a step: what it is, where it stands, and whether it may move on."""
+"""The public view of a step: its identity, its state, and whether it may move on."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from afl.engine.types import (
 
 @dataclass
 class StepTransition:
-    """Controls how a step moves through its states.
+    """The control of a step's way through its states.
 
-    `request_transition` asks for the next state, `push_me` asks to be run again in the same one, `changed` marks the
-    step as worth storing, `error` is why it failed.
+    `request_transition` requests the next state, `push_me` requests another run in the same one, `changed` marks the
+    step to be stored, `error` is the reason of its failure.
     """
 
     original_state: str
@@ -37,17 +37,17 @@ class StepTransition:
 
     @classmethod
     def initial(cls) -> StepTransition:
-        """Return the transition of a step that was just created: it asks for its first state."""
+        """Return the transition of a step that was just created: it requests its first state."""
         return cls(StepState.CREATED, StepState.CREATED, request_transition=True)
 
     @property
     def is_requesting_state_change(self) -> bool:
-        """Whether the step asks for its next state."""
+        """Whether the step requests its next state."""
         return self.request_transition
 
     @property
     def is_requesting_push(self) -> bool:
-        """Whether the step asks to be run again in its state."""
+        """Whether the step requests another run in its state."""
         return self.push_me
 
     @property
@@ -56,31 +56,31 @@ class StepTransition:
         return self.error is not None
 
     def request_state_change(self, request: bool = True) -> None:
-        """Ask for the next state, or take the request back."""
+        """Request the next state, or withdraw the request."""
         self.request_transition = request
         if request:
             self.changed = True
 
     def change_and_transition(self) -> None:
-        """Mark the step as changed and ask for its next state."""
+        """Mark the step as changed and request its next state."""
         self.changed = True
         self.request_transition = True
 
     def set_push_me(self, push: bool) -> None:
-        """Ask to be run again in the same state, or take the request back."""
+        """Request another run in the same state, or withdraw the request."""
         self.push_me = push
 
     def set_error(self, error: Exception) -> None:
-        """Keep why the step failed, and mark the step as changed."""
+        """Keep the reason of the step's failure, and mark the step as changed."""
         self.error = error
         self.changed = True
 
     def reset_for_iteration(self) -> None:
-        """Forget the request of the iteration before to be run again."""
+        """Forget the previous iteration's request for another run."""
         self.push_me = False
 
     def commit(self) -> None:
-        """Take the current state as the stored one."""
+        """Treat the current state as the stored one."""
         self.original_state = self.current_state
         self.changed = False
         self.request_transition = False
@@ -90,9 +90,9 @@ class StepTransition:
 class StepDefinition:
     """One step of a run: a call, a yield, a block, or the run itself.
 
-    `container_id` is the step that owns the blocks it stands in, `block_id` the block whose statement it is,
-    `root_id` the step of the run. `timestamp` is when it was created, in milliseconds since the epoch. `attempt`
-    counts how often its event was made anew.
+    `container_id` is the step that owns the block around it, `block_id` the block whose statement it is, `root_id` the
+    step of the run. `timestamp` is the time of its creation, in milliseconds since the epoch. `attempt` counts its
+    events.
     """
 
     id: StepId
@@ -140,7 +140,7 @@ class StepDefinition:
 
     @property
     def current_state(self) -> str:
-        """The state it stands in."""
+        """The current state."""
         return self.state
 
     @property
@@ -155,7 +155,7 @@ class StepDefinition:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether it is finished, well or badly."""
+        """Whether it is finished, successfully or not."""
         return StepState.is_terminal(self.state)
 
     @property
@@ -170,20 +170,20 @@ class StepDefinition:
 
     @property
     def is_requesting_state_change(self) -> bool:
-        """Whether it asks for its next state."""
+        """Whether it requests its next state."""
         return self.transition.is_requesting_state_change
 
     def change_state(self, new_state: str) -> None:
-        """Move to a state; the table is the caller's business."""
+        """Move to a state; the caller must follow the table."""
         self._enter(new_state)
         self.transition.changed = True
 
     def request_state_change(self, request: bool = True) -> None:
-        """Ask for the next state, or take the request back."""
+        """Request the next state, or withdraw the request."""
         self.transition.request_state_change(request)
 
     def mark_error(self, error: Exception | None = None) -> None:
-        """Move to Error and keep why."""
+        """Move to Error and keep the reason."""
         self._enter(StepState.STATEMENT_ERROR)
         self.transition.changed = True
         self.transition.request_transition = False
@@ -191,17 +191,17 @@ class StepDefinition:
             self.transition.set_error(error)
 
     def mark_completed(self) -> None:
-        """Move to Complete, for good."""
+        """Move to Complete, permanently."""
         self._enter(StepState.STATEMENT_COMPLETE)
         self.transition.changed = True
         self.transition.request_transition = False
 
     def select_next_state(self) -> str | None:
-        """Return the state that its kind of step goes to from here, None at the end."""
+        """Return the next state for this kind of step, None at the end."""
         return select_transitions(self.object_type).get(self.state)
 
     def clone(self) -> StepDefinition:
-        """Return a copy with the same id that shares nothing changeable with this one."""
+        """Return a copy with the same id that shares no mutable object with this one."""
         return replace(
             self,
             transition=replace(self.transition),
@@ -214,7 +214,7 @@ class StepDefinition:
         )
 
     def set_attribute(self, name: str, value: object, is_return: bool = False) -> None:
-        """Set a param, or a return when told so."""
+        """Set a param, or a return if `is_return` is set."""
         if is_return:
             self.attributes.set_return(name, value)
         else:
@@ -233,7 +233,7 @@ class StepDefinition:
 
 
 def _copy_attributes(attributes: dict[str, AttributeValue]) -> dict[str, AttributeValue]:
-    # A hint that says "Any" on purpose stays so for null; for any other value it was inferred once already.
+    # An explicit hint "Any" stays so for null; for any other value it was inferred before.
     return {
         key: AttributeValue(attribute.name, copy_value(attribute.value), attribute.type_hint or ANY_TYPE)
         for key, attribute in attributes.items()

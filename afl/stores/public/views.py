@@ -1,4 +1,4 @@
-"""Public views of what stores keep: steps and events as objects of the caller's own, and the way back."""
+"""Public views of stored data: steps and events as separate objects for the caller, and their conversion back."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _PAST_EVENT: Final = frozenset(dropwhile(lambda state: state != StepState.STATEM
 
 
 class StepNotes(NamedTuple):
-    """What a public step holds that a document has no place for. True of one revision of the document only."""
+    """Data of a public step that a document has no place for. It is valid for one revision of the document only."""
 
     revision: int
-    #: Names of types that were given, where another one would be inferred from the value.
+    #: Given names of types that differ from the inferred ones.
     param_hints: Mapping[str, str]
     return_hints: Mapping[str, str]
     versions: tuple[str, str, str]
@@ -58,7 +58,7 @@ class StepNotes(NamedTuple):
 
 
 def view_step(document: StepDocument, notes: StepNotes | None = None) -> StepDefinition:
-    """Return a step as a public object of the caller's own."""
+    """Return a step as a public object that belongs to the caller."""
     if notes is not None and notes.revision != document.revision:
         notes = None
     state = document.state
@@ -100,10 +100,10 @@ def view_step(document: StepDocument, notes: StepNotes | None = None) -> StepDef
 def document_of(
     step: StepDefinition, *, number: int, revision: int, before: StepDocument | None
 ) -> tuple[StepDocument, StepNotes]:
-    """Return a public step as it is stored, sharing nothing changeable with it.
+    """Return a public step as a document that shares no mutable object with it.
 
-    `before` is what the store held so far: it keeps what a public step does not show (its number, its event).
-    ValueRefused names the attribute whose value is no AFL value.
+    `before` is the previous document: it keeps the fields that a public step does not show (its number, its event).
+    Raises ValueRefused with the attribute whose value is not an AFL value.
     """
     params, param_hints = _plain_attributes(step.attributes.params, f"step {step.id}, params")
     returns, return_hints = _plain_attributes(step.attributes.returns, f"step {step.id}, returns")
@@ -146,7 +146,7 @@ def document_of(
 
 
 def _event_state(step: StepDefinition, before: StepDocument) -> str:
-    """Where a public step's event stands: who moves the step on from there has answered it."""
+    """Return the state of a public step's event: moving the step on from there counts as its answer."""
     state = before.event_state
     if not state or EventState.is_terminal(state) or step.state not in _PAST_EVENT:
         return state
@@ -161,7 +161,7 @@ def _view_attributes(values: Mapping[str, Value], hints: Mapping[str, str]) -> d
 
 
 def _plain_attributes(attributes: Mapping[str, object], path: str) -> tuple[dict[str, Value], dict[str, str]]:
-    """Part attributes into their values and the type names that the values do not tell."""
+    """Split attributes into their values and the type names that cannot be inferred."""
     values: dict[str, object] = {}
     hints: dict[str, str] = {}
     for name, attribute in attributes.items():
@@ -169,7 +169,7 @@ def _plain_attributes(attributes: Mapping[str, object], path: str) -> tuple[dict
         if isinstance(attribute, AttributeValue):
             value, hint = attribute.value, attribute.type_hint
         elif isinstance(attribute, Mapping) and "value" in attribute and "type_hint" in attribute:
-            # The form in which attributes stand in documents; callers have always been free to hand it in.
+            # The form of attributes in documents; callers have always been free to pass it in.
             value, hint = attribute["value"], str(attribute["type_hint"])
         values[name] = value
         if hint and hint != infer_type_hint(value):
@@ -182,14 +182,14 @@ def _record_error(step: StepDefinition, before: StepDocument | None) -> ErrorRec
     if error is None:
         return None
     if before is not None and before.error is not None and before.error.message == str(error):
-        # What was read as an exception and comes back keeps what the exception has no place for.
+        # An error that was read as an exception keeps, when it comes back, the fields that exceptions lack.
         return before.error
     kind, message = exception_class(error), exception_text(error)
     return ErrorRecord(type=kind, message=message, step_id=step.id, facet=step.facet_name)
 
 
 def view_error(record: ErrorRecord | None) -> Exception | None:
-    """Return a failure as an exception: of its own class where that is a builtin one, and always with its own text."""
+    """Return a failure as an exception: of its own class if that is a builtin one, and always with its own text."""
     if record is None:
         return None
     error: Exception = builtins.RuntimeError(record.message)
@@ -198,7 +198,7 @@ def view_error(record: ErrorRecord | None) -> Exception | None:
         try:
             same = kind(record.message)
         except TypeError:
-            # Some need more than a text (UnicodeDecodeError); their text is what counts.
+            # Some need more than a text (UnicodeDecodeError); only their text matters.
             same = error
         if str(same) == record.message:
             error = same
@@ -210,7 +210,7 @@ def view_error(record: ErrorRecord | None) -> Exception | None:
 def view_event(document: StepDocument, *, dispatched: bool = False, claimed: bool = False) -> EventDefinition:
     """Return the event of a step's current attempt.
 
-    `dispatched`: the record that carries it has left the outbox; `claimed`: somebody works on the task that does.
+    `dispatched`: its record has left the outbox; `claimed`: its task is claimed.
     """
     state = document.event_state
     if state == EventState.CREATED and (claimed or dispatched):
