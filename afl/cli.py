@@ -57,7 +57,9 @@ def _refuse_misspelt_command(args: Sequence[str], commands: Sequence[str]) -> No
 
     near = near_names(word, commands)
     if near:
-        raise click.UsageError(f"found {word!r}, which is no command and no file; did you mean {' or '.join(near)}?")
+        raise click.UsageError(
+            f"found {word!r}, which is neither a command nor a file; did you mean {' or '.join(near)}?"
+        )
 
 
 _HELP = f"""Check, run, draw and compile workflows written in AFL.
@@ -137,7 +139,7 @@ def _tell_own_mistake(error: Exception) -> int:
     """Say that an error is a bug in this program, and show its traceback for a bug report."""
     from afl.core.text.exception_text import exception_line, exception_traceback
 
-    say(f"Error: this is a mistake of afl itself: {exception_line(error)}")
+    say(f"Error: this is a bug in afl: {exception_line(error)}")
     for line in exception_traceback(error).splitlines():
         say(line)
     return ExitCode.INTERNAL

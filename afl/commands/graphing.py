@@ -73,5 +73,5 @@ def _format_of(output: str | None) -> str:
     """Return the format for an output file by its ending. Raises click.UsageError for an ending of another format."""
     suffix = PurePath(output or "").suffix.lower()
     if suffix in _PICTURES:
-        raise click.UsageError(f"{output}: {suffix} is not written here; take .svg, .dot or .mmd, or name a --format")
+        raise click.UsageError(f"{output}: {suffix} cannot be written; use .svg, .dot or .mmd, or name a --format")
     return _FORMAT_OF_SUFFIX.get(suffix, "mermaid")

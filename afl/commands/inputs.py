@@ -65,7 +65,7 @@ _OPTIONS = (
         help="How much of the log is written.  [default: WARNING]",
     ),
     click.option("-v", "--verbose", "verbosity", count=True, help="--log-level INFO; -vv for DEBUG."),
-    click.option("--config", "config_path", metavar="PATH", help="Settings file.  [default: the first there is]"),
+    click.option("--config", "config_path", metavar="PATH", help="Settings file.  [default: the first that exists]"),
     click.option("--mongo-resolve", is_flag=True, help="Look for missing namespaces among published sources."),
     click.option("--source-path", multiple=True, metavar="DIR", help="Look for missing namespaces below this folder."),
     click.option("--auto-resolve", is_flag=True, help="Look for missing namespaces below the folders of the FILEs."),

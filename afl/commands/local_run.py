@@ -69,7 +69,7 @@ class Answers:
             if facet is None or facet.qualified_name not in events:
                 near = did_you_mean(names_alike(name, sorted(events)))
                 meant = f"; {near}" if near else ""
-                raise WrongAnswers(f"the answers name {name!r}, which is no event facet of the program{meant}")
+                raise WrongAnswers(f"the answers name {name!r}, which is not an event facet of the program{meant}")
             if facet.qualified_name in self._same or facet.qualified_name in self._listed:
                 raise WrongAnswers(f"the answers name {facet.qualified_name} twice")
             if isinstance(answer, list):

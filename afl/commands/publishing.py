@@ -15,9 +15,9 @@ from afl.core.process.click_options import strictness_options
 @click.command("publish", short_help="Publish namespaces in MongoDB, where others find them.")
 @click.option("--name", default="", metavar="NAME", help="What the publication is called.  [default: a namespace]")
 @click.option("--version", default="latest", show_default=True, help="Versions other than latest cannot be changed.")
-@click.option("--force", is_flag=True, help="Change a version all the same.")
+@click.option("--force", is_flag=True, help="Change a version anyway.")
 @click.option("--list", "as_list", is_flag=True, help="Show what is published; publish nothing.")
-@click.option("--remove", multiple=True, metavar="NAMESPACE", help="Take a namespace back; publish nothing.")
+@click.option("--remove", multiple=True, metavar="NAMESPACE", help="Withdraw a namespace; publish nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Write the result to standard output as JSON.")
 @strictness_options
 @source_options

@@ -18,7 +18,7 @@ class ProgramVersionError(ProgramError):
     """A compiled program in a form that this release does not read: a newer one, or more than one version older."""
 
     def __init__(self, found: str, supported: str, is_newer: bool) -> None:
-        remedy = "upgrade this process" if is_newer else "compile its source anew with this release"
+        remedy = "upgrade this process" if is_newer else "compile its source again with this release"
         super().__init__(f"the program has schemaVersion {found}, this release reads up to {supported}: {remedy}")
         self.found, self.supported, self.is_newer, self.remedy = found, supported, is_newer, remedy
 

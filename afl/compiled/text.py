@@ -25,7 +25,7 @@ def check_schema_version(found: object, supported: str = SCHEMA_VERSION) -> None
         return
     major, _, rest = found.partition(".") if isinstance(found, str) else ("", "", "")
     if not (major.isascii() and major.isdigit() and len(major) <= 9 and rest):
-        raise ProgramError(f"schemaVersion {found!r:.40} is no version, expected major.minor")
+        raise ProgramError(f"schemaVersion {found!r:.40} is not a version, expected major.minor")
     ours = int(supported.partition(".")[0])
     if not ours - 1 <= int(major) <= ours:
         raise ProgramVersionError(str(found), supported, is_newer=int(major) > ours)

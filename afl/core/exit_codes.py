@@ -28,11 +28,11 @@ class ExitCode(IntEnum):
 #: The table of `--help`: one line for each code.
 MEANINGS = {
     ExitCode.OK: "done",
-    ExitCode.WORK_LEFT: "a failed or cancelled run, work left that nobody here does, or findings in files",
-    ExitCode.BAD_INPUT: "wrong usage, or a file, input or setting that nothing can be run with; nothing was produced",
-    ExitCode.UNAVAILABLE: "what it needs is not there (answers of afl run among it), not reachable, damaged, or in use",
+    ExitCode.WORK_LEFT: "a failed or cancelled run, work left that is not done here, or findings in files",
+    ExitCode.BAD_INPUT: "wrong usage, or an unusable file, input or setting; nothing was produced",
+    ExitCode.UNAVAILABLE: "something it needs (also answers for afl run) is missing, unreachable, damaged, or in use",
     ExitCode.TIMEOUT: "not finished in time; it may still finish",
-    ExitCode.INTERNAL: "a mistake of this program; -v shows where",
+    ExitCode.INTERNAL: "a bug in this program; -v shows where",
     ExitCode.INTERRUPTED: "interrupted",
 }
 

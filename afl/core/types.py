@@ -121,7 +121,7 @@ def check_typed(value: Any, afl_type: AflType, fields_of: FieldsOf, depth: int =
         return None
     if type(afl_type) is not str:
         if not isinstance(afl_type, Mapping):
-            raise TypeError(f"{afl_type!r} is no AFL type")
+            raise TypeError(f"{afl_type!r} is not an AFL type")
         return _check_array(value, afl_type, fields_of, depth)
     check = BUILTIN_CHECKS.get(afl_type)
     if check is not None:

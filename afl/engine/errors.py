@@ -340,7 +340,8 @@ class RunGivenUp(RuntimeError):
     def __str__(self) -> str:
         return (
             f"{self.name} could not be evaluated: {self.error_type}{': ' if self.cause else ''}{self.cause}; its steps "
-            "are as its last commit left them, and nothing else was hurt. If memory was short, `retry` goes on with it"
+            "are as its last commit left them, and no other workflow is affected. If memory was short, `retry` "
+            "continues it"
         )
 
 
@@ -351,7 +352,7 @@ class NoProgress(RuntimeError):
     stuck: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"no step can go on and none waits for an event; stuck: {', '.join(self.stuck) or 'none'}"
+        return f"no step can continue and none waits for an event; stuck: {', '.join(self.stuck) or 'none'}"
 
 
 @dataclass(eq=False)

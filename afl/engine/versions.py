@@ -86,5 +86,5 @@ def check_version(component: str, actual: str, supported: str) -> None:
 def _numbers(component: str, version: str) -> tuple[int, int]:
     match = _VERSION.match(version)
     if match is None:
-        raise ValueError(f"{component} {version!r:.40} is no version, expected major.minor")
+        raise ValueError(f"{component} {version!r:.40} is not a version, expected major.minor")
     return int(match[1]), int(match[2])

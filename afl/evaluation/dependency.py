@@ -206,7 +206,7 @@ def _system_name(statement: Node, index: int) -> str | None:
 def _is_step(statement: Node) -> bool:
     # Hand-written programs leave the type out. Any other type is refused, never silently ignored.
     if statement.get("type", "StepStmt") != "StepStmt" or "name" not in statement:
-        raise ProgramError(f"a {statement.get('type', 'statement without a name')} is no step of a dependency graph")
+        raise ProgramError(f"a {statement.get('type', 'statement without a name')} is not a step of a dependency graph")
     return True
 
 

@@ -36,7 +36,7 @@ class ScriptsNotIsolated(AFLError):
     def __init__(self, missing: Collection[str], detail: str = "") -> None:
         names = ", ".join(sorted(missing))
         super().__init__(
-            f"scripts are refused: this platform does not shut them off from {names}"
+            f"scripts are refused: this platform does not isolate them from {names}"
             + (f" ({detail})" if detail else "")
             + "; run on Linux with seccomp, or accept it by name: scripts.accept_missing (AFL_SCRIPTS_ACCEPT_MISSING)"
         )

@@ -70,7 +70,7 @@ def _decoded(text: bytes) -> dict[str, Any]:
     try:
         told = json.loads(text)
         if not isinstance(told, dict):
-            raise _refused("it is no map")
+            raise _refused("it is not a map")
         if as_json(told) == text:
             return told
         json.loads(text, object_pairs_hook=_refuse_doubles)

@@ -17,7 +17,7 @@ _BODY = "a body begins with andThen: facet Pay() andThen { ... }"
 _ELSE = "the case for everything else is written: case _ => { ... }"
 _THEN = "steps that follow stand in a block: andThen { ... }"
 _LOG = "what is to be seen is logged by name: sys.log(total = s.total)"
-_NOTHING = "a block that does nothing is empty: { }; there is nothing to leave or to go on with"
+_NOTHING = "a block that does nothing is empty: { }; there is no break and no continue"
 
 #: Hints for words of other languages, wherever they are refused.
 WORD_HELP: dict[str, str] = {

@@ -158,7 +158,7 @@ class Telemetry:
         self.lost += 1
         if self.lost == 1:
             _log.warning(
-                "telemetry lost %s, and says so only once; runs go on: %s raised %s: %s",
+                "telemetry lost %s, reported only once; runs continue: %s raised %s: %s",
                 what,
                 class_name(type(self.sink)),
                 exception_class(error),

@@ -78,7 +78,7 @@ BODY_RULES: dict[str, Rule] = {
     "PROMPT_NOT_EVENT": warning(
         "PROMPT_NOT_EVENT",
         "A prompt is for the agent of an event facet; nothing reads it elsewhere.",
-        "'{name}' is no event facet, so nobody gets this prompt",
+        "'{name}' is not an event facet, so no agent gets this prompt",
         'namespace a { facet F() «prompt» { template "Hi" } }',
         _EVENT.format('template "Hi"'),
         "declare it as an event facet",

@@ -57,7 +57,7 @@ class MisspeltHandlers:
             if name is not None and self._warnings_left:
                 self._warnings_left -= 1
                 _log.warning(
-                    "a handler is registered for %s, of which there is no task, while a task of %s waits; %s",
+                    "a handler is registered for %s, which has no task, while a task of %s waits; %s",
                     name, facet, did_you_mean([facet]),
                 )  # fmt: skip
 

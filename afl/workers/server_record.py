@@ -156,7 +156,7 @@ class Presence:
 
     def leaving(self) -> None:
         """Note that it accepts no new work, and finishes its current work."""
-        self._tell("could not say that it leaves", state=ServerState.SHUTDOWN)
+        self._tell("could not record that it is leaving", state=ServerState.SHUTDOWN)
 
     def sign_off(self, error: BaseException | None = None) -> None:
         """Sign off: SHUTDOWN, or ERROR with the cause of the end."""

@@ -99,7 +99,7 @@ class LocalStorage:
         path = local_path(location)
         # Python reads an empty path as the working directory: most often a variable was never set.
         if not str(location).strip() or (path == Path() and location.startswith("file:")):
-            raise StorageRefused(location, "it names nothing")
+            raise StorageRefused(location, "it is empty")
         if self._root is None:
             return path
         path = self._root / path

@@ -179,7 +179,7 @@ class TaskLoop:
                 result = self._evaluator.resume(workflow_id)
         error = getattr(result, "error", None)
         if isinstance(error, Exception) and not isinstance(error, StepFailure):
-            _log.warning("workflow %s could not be gone on with: %s", workflow_id, exception_text(error))
+            _log.warning("workflow %s could not be continued: %s", workflow_id, exception_text(error))
         # The following work may be for this loop.
         self._wake.set()
 
@@ -327,7 +327,7 @@ class TaskLoop:
                 self._work.give_up(job, error, tries)
         except Exception as another:  # noqa: BLE001 - what keeps it from that may pass, and the lease runs out
             self._left_undone += 1
-            _log.error("task %s is left to its lease: %s", task_id, exception_line(another))
+            _log.error("task %s stays claimed until its lease expires: %s", task_id, exception_line(another))
 
     def _claim(self, lease_ms: int) -> TaskDefinition | None:
         names = self._wanted()
@@ -358,7 +358,7 @@ class TaskLoop:
             return
         self._next_sweep_s = now_s + self._settings.lease_beat_s
         for task_id in self._store.requeue_expired_tasks():
-            _log.warning("task %s can be claimed again: whoever had it has not renewed its lease", task_id)
+            _log.warning("task %s can be claimed again: its owner has not renewed its lease", task_id)
         for stale in self._leases.stale():
             if self._store.give_task_back(stale.uuid, stale.owner):
                 _log.warning(
@@ -390,7 +390,7 @@ class TaskLoop:
             if self._sweep_more is not None and self._sweep_more():
                 self._wake.set()
         except Exception as error:  # noqa: BLE001 - it comes round again
-            _log.error("server %s could not see to what was left\n%s", self._owner, exception_traceback(error))
+            _log.error("server %s could not sweep for lost work\n%s", self._owner, exception_traceback(error))
         finally:
             self._sweeping.release()
 
@@ -437,7 +437,7 @@ class TaskLoop:
                     self._store.give_task_back(job.task.uuid, self._owner)
         except Exception as error:  # noqa: BLE001 - it is over anyway, and a store that is away is waited for once
             _log.error(
-                "server %s could not give its tasks back; their leases run out\n%s",
+                "server %s could not give its tasks back; their leases will expire\n%s",
                 self._owner,
                 exception_traceback(error),
             )

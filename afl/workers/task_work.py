@@ -170,10 +170,10 @@ class TaskWork:
             return
         except StoreUnavailable as error:
             job.left = True
-            _log.warning("task %s is left to whoever claims it next: %s", task.uuid, error)
+            _log.warning("task %s is left to the next process that claims it: %s", task.uuid, error)
             return
         except Exception as error:  # noqa: BLE001 - what can't be had fails the step that asks for it
-            _log.error("the handler of %s could not be had\n%s", task.name, exception_traceback(error))
+            _log.error("the handler of %s could not be loaded\n%s", task.name, exception_traceback(error))
             self._fail(job, exception_class(error), exception_text(error))
             return
         try:
@@ -192,7 +192,7 @@ class TaskWork:
             # By their types: a handler's exception may fake its class, or raise when it is read.
             if issubclass(type(error), StoreUnavailable) and task.name.startswith(BUILT_IN_PREFIX):
                 job.left = True
-                _log.warning("task %s is left to whoever claims it next: %s", task.uuid, error)
+                _log.warning("task %s is left to the next process that claims it: %s", task.uuid, error)
                 return
             # The step keeps the text of the exception; only this line has its place.
             where = exception_traceback(error)
@@ -315,7 +315,7 @@ class TaskWork:
                 else:
                     self._stopping.wait(wait_s)
         job.left = True
-        _log.error("task %s is left to whoever claims it next: its answer could not be stored", job.task.uuid)
+        _log.error("task %s is left to the next process that claims it: its answer could not be stored", job.task.uuid)
         return False
 
     def _is_cancelled(self, job: Job) -> bool:

@@ -170,7 +170,7 @@ DAMAGES: Final[list[tuple[str, Callable[[Case], None], str]]] = [
     ("workflow.ended", lambda case: case.row(DONE, ended_at_ms=0), "the time of its end"),
     ("workflow.ended", lambda case: case.row(WAITING, ended_at_ms=7), "it has not ended"),
     ("workflow.runnable", lambda case: case.row(WAITING, runnable=True), "PAUSED, runnable"),
-    ("workflow.runnable", lambda case: case.row(WAITING, runnable=True, status="RUNNING"), "no step can go on"),
+    ("workflow.runnable", lambda case: case.row(WAITING, runnable=True, status="RUNNING"), "no stepcan continue"),
     (
         "workflow.runnable",
         lambda case: case.step(WAITING, "shop.Line", state=StepState.FACET_INIT_BEGIN),

@@ -162,7 +162,7 @@ class TestChecksInSqlite(InspectionContract):
         found = [line for line in findings_of(case.store) if line.startswith(f"{kind}.unreadable ")]
 
         assert len(found) == count
-        assert all("right would be what was written" in line for line in found)
+        assert all("expected what was written" in line for line in found)
 
     @pytest.mark.parametrize(("table", "kind"), [("workflow", "workflow"), ("step", "step"), ("tasks", "tasks")])
     def test_what_a_newer_release_wrote_is_found_row_by_row(

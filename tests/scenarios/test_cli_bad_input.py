@@ -177,7 +177,7 @@ DEV_REFUSALS: list[tuple[Sequence[str], int, Sequence[str]]] = [
     (["--input", "hosts=[]", "--handlers", "json"], 2, ["json", "'handle'", "register_handlers(runner)"]),
     (["--input", "hosts=[]", "--handlers", "json:dump=net.Scan"], 2, ["net.Scan", "event facet Scan(...)"]),
     (["--input", "hosts=[]", "--handlers", "{handlers}", "--facet", "net.Pong"], 2, ["did you mean net.Ping"]),
-    (["--input", "hosts=[]", "--handlers", "json:dump=net.Pong."], 2, ["'net.Pong.' is no facet name"]),
+    (["--input", "hosts=[]", "--handlers", "json:dump=net.Pong."], 2, ["'net.Pong.' is not a facet name"]),
     (["--input", "hosts=[]", "--handlers", "json:dump=Pong"], 2, ["facet Pong", "did you mean Ping?"]),
     (["--input", "hosts=[]", "--audit", "nowhere/audit.jsonl"], 3, ["nowhere/audit.jsonl", "No such file"]),
     (["--input", "hosts=[]", "--config", "nothing.toml"], 2, ["no settings file nothing.toml"]),

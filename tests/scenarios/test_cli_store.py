@@ -52,7 +52,7 @@ def test_each_finding_is_a_line_and_the_check_ends_with_1(cli: CommandLine) -> N
     assert called.code == ExitCode.WORK_LEFT
     (line,) = called.out.splitlines()
     assert line.startswith("step.revision  w-1  w-1:")
-    assert "found revision 99; right would be 1 to " in line
+    assert "found revision 99; expected 1 to " in line
     assert called.err.startswith("1 finding; ")
     (finding,) = cli("store", "check", "--json").document["findings"]
     assert finding["kind"] == "step.revision"

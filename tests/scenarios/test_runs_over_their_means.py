@@ -101,7 +101,7 @@ def test_small_runs_beside_a_runaway_go_on_and_it_ends_at_exactly_its_limit(capl
     assert row.error.type == "StepLimitReached"
     said = [record.getMessage() for record in caplog.records if "max_steps = 12345" in record.getMessage()]
     assert len(said) == 1
-    assert "near to its limit" in said[0]
+    assert "near its limit" in said[0]
 
 
 @pytest.mark.long

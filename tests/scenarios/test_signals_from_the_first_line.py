@@ -307,7 +307,7 @@ def test_a_first_signal_says_what_it_waits_for_and_a_second_one_ends_at_once(
 
     process.send(number)
     process.when_it_says(
-        "2 handlers running (net.Ping 2), waited for up to 30 s (50 s at most). A second one ends it at once"
+        "2 handlers running (net.Ping 2), waited for up to 30 s (50 s at most). A second signal ends it at once"
     )
 
     assert process.ends_with(number) == 130

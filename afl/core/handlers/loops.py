@@ -25,7 +25,7 @@ def run_loop(loop: asyncio.AbstractEventLoop, grace_s: float | None = None) -> N
                 break
             except (SystemExit, KeyboardInterrupt) as error:
                 what = exception_line(error)
-                log.error("what a handler left running in the event loop raised %s; the loop goes on", what)
+                log.error("what a handler left running in the event loop raised %s; the loop continues", what)
         loop.run_until_complete(cancel_the_rest(grace_s))
     finally:
         loop.close()

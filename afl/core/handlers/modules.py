@@ -89,7 +89,7 @@ class HandlersArgument:
         facets = tuple(name.strip() for name in names.split(",")) if equals else ()
         for name in facets:
             if not FACET_NAME.match(name):
-                raise FacetsUnknown(text, f"{name!r} is no facet name", "MODULE=namespace.Facet,namespace.Other")
+                raise FacetsUnknown(text, f"{name!r} is not a facet name", "MODULE=namespace.Facet,namespace.Other")
         module_uri, colon, entrypoint = rest.rpartition(":")
         if not colon or not entrypoint.isidentifier():
             module_uri, entrypoint = rest, ""

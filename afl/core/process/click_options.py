@@ -16,7 +16,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def strictness_options(command: _F) -> _F:
     """Add `--lenient` and `--strict` to a command, which gets the result as `strictness`."""
 
-    @click.option("--strict", is_flag=True, help="Take every warning for an error.")
+    @click.option("--strict", is_flag=True, help="Treat every warning as an error.")
     @click.option(
         "--lenient",
         is_flag=True,

@@ -56,7 +56,7 @@ class Waits:
         try:
             yield
         except BaseException:
-            end = "waiting for {} was in vain, for {:.1f} s"
+            end = "waiting for {} failed after {:.1f} s"
             raise
         finally:
             self._waits.pop(number, None)

@@ -43,7 +43,7 @@ class _Drain:
         self.is_told_or_over.wait()
         if self.is_over.wait(limit_s):
             return
-        _say(f"not done {limit_s:g} s after the signal: {_waits(self)}. Ended with {code}; what is left is not lost")
+        _say(f"not done {limit_s:g} s after the signal: {_waits(self)}. Ended with {code}; remaining work is not lost")
         os._exit(code)
 
 
@@ -58,7 +58,7 @@ class _Handler:
     def handle(self, number: int, frame: FrameType | None) -> None:
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
         if self.first is not None:
-            _say(f"{name} again: ended at once; what was under way is left to the next process")
+            _say(f"{name} again: ended at once; the work under way is left to the next process")
             os._exit(self._second_code(number))
         self.first = number
         PROCESS_STOP.set()
@@ -67,7 +67,7 @@ class _Handler:
             raise Told(number)
         drain.stop()
         drain.is_told_or_over.set()
-        _say(f"{name}: ends when this is done: {_waits(drain)}{drain.at_most}. A second one ends it at once")
+        _say(f"{name}: ends when this is done: {_waits(drain)}{drain.at_most}. A second signal ends it at once")
 
 
 _handlers: list[_Handler] = []
@@ -127,7 +127,7 @@ def draining(
 def _waits(drain: _Drain) -> str:
     return (
         "; ".join(text for text in (drain.remaining(), *WAITS.now()) if text)
-        or "finishing and committing what is in hand"
+        or "finishing and committing the current work"
     )
 
 

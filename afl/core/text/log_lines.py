@@ -63,7 +63,7 @@ class LogLineFormatter(logging.Formatter):
             count = sum(place != "%%" for place in _PLACE.findall(first))
             return self._line(first % record.args[:count]), self._below(rest % record.args[count:])
         except Exception:  # noqa: BLE001 - an argument's own __str__ may fail, or a format not fit
-            return self._line(f"{template} (what it tells of cannot be written)"), ""
+            return self._line(f"{template} (its arguments cannot be written)"), ""
 
     def _line(self, text: str) -> str:
         # Masked before it is cut: a half of a secret is secret too.

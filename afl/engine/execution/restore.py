@@ -194,7 +194,7 @@ def _find_statement(
 ) -> tuple[Frame, StatementPlan]:
     block = execution.steps.get(document.block_id or "")
     if block is None or block.plan is None or block.frame is None:
-        raise StoreCorrupt(path=f"workflow {execution.id}", reason=f"step {document.id} stands in no running block")
+        raise StoreCorrupt(path=f"workflow {execution.id}", reason=f"step {document.id} is in no running block")
     by_id = statements.get(id(block.plan))
     if by_id is None:
         by_id = statements[id(block.plan)] = {s.id: s for s in (*block.plan.statements, *block.plan.yields)}
@@ -237,7 +237,7 @@ def _known(execution: Execution, document: StepDocument, step_id: str) -> StepRe
     step = execution.steps.get(step_id)
     if step is None:
         raise StoreCorrupt(
-            path=f"workflow {execution.id}", reason=f"step {document.id} belongs to {step_id}, which is not there"
+            path=f"workflow {execution.id}", reason=f"step {document.id} belongs to {step_id}, which does not exist"
         )
     return step
 

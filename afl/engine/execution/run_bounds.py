@@ -200,7 +200,7 @@ class RunBounds:
             self._value_notice_at = most = self._limits.max_value_bytes
             told = f"has a value of {self._large} bytes"
             self._large = 0
-            self._warn(execution, "max_value_bytes", told, most, "and what is larger fails")
+            self._warn(execution, "max_value_bytes", told, most, "and a larger one fails")
 
     def warn_of_steps(self, execution: Execution) -> None:
         """Warn that the run has used most of its steps."""
@@ -223,7 +223,7 @@ class RunBounds:
             limit = limits.MAX_NESTING_DEPTH
             if depth > limit:
                 raise NestingTooDeep(step_path=execution.path_of(owner), limit=limit)
-            self._warn(execution, "MAX_NESTING_DEPTH", f"is nested {depth} deep", limit, "and what is deeper fails")
+            self._warn(execution, "MAX_NESTING_DEPTH", f"is nested {depth} deep", limit, "and a deeper one fails")
 
     def check_payload(self, execution: Execution, step: StepRecord) -> None:
         """Raise PayloadTooLarge or ValueTooDeep for a step whose event must not be sent."""
@@ -250,7 +250,7 @@ class RunBounds:
         found = check_payload(what, values, limit)
         if found:
             told = f"has {what}, which takes {found} bytes"
-            self._warn(execution, "max_payload_bytes", told, limit, "and what is larger fails")
+            self._warn(execution, "max_payload_bytes", told, limit, "and a larger one fails")
 
     def warn_of_iterations(self, execution: Execution, iterations: int, limit: int) -> None:
         """Warn that a call has used most of its iterations."""
@@ -265,7 +265,7 @@ class RunBounds:
         if name not in self._warned:
             self._warned |= {name}
             _log.warning(
-                "workflow %s (%s) %s, near to its limit %s = %d, %s",
+                "workflow %s (%s) %s, near its limit %s = %d, %s",
                 execution.id,
                 execution.plan.name,
                 found,

@@ -64,7 +64,7 @@ def parts(node: Node, key: str) -> Sequence[object]:
         return found
     if found is None:
         return ()
-    raise EvaluationError(str(node.get("type")), f"expression node whose {key!r} is no list")
+    raise EvaluationError(str(node.get("type")), f"expression node whose {key!r} is not a list")
 
 
 def path_of(node: Node) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ def entries_of(node: Node) -> list[tuple[str, object]]:
     entries = []
     for entry in parts(node, "entries"):
         if not isinstance(entry, Mapping):
-            raise EvaluationError("MapLiteral", "map entry that is no object with key and value")
+            raise EvaluationError("MapLiteral", "map entry that is not an object with key and value")
         entries.append((str(part(entry, "key")), part(entry, "value")))
     return entries
 

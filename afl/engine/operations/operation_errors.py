@@ -24,12 +24,12 @@ class StepNotFailed(OperationRefused):
         if self.run_status is not None:
             run_id = self.step_id.partition(":")[0]
             return (
-                f"run {run_id} ({self.path}) has not failed: it is {self.run_status}; a retry is for what has failed, a"
-                " reset runs it again from its start, a re-run does one of its steps again"
+                f"run {run_id} ({self.path}) has not failed: it is {self.run_status}; retry is for failed runs,"
+                " reset runs it again from its start, rerun runs one of its steps again"
             )
         return (
-            f"step {self.step_id} ({self.path}) has not failed: it is at {self.state}; a retry is for failed steps, a"
-            " re-run does one again whatever came of it"
+            f"step {self.step_id} ({self.path}) has not failed: it is at {self.state}; retry is for failed steps,"
+            " rerun runs a step again whatever its outcome"
         )
 
 
@@ -87,6 +87,6 @@ class RunByDeployment(OperationRefused):
 
     def __str__(self) -> str:
         return (
-            f"workflow {self.workflow_id} is run by the evaluators of a deployment on topics, which tell of its end: "
+            f"workflow {self.workflow_id} is run by the evaluators of a deployment on topics, which announce its end: "
             f"afl-stream cancel {self.workflow_id}"
         )

@@ -92,7 +92,7 @@ def _close(rows: RunRows, document: StepDocument, by: str) -> None:
 
 def _around(rows: RunRows, document: StepDocument) -> StepDocument:
     outer = rows.around(document)
-    assert outer is not None, "only the root stands in nothing"
+    assert outer is not None, "only the root has no enclosing step"
     return outer
 
 

@@ -21,4 +21,4 @@ class Finding:
 
     def __str__(self) -> str:
         place = "  ".join(part for part in (self.workflow_id, self.subject) if part)
-        return f"{self.kind}  {place}: found {self.found}; right would be {self.expected}"
+        return f"{self.kind}  {place}: found {self.found}; expected {self.expected}"

@@ -117,7 +117,7 @@ def _check_root(row: WorkflowRow, current: dict[str, StepDocument]) -> Iterator[
     wanted = {StepState.STATEMENT_COMPLETE: COMPLETED, StepState.STATEMENT_ERROR: ERROR}.get(root.state)
     found = ERROR if row.status == CANCELLED else row.status
     if (found if found in ENDED_STATUSES else None) != wanted:
-        expected = wanted or "a status of a workflow that goes on"
+        expected = wanted or "a status of an unfinished workflow"
         yield _finding("workflow.status", row.id, "", f"{row.status}, its root at {root.state}", expected)
 
 
@@ -157,7 +157,9 @@ def _check_relatives(row: WorkflowRow, document: StepDocument, documents: dict[s
             continue
         other = documents.get(named)
         if other is None:
-            yield _finding("step.parent", row.id, document.id, f"{role} {named}, not there", "a step of the workflow")
+            yield _finding(
+                "step.parent", row.id, document.id, f"{role} {named}, which does not exist", "a step of the workflow"
+            )
         elif role == "block_id" and not ObjectType.is_block(other.object_type):
             yield _finding("step.parent", row.id, document.id, f"block_id of a {other.object_type}", "a block")
     if document.container_id is None and document.object_type != ObjectType.WORKFLOW:
@@ -191,10 +193,10 @@ def check_against_program(row: WorkflowRow, documents: Sequence[StepDocument], p
     can_go_on = bool(execution.queue or execution.scripts)
     if can_go_on and not row.runnable:
         waiting = [step.id for step in execution.queue] + list(execution.scripts)
-        found = f"not runnable, and {waiting[0]} can go on"
-        yield _finding("workflow.runnable", row.id, "", found, "runnable: else nobody goes on with it")
+        found = f"not runnable, and {waiting[0]}can continue"
+        yield _finding("workflow.runnable", row.id, "", found, "runnable: otherwise no process continues it")
     if not can_go_on and row.runnable and not execution.held:
-        yield _finding("workflow.runnable", row.id, "", "runnable, and no step can go on", "not runnable")
+        yield _finding("workflow.runnable", row.id, "", "runnable, and no step can continue", "not runnable")
 
 
 def _check_ids(row: WorkflowRow, documents: Sequence[StepDocument], execution: Execution) -> Iterator[Finding]:

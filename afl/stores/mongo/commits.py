@@ -94,7 +94,7 @@ class TransactionCommits:
                 return
             # Read outside the transaction, which saw an older state.
             refuse(self._connection, writes)
-            deadline.pause("what was in the way of the commit is gone each time it is looked for")
+            deadline.pause("the conflict that stopped the commit is gone at each check")
 
     def _write(self, writes: Writes, operations: Sequence[Operation], session: ClientSession) -> bool:
         absent = [key_of(workflow_id) for workflow_id in writes.absent]
@@ -123,7 +123,7 @@ class TransactionCommits:
                 # The answer was lost, not the commit: repeating the command only returns the outcome.
                 if not error.has_error_label("UnknownTransactionCommitResult"):
                     raise
-                deadline.pause("whether a commit was written could not be learned", error)
+                deadline.pause("it is unknown whether a commit was written", error)
 
 
 class DocumentCommits:

@@ -228,7 +228,7 @@ class PublicStore(PublicUpkeep, PublicTasks):
             before=None if before is None else before.document,
         )
         if row is not None and before is not None and _is_other(before.document, document):
-            raise ValueError(f"step {step.id} is complete: what it is can't change any more")
+            raise ValueError(f"step {step.id} is complete: it can't change any more")
         rows.steps[step.id] = KeptStep(document, notes)
         if before is not None and before.document.event_state != document.event_state:
             self._end_task_of(document, rows)

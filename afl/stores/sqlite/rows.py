@@ -246,7 +246,7 @@ def stored_position(row: Row) -> tuple[Position, int]:
     topic, partition, cluster_id, topic_id, next_offset = row
     if type(next_offset) is not int:
         # A SQLite column may hold any type.
-        raise TypeError(f"{next_offset!r} is no offset")
+        raise TypeError(f"{next_offset!r} is not an offset")
     return Position(text_of(cluster_id), text_of(topic), partition, text_of(topic_id)), next_offset
 
 

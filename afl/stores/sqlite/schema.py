@@ -132,7 +132,9 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
     VersionMismatchError (made by a newer release).
     """
     if str(path) == _IN_MEMORY:
-        raise StoreUnavailable(path=_IN_MEMORY, reason="it is of one connection, a store has several; take MemoryStore")
+        raise StoreUnavailable(
+            path=_IN_MEMORY, reason="it belongs to one connection, a store has several; use MemoryStore"
+        )
     header = _read_header(path)
     if header:
         _check_header(path, header)

@@ -63,7 +63,7 @@ def _main(args: Sequence[str] | None) -> int:
     try:
         return _run(options)
     except Told as told:
-        _log.info("%s before it had begun; nothing was under way", told)
+        _log.info("%s before it had started; no work was under way", told)
         return OK
     except NoStoreNamed as error:
         _say(str(error))
@@ -102,7 +102,9 @@ def _run(options: argparse.Namespace) -> int:
         _say(f"{service.given_back} tasks took longer than the shutdown timeout and were given back")
         return FAILED
     if service.left_undone:
-        _say(f"{service.left_undone} tasks are left claimed, for their ends could not be stored: their leases run out")
+        _say(
+            f"{service.left_undone} tasks stay claimed, because their ends could not be stored: the leases will expire"
+        )
         return FAILED
     return OK
 
@@ -111,7 +113,7 @@ def _tell_unanswered(store: EngineStore) -> None:
     """Report the events that wait for an answer although no work is left here."""
     found = unanswered_facets(all_waiting_steps(store))
     for waits in found[:_MOST_FACETS]:
-        _write(f"{waits}; a runner answers that has a handler of it: --handlers MODULE")
+        _write(f"{waits}; a runner with a handler for it can answer: --handlers MODULE")
     if len(found) > _MOST_FACETS:
         _write(f"and events of {len(found) - _MOST_FACETS} more facets wait")
 
@@ -188,7 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m afl.workers.service",
         description="Work on the tasks of a store: those of facets, afl:execute and afl:resume. "
-        "SIGTERM and SIGINT drain: what is under way is finished, then it ends with 0; a second one ends it at once.",
+        "SIGTERM and SIGINT drain: running tasks are finished, then it ends with 0; a second signal ends it at once.",
     )
     add = parser.add_argument
     add("--store", metavar="WHERE", help="the store: a SQLite file, or a mongodb:// url")
@@ -199,24 +201,24 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="MODULE[:FUNCTION][=FACET,...]",
-        help="a module of handlers, or a .py file; without its own word on it, the function is handle; several times "
-        "for several",
+        help="a module of handlers, or a .py file; the function is handle unless the module says otherwise; "
+        "may be repeated",
     )
-    add("--until-idle", action="store_true", help="do what waits, and end")
-    add("--allow-scripts", action="store_true", help="run the scripts of programs, shut in")
+    add("--until-idle", action="store_true", help="do the waiting work, and end")
+    add("--allow-scripts", action="store_true", help="run the scripts of programs, isolated")
     add("--server-group", metavar="NAME")
     add("--service-name", metavar="NAME")
     add("--server-name", metavar="NAME", help="by default the host's")
     add("--topics", nargs="+", metavar="FACET", help="only these facets: names, or patterns such as 'billing.*'")
     add("--task-list", metavar="NAME")
     for option, setting, meaning in (
-        ("--poll-interval", "poll_interval_ms", "time between two looks for tasks"),
-        ("--heartbeat-interval", "heartbeat_interval_ms", "time between two signs of life"),
-        ("--lock-duration", "lock_duration_ms", "how long a lock holds that nobody extends"),
-        ("--shutdown-timeout", "shutdown_timeout_ms", "how long the work under way may take at the end"),
+        ("--poll-interval", "poll_interval_ms", "time between two polls for tasks"),
+        ("--heartbeat-interval", "heartbeat_interval_ms", "time between two heartbeats"),
+        ("--lock-duration", "lock_duration_ms", "duration of a lock that is not extended"),
+        ("--shutdown-timeout", "shutdown_timeout_ms", "time that running work has at the end"),
     ):
         add(option, dest=setting, type=_positive, metavar="MS", help=meaning)
-    add("--max-stuck-handlers", type=_positive, metavar="N", help="handlers that may run on after their time was up")
+    add("--max-stuck-handlers", type=_positive, metavar="N", help="handlers that may still run after their time was up")
     add("--max-concurrent", type=_positive, metavar="N", help="most tasks at a time")
     add("--host", dest="http_host", metavar="ADDRESS", help="where the status server listens; by default 127.0.0.1")
     add("--port", dest="http_port", type=_port, metavar="PORT", help="the first port that is tried; 0: any free one")
@@ -235,7 +237,7 @@ def _positive(text: str) -> int:
 def _port(text: str) -> int:
     number = _whole(text)
     if not 0 <= number <= LAST_PORT:
-        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to {LAST_PORT}")
+        raise argparse.ArgumentTypeError(f"{text} is not a port: 0 to {LAST_PORT}")
     return number
 
 
@@ -243,7 +245,7 @@ def _whole(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
 def _end_soon(code: int) -> None:
@@ -251,7 +253,7 @@ def _end_soon(code: int) -> None:
 
     def end() -> None:
         time.sleep(_LAST_WAIT_S)
-        _log.warning("handlers that were left behind are still at work; the process ends all the same")
+        _log.warning("handlers whose time was up are still running; the process ends anyway")
         logging.shutdown()
         os._exit(code)
 

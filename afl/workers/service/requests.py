@@ -23,8 +23,8 @@ class WorkflowIdTaken(EngineError):
 
     def __init__(self, workflow_id: str, name: str) -> None:
         super().__init__(
-            f"workflow {name} cannot be asked for as {workflow_id}: another workflow, program or inputs were asked for "
-            "under this id; choose another one"
+            f"workflow {name} cannot be requested as {workflow_id}: another workflow, program or inputs were "
+            "requested under this id; choose another id"
         )
         self.workflow_id = workflow_id
 

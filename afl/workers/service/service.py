@@ -129,7 +129,7 @@ class RunnerService(TakesModules, PollingServer):
         """Do an `afl:resume` task: the step continues with the returns that another process has written to it."""
         step_id = str(payload.get("step_id") or context.step_id or "")
         if not step_id:
-            raise ValueError(f"a task {RESUME_TASK_NAME} says neither in its data nor itself which step_id it is for")
+            raise ValueError(f"a task {RESUME_TASK_NAME} names no step_id, neither in its data nor itself")
         workflow_id = str(payload.get("workflow_id") or context.workflow_id or workflow_of(step_id) or "")
         self._evaluator.continue_step(step_id, {})
         self._loop.resume(workflow_id)

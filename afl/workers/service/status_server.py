@@ -83,7 +83,7 @@ class StatusServer:
         Raises NoPortFree, NoSuchAddress, and ValueError for a number that is not a port.
         """
         if not 0 <= first_port <= LAST_PORT:
-            raise ValueError(f"http_port {first_port} is no port: 0 to {LAST_PORT}")
+            raise ValueError(f"http_port {first_port} is not a port: 0 to {LAST_PORT}")
         last = first_port if first_port == 0 else min(first_port + max(attempts, 1) - 1, LAST_PORT)
         handler = type("Handler", (_Handler,), {"routes": self._routes})
         make = _ServerOnV6 if ":" in host else _Server

@@ -126,7 +126,7 @@ class WaitingSteps:
         except StoreUnavailable:
             raise
         except Exception as error:  # noqa: BLE001 - it is looked at again, and the next workflow is another matter
-            _log.error("the waiting steps of workflow %s could not be seen to\n%s", row.id, exception_traceback(error))
+            _log.error("the waiting steps of workflow %s could not be checked\n%s", row.id, exception_traceback(error))
         return count
 
     def _see_to(self, row: WorkflowRow, step: StepDocument) -> bool:
@@ -156,11 +156,11 @@ class WaitingSteps:
             self._evaluator.fail_step(step.id, message, event_id=event_id)
             self._resume(row.id)
         elif task is not None and step.returns:
-            _log.warning("step %s has its answer, and nobody went on with it", step.id)
+            _log.warning("step %s has its answer, but was not resumed; it is resumed now", step.id)
             self._evaluator.continue_step(step.id, {}, event_id=event_id)
             self._resume(row.id)
         else:
-            _log.warning("step %s waits, and nobody is asked for its answer: its task is made anew", step.id)
+            _log.warning("step %s waits, but its task is gone: the task is made again", step.id)
             self._store.save_task(self._asked_anew(row, step, task))
 
     def _asked_anew(self, row: WorkflowRow, step: StepDocument, task: TaskDefinition | None) -> TaskDefinition:

@@ -266,7 +266,7 @@ def test_a_misspelt_command_is_told_the_right_one(typed: str, meant: str) -> Non
     done = run(typed, "x.afl")
 
     assert (done.returncode, done.stdout) == (2, b"")
-    assert f"found '{typed}', which is no command and no file; did you mean {meant}" in done.stderr.decode()
+    assert f"found '{typed}', which is neither a command nor a file; did you mean {meant}" in done.stderr.decode()
 
 
 def test_a_file_that_is_named_like_a_command_is_compiled(tmp_path: Path) -> None:

@@ -145,9 +145,12 @@ def test_what_a_run_cannot_start_with_ends_with_2(
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ({"Nope": {}}, "the answers name 'Nope', which is no event facet of the program"),
-        ({"Chrage": {}}, "the answers name 'Chrage', which is no event facet of the program; did you mean pay.Charge?"),
-        ({"Twice": {}}, "the answers name 'Twice', which is no event facet of the program"),
+        ({"Nope": {}}, "the answers name 'Nope', which is not an event facet of the program"),
+        (
+            {"Chrage": {}},
+            "the answers name 'Chrage', which is not an event facet of the program; did you mean pay.Charge?",
+        ),
+        ({"Twice": {}}, "the answers name 'Twice', which is not an event facet of the program"),
         ({"Charge": 3}, "an answer for Charge is 3, wanted an object with the facet's returns"),
         ({"Charge": [3]}, "an answer for Charge is 3, wanted an object with the facet's returns"),
         ({"Charge": {}, "pay.Charge": {}}, "the answers name pay.Charge twice"),

@@ -334,5 +334,5 @@ def test_a_picture_of_another_kind_is_refused_before_anything_is_read(
 
     assert main(["graph", "missing.afl", "-o", str(picture)]) == 2
 
-    assert ".png is not written here; take .svg, .dot or .mmd" in capsys.readouterr().err
+    assert ".png cannot be written; use .svg, .dot or .mmd" in capsys.readouterr().err
     assert not picture.exists()

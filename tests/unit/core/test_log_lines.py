@@ -64,8 +64,8 @@ def test_what_cannot_be_written_is_a_line_all_the_same() -> None:
         def __str__(self) -> str:
             raise ValueError
 
-    assert "of %s (what it tells of cannot be written)" in line("of %s", Mute())
-    assert "%d (what it tells of cannot be written)" in line("%d", "x")
+    assert "of %s (its arguments cannot be written)" in line("of %s", Mute())
+    assert "%d (its arguments cannot be written)" in line("%d", "x")
     assert "failed" in line("failed", error=raised(type("Bad", (Exception,), {"__str__": Mute.__str__})()))
 
 

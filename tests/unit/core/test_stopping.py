@@ -73,7 +73,7 @@ def test_a_signal_within_a_drain_asks_for_it_and_says_what_there_is_to_wait_for(
     said = capfd.readouterr().err
     assert said == (
         "Ctrl-C: ends when this is done: 3 handlers running (billing.Pay 3), waited for up to 30 s. "
-        "A second one ends it at once\n"
+        "A second signal ends it at once\n"
     )
 
 
@@ -147,7 +147,7 @@ def test_the_end_of_a_wait_that_was_in_vain_says_so() -> None:
     with pytest.raises(TimeoutError):
         wait_in_vain()
 
-    assert told[1].startswith("waiting for the store x was in vain, for ")
+    assert told[1].startswith("waiting for the store x failed after, for ")
 
 
 def test_a_quiet_wait_is_told_of_by_its_caller_alone() -> None:

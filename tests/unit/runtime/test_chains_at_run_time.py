@@ -155,7 +155,7 @@ def test_a_chain_reads_as_source_with_the_brackets_that_it_needs() -> None:
         (flat([], []), "a chain of 0 operators has 0 operands"),
         (flat(["~"], [given("a"), given("b")]), "unknown operator: ~"),
         (flat(["~"] * 400, [given("a")] * 401), "unknown operator: ~"),
-        ({"type": "ChainExpr", "operators": "+", "operands": [1, 2]}, "'operators' is no list"),
+        ({"type": "ChainExpr", "operators": "+", "operands": [1, 2]}, "'operators' is not a list"),
     ],
 )
 def test_a_malformed_chain_is_refused_when_it_is_compiled(node: object, message: str) -> None:

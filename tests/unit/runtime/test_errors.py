@@ -107,7 +107,7 @@ SPOKEN: list[tuple[errors.RuntimeError, str]] = [
     (
         errors.RunGivenUp("wf", "shop.Checkout", error_type="MemoryError", cause=""),
         "shop.Checkout could not be evaluated: MemoryError; its steps are as its last commit left them, and nothing "
-        "else was hurt. If memory was short, `retry` goes on with it",
+        "else was hurt. If memory was short, `retry` continues it",
     ),
     (
         errors.PayloadTooLarge("the payload of shop.Pay", size_bytes=5_000, limit_bytes=4_000),
@@ -119,7 +119,7 @@ SPOKEN: list[tuple[errors.RuntimeError, str]] = [
         "r in the result of shop.Pay nests lists and maps more than 100 deep (MAX_VALUE_DEPTH, which no setting "
         "raises)",
     ),
-    (NoProgress(("Checkout.a",)), "no step can go on and none waits for an event; stuck: Checkout.a"),
+    (NoProgress(("Checkout.a",)), "no step can continue and none waits for an event; stuck: Checkout.a"),
     (
         StepFailure("s1", "Checkout.payment", "shop.Pay", "ValueError", "no funds", line=7),
         "Checkout.payment (shop.Pay, line 7) failed: ValueError: no funds",

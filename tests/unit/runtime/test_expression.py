@@ -75,13 +75,13 @@ def test_a_node_of_unknown_type_is_an_error_to_the_walk_and_to_the_compiler(node
     [
         ({"type": "BinaryExpr", "operator": "+", "left": 1}, "without its 'right'"),
         ({"type": "Int"}, "without its 'value'"),
-        ({"type": "ConcatExpr", "operands": 5}, "whose 'operands' is no list"),
+        ({"type": "ConcatExpr", "operands": 5}, "whose 'operands' is not a list"),
         ({"type": "MapLiteral", "entries": ["k"]}, "no object with key and value"),
         (binary(1, "^", 2), r"unknown operator: \^ in 1 \^ 2"),
         ({"type": "UnaryExpr", "operator": "~", "operand": 1}, "unknown operator: ~ in ~1"),
         ({"type": "Int", "value": 1.5}, "a Double is no Int literal in 1.5"),
         ({"type": "Int", "value": "one"}, "a String is no Int literal in 'one'"),
-        ({"type": "Boolean", "value": "false"}, "a String is no Boolean literal"),
+        ({"type": "Boolean", "value": "false"}, "a String is not a Boolean literal"),
     ],
 )
 def test_a_malformed_node_is_refused_when_it_is_compiled(node: object, message: str) -> None:

@@ -101,6 +101,8 @@ def _holds(execution: Execution, step: StepRecord, frame: Frame, case: CasePlan)
         return False
     if not isinstance(value, bool):
         found = type_name(value)
-        warn(execution, step, case.block.name, f"case {case.condition_text} counts as not true: {found} is no Boolean")
+        warn(
+            execution, step, case.block.name, f"case {case.condition_text} counts as not true: {found} is not a Boolean"
+        )
         return False
     return value

@@ -77,7 +77,7 @@ def test_a_run_may_have_exactly_as_many_steps_as_the_limit_says(caplog: pytest.L
 
     assert evaluator.resume(RUN).status == "COMPLETED"
     (said,) = warnings(caplog, "max_steps")
-    assert said == "workflow run (n.W) has 64 steps, near to its limit max_steps = 65, and ends when it makes more"
+    assert said == "workflow run (n.W) has 64 steps, near its limit max_steps = 65, and ends when it makes more"
 
 
 def test_a_run_over_its_steps_ends_by_name() -> None:
@@ -191,7 +191,7 @@ def test_a_call_is_warned_of_its_iterations_before_it_ends_with_a_timeout(caplog
     assert (result.status, result.success) == ("TIMEOUT", False)
     assert isinstance(result.error, IterationLimitReached)
     (said,) = warnings(caplog, "max_iterations")
-    assert "has taken 4 iterations in one call, near to its limit max_iterations = 5" in said
+    assert "has taken 4 iterations in one call, near its limit max_iterations = 5" in said
     # It can be gone on with, or cancelled.
     assert evaluator.resume(RUN).status == "COMPLETED"
 

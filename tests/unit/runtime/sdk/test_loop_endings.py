@@ -281,7 +281,7 @@ def test_what_keeps_a_workflow_from_going_on_is_logged(caplog: pytest.LogCapture
     with caplog.at_level(logging.WARNING):
         poller.poll_once()
 
-    assert "workflow run could not be gone on with: store store can't be used: away" in caplog.text
+    assert "workflow run could not be continued: store store can't be used: away" in caplog.text
 
 
 def test_a_task_that_something_keeps_from_being_done_is_tried_so_often_and_then_its_step_fails() -> None:

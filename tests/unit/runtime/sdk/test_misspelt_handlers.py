@@ -18,7 +18,7 @@ def test_a_facet_is_told_once_with_the_handler_that_is_most_like_it(caplog: pyte
         typos.look(["bank.Transferss", "bank.Transferr", "bank.Tranfer"], ["bank.Transfer"])
 
     assert told(caplog) == [
-        "a handler is registered for bank.Transferr, of which there is no task, while a task of bank.Transfer waits; "
+        "a handler is registered for bank.Transferr, which has no task, while a task of bank.Transfer waits; "
         "did you mean bank.Transfer?"
     ]
 

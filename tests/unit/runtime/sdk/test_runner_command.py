@@ -60,9 +60,9 @@ def test_options_are_settings() -> None:
     ("words", "reason"),
     [
         (["--poll-interval", "0"], "0 is not 1 or more"),
-        (["--max-concurrent", "few"], "'few' is no whole number"),
-        (["--port", "http"], "'http' is no whole number"),
-        (["--port", "70000"], "70000 is no port: 0 to 65535"),
+        (["--max-concurrent", "few"], "'few' is not a whole number"),
+        (["--port", "http"], "'http' is not a whole number"),
+        (["--port", "70000"], "70000 is not a port: 0 to 65535"),
         (["--unheard-of"], "unrecognized arguments: --unheard-of"),
     ],
 )
@@ -127,7 +127,7 @@ def test_something_else_cannot_be_asked_for_under_an_id_that_is_taken(workflow: 
     shop = Workshop(MemoryStore())
     request_workflow(shop.store, shop.program, "Buy", {"order": "17"}, workflow_id="o-17")
 
-    with pytest.raises(WorkflowIdTaken, match=f"shop.{workflow} cannot be asked for as o-17.*choose another"):
+    with pytest.raises(WorkflowIdTaken, match=f"shop.{workflow} cannot be requested as o-17.*choose another"):
         request_workflow(shop.store, shop.program, workflow, inputs, workflow_id="o-17", run=run_record())
 
     assert shop.store.get_runner("run-1") is None
@@ -180,7 +180,7 @@ def test_handlers_are_named_as_for_an_agent(tmp_path: Path) -> None:
     ("handlers", "reason"),
     [
         ("nowhere.to.be.found", "error: handler module nowhere.to.be.found: there is no module nowhere; "),
-        ("paying=shop Pay", "error: handler module paying=shop Pay: 'shop Pay' is no facet name; "),
+        ("paying=shop Pay", "error: handler module paying=shop Pay: 'shop Pay' is not a facet name; "),
     ],
 )
 def test_handlers_that_cannot_be_had_are_named_with_the_reason(

@@ -170,7 +170,7 @@ def test_when_no_port_is_free_it_is_said_which_were_tried() -> None:
 
 @pytest.mark.parametrize("port", [-1, 70_000])
 def test_a_number_that_is_no_port_is_refused(port: int) -> None:
-    with pytest.raises(ValueError, match=f"http_port {port} is no port: 0 to 65535"):
+    with pytest.raises(ValueError, match=f"http_port {port} is not a port: 0 to 65535"):
         StatusServer({}).start("127.0.0.1", port, 20)
 
 
