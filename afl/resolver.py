@@ -28,9 +28,7 @@ class PublishedNamespaces(Protocol):
 
 
 class NamespaceIndex:
-    """An index of the files below some folders by the namespaces that they open. The folders are read at the first
-    lookup.
-    """
+    """An index of the files below some folders by the namespaces that they open, read at the first lookup."""
 
     def __init__(self, paths: Iterable[str | Path]) -> None:
         """Take folders, read with all folders in them, or single files; the first file to open a namespace wins."""

@@ -68,8 +68,7 @@ class ClaudeAgentRunner:
         cache_tools: bool = False,
         probe: Callable[[str], None] = lambda step: None,
     ) -> None:
-        """Take `anthropic_client`: `claude_client()`, or any object with a similar `messages.create`; None: handlers
-        only.
+        """Take `claude_client()`, or any object with a similar `messages.create`; None: handlers only.
 
         `max_dispatches` limits the events that one `run` answers, `max_turns` the replies that Claude may need for one
         event, `max_retries` how often it is reminded after ending without an answer. The client retries failed

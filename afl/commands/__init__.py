@@ -1,3 +1,1 @@
-"""The subcommands of `afl`, one module each. Heavy imports happen when a subcommand runs: `afl check` must start
-quickly.
-"""
+"""The subcommands of `afl`, one module each. Heavy imports wait until one runs: `afl check` must start quickly."""

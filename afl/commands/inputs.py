@@ -99,9 +99,7 @@ def source_options(command: _F) -> _F:
 
 
 def _tell_misspelt_variables() -> None:
-    """Warn about environment variables that are not read because they are misspelt. Their values may be secret: not
-    shown.
-    """
+    """Warn about environment variables that are misspelt and so not read. Their values may be secret: not shown."""
     if not any(name.startswith("AFL_") for name in os.environ):
         return
     from afl.config import misspelt_variables
@@ -111,9 +109,7 @@ def _tell_misspelt_variables() -> None:
 
 
 def check_named(named: Named, *, validate: bool = True) -> CheckedInput:
-    """Load the named sources with the namespaces they lack, and check them. Raises AFLError when they could not be
-    checked.
-    """
+    """Load the named sources with the namespaces they lack, and check them. Raises AFLError if that is impossible."""
     from afl.compiler import check_input
 
     sources = load(named)

@@ -91,9 +91,7 @@ def to_json(document: object) -> str:
 
 
 def write_json(document: object, *, err: bool = False) -> None:
-    """Write a document to standard output or error: as UTF-8, or with escapes where the stream's encoding lacks
-    characters.
-    """
+    """Write a document to standard output or error: as UTF-8, or with escapes for what the encoding lacks."""
     text = to_json(document)
     if err:
         write_line(json_for(sys.stderr, text), err=True)

@@ -379,9 +379,7 @@ class CompiledProgram:
         return None if resolution.found is None else self.declarations[resolution.found]
 
     def qualified_type(self, declaration: Declaration, written: object) -> object:
-        """Return a type written inside `declaration` with its schema or facet name qualified; builtins stay as they
-        are.
-        """
+        """Return a type written inside `declaration` with its schema or facet name qualified; builtins stay."""
         if isinstance(written, Mapping):
             return {"type": "ArrayType", "elementType": self.qualified_type(declaration, written.get("elementType"))}
         if isinstance(written, str) and written not in BUILTIN_TYPES:

@@ -91,8 +91,7 @@ class FailureAnswer:
 def answer_step(
     store: EngineStore, execution: Execution, step_id: str, answer: Answer, event_id: str | None = None
 ) -> bool:
-    """Give an answer to a step that waits for one, and say whether it took it. Does nothing for a step that no longer
-    waits.
+    """Give an answer to a step, and say whether it took it. Does nothing for a step that no longer waits.
 
     Raises ValueError for an unknown step and for one that has not reached its event, and WorkflowConflict for one that
     is being created at this moment.
@@ -133,9 +132,7 @@ def answer_saved_step(store: PersistenceAPI, step_id: str, answer: Answer) -> No
 
 
 def _is_answered(step: StepDefinition) -> bool:
-    """Say whether a saved step has its answer: it has failed, or has requested its next state since it reached the
-    event.
-    """
+    """Say whether a saved step has its answer: it has failed, or has requested its next state since its event."""
     transition = step.transition
     if step.state == StepState.EVENT_TRANSMIT:
         # A newly made step also requests its next state, but from Created.

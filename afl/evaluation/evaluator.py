@@ -211,8 +211,7 @@ class Evaluator:
         self._answer(step_id, ResultAnswer(given, self._max_value_bytes, is_checked, is_partial=True), event_id)
 
     def cancel(self, workflow_id: str, reason: str = "") -> bool:
-        """End a workflow now, whatever it waits for and whatever limit it has exceeded; False when it has ended
-        already.
+        """End a workflow now, whatever it waits for or has exceeded; False when it has ended already.
 
         Its events and tasks are cancelled, and later answers are recorded as late. Raises ValueError for an unknown
         workflow, and RunByDeployment for one that a deployment on topics has started.
@@ -271,9 +270,7 @@ class Evaluator:
             return list(opened.steps)
 
     def context(self, workflow_id: str) -> ExecutionContext:
-        """Return a view of a workflow as it is stored now. ValueError for an unknown one, StoreCorrupt without its
-        program.
-        """
+        """Return a view of a workflow as stored. Raises ValueError for an unknown one, StoreCorrupt if damaged."""
         row = self.persistence.load_workflow(workflow_id)
         if row is None:
             raise ValueError(f"workflow {workflow_id} not found")

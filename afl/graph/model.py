@@ -1,6 +1,4 @@
-"""The dependency graph of a workflow: steps in their blocks, with arrows from each needed step to the steps that need
-it.
-"""
+"""The dependency graph of a workflow: steps in their blocks, and arrows from needed steps to steps that need them."""
 
 from __future__ import annotations
 

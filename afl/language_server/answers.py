@@ -57,9 +57,7 @@ class Answers:
     # -- findings -----------------------------------------------------------------------------------------------------
 
     def findings(self, document: Document) -> list[lsp.Diagnostic]:
-        """Return all errors and warnings of a document; without a tree, its syntax error and findings about its
-        characters.
-        """
+        """Return all errors and warnings of a document; without a tree, its syntax error and doubtful characters."""
         if document.syntax_error is not None:
             found = [document.syntax_error]
         else:

@@ -85,9 +85,7 @@ class Completer:
         kinds: frozenset[Kind],
         look_up: Callable[[Part, str], Signature | None],
     ) -> Iterator[lsp.CompletionItem]:
-        """Return declarations by their shortest names that work here, or those of the namespace that is written
-        already.
-        """
+        """Return declarations by their shortest names that work here, or those of the namespace that is written."""
         part = self._analysis.part_at(self._source_id, *place)
         namespace = ".".join(cursor.path)
         for signature in self._symbols.by_name.values():

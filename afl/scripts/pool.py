@@ -32,9 +32,7 @@ from afl.scripts.zygote_process import ZygoteLost
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptResult:
-    """The names that a script put into `result`, its printed text, and the time that its caller waited for a worker's
-    answer.
-    """
+    """The names that a script put into `result`, its printed text, and its caller's wait for a worker's answer."""
 
     result: Mapping[str, Any]
     printed: str

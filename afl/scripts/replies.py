@@ -60,9 +60,7 @@ def read_reply(reply: bytes, limits: ScriptLimits) -> Reply:
 
 
 def as_json(value: object) -> bytes:
-    """Return a value as interpreters write it. Raises TypeError, ValueError and RecursionError for data that is not
-    JSON.
-    """
+    """Return a value as interpreters write it. Raises TypeError, ValueError and RecursionError where JSON has none."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 

@@ -87,9 +87,7 @@ class ScriptProcess:
         return self._runs < _MOST_RUNS and self._run_s < _MOST_RUN_S and not poller.poll(0)
 
     def resident_bytes(self) -> int | None:
-        """Return the memory of the process, including pages shared with its zygote; None where the system does not
-        tell.
-        """
+        """Return the memory of the process, including pages shared with its zygote; None where it is unknown."""
         try:
             return int(Path(f"/proc/{self.pid}/statm").read_bytes().split()[1]) * _PAGE_BYTES
         except (OSError, ValueError, IndexError):

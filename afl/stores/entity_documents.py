@@ -25,9 +25,7 @@ _encode_text: Final = make_encoder(_plain)
 
 
 def encode_entity(entity: object) -> bytes:
-    """Return the stored form of an entity, nested ones included. Raises TypeError when a field holds data that JSON
-    lacks.
-    """
+    """Return the stored form of an entity, nested ones included. Raises TypeError for data that JSON lacks."""
     return to_bytes(_encode_text([VERSIONS, entity]))
 
 

@@ -24,9 +24,7 @@ class TreeBuilder(BlockBuilder):
     """The callbacks of one parse."""
 
     def __init__(self, source_id: str | None, doc_comments: Mapping[tuple[int, int], Token] | None = None) -> None:
-        """Take doc comments by the place of the token that follows; comments before any other token than a declaration
-        are lost.
-        """
+        """Take doc comments by the place of the token that follows; comments that precede no declaration are lost."""
         super().__init__(source_id)
         self._doc_comments = doc_comments or {}
 

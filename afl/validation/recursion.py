@@ -62,9 +62,7 @@ def _calls_in(body: ast.Body | None) -> Iterator[ast.CallExpr]:
 
 
 def _components(calls: _Calls) -> dict[str, int]:
-    """Return the number of each strongly connected component (Tarjan's algorithm without recursion: chains may be
-    long).
-    """
+    """Return the number of each strongly connected component (Tarjan's algorithm in a loop: chains may be long)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     component: dict[str, int] = {}

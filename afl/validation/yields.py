@@ -96,9 +96,7 @@ class YieldChecker:
 
 
 def yield_targets(scope: Scope) -> list[YieldTarget]:
-    """Return the possible targets of a yield in this block: enclosing steps from inside out, the declaration, its
-    mixins.
-    """
+    """Return the possible targets of a yield in this block: enclosing steps inside out, the declaration, its mixins."""
     targets: list[YieldTarget] = []
     for level in scope.outwards():
         if level.owner is None:

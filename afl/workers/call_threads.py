@@ -1,6 +1,4 @@
-"""The calling of handlers: in the caller's thread, or in own threads where a handler that is out of time can be
-abandoned.
-"""
+"""The calling of handlers: in the caller's thread, or in own threads where a handler out of time can be abandoned."""
 
 from __future__ import annotations
 

@@ -28,9 +28,7 @@ _DIGITS: Final = re.compile(r"\d+")
 
 
 class MisspeltHandlers:
-    """Comparison, once for each facet, of the facets whose tasks wait with the handler names that have had no task so
-    far.
-    """
+    """A comparison, once for each facet, of facets with waiting tasks and the handler names without any task so far."""
 
     def __init__(self) -> None:
         self._looked_at: set[str] = set()

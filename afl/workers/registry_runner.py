@@ -138,9 +138,7 @@ class RegistryRunner(PollingServer):
         retry: RetryPolicy | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Handle a facet with a function, in this process only: nothing is stored. A stored registration takes
-        precedence.
-        """
+        """Handle a facet with a function, in this process only: it is not stored. A stored registration wins."""
         self._routes.register(
             facet_name, callback, timeout_ms=timeout_ms, retry=retry, metadata=metadata, names_facet=True
         )

@@ -89,8 +89,8 @@ class TaskLoop:
         beside: Callable[[], AbstractContextManager[object]] = nullcontext,
         sweep: Callable[[], int] | None = None,
     ) -> None:
-        """`run` enters `beside` before it works and leaves it when it has drained; an error of it ends the start.
-        `sweep` looks for other lost work, in the loop's own rhythm, and returns how much it restarted.
+        """`beside` is entered before the work and left after the drain; its errors end the start. `sweep` looks for
+        other lost work, in the loop's own rhythm, and returns how much it restarted.
         """
         self._store = store
         self._evaluator = evaluator
@@ -350,9 +350,7 @@ class TaskLoop:
         return wanted
 
     def _sweep(self, run: Callable[[Callable[[], object]], object]) -> None:
-        """Several times in the length of a lease: free expired claims, and resume workflows left runnable for that
-        long.
-        """
+        """Free expired claims, and resume workflows left runnable for long: several times in the length of a lease."""
         now_s = self._clock.monotonic_s()
         if now_s < self._next_sweep_s:
             return

@@ -59,9 +59,7 @@ class AllowedHandlers:
             )
 
     def check_function(self, module_uri: str, module: ModuleType, function: object) -> None:
-        """Raise HandlerNotAllowed for a function that an allowed module only imports, from a module that is not
-        allowed.
-        """
+        """Raise HandlerNotAllowed for a function that an allowed module only imports from one that is not allowed."""
         if not isinstance(function, FunctionType | BuiltinFunctionType | type):
             # Made by the module itself: an object, or another function with arguments bound.
             return

@@ -109,8 +109,7 @@ class HandlerRegistrar(Protocol):
 
 
 class ModuleLoader:
-    """Loader that loads each (module_uri, checksum) once; another checksum loads the module again. Any thread may use
-    it.
+    """Loader that loads each (module_uri, checksum) once; another checksum loads again. Any thread may use it.
 
     A newly loaded module stands beside the old one: a running handler keeps the old one.
     """
@@ -211,9 +210,7 @@ def _require_handlers(module_uri: str, module: ModuleType) -> None:
 
 
 def checksum_of(module_uri: str) -> str:
-    """Return a digest of the module's text, which changes with the text; empty where the module has no text or is not
-    here.
-    """
+    """Return a digest of the module's text, which changes with it; empty without a text, or where it is not here."""
     path = path_of(module_uri)
     try:
         if path is None:

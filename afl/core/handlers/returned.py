@@ -26,9 +26,7 @@ class BadResult(AFLError):
 
 
 def answers_later(value: object) -> bool:
-    """Say whether a handler has returned Deferred: an object whose `answers_later` is True itself, not another true
-    value.
-    """
+    """Say whether a handler has returned Deferred: an object whose `answers_later` is True, not merely true."""
     if type(value) is dict or value is None:
         return False
     try:

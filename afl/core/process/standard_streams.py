@@ -40,9 +40,7 @@ def flush_output() -> None:
 
 
 def give_up_output() -> None:
-    """Redirect output streams that no longer accept data to the null device, so that Python does not complain at its
-    end.
-    """
+    """Redirect output streams that no longer accept data to the null device, so that Python's end does not complain."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,6 +1,4 @@
-"""The line ends of AFL text: LF, CR LF, or a CR alone. All code that reads texts or counts their lines uses this
-module.
-"""
+"""The line ends of AFL text: LF, CR LF, or a CR alone. All code that reads texts or counts lines uses this module."""
 
 from __future__ import annotations
 

@@ -21,9 +21,7 @@ def is_superseded(step: StepRecord, event_id: str) -> bool:
 
 
 def takes_answer(execution: Execution, step: StepRecord) -> bool:
-    """Say whether an answer changes the step. Raises ValueError for an answer before the step's event, which may be
-    held back.
-    """
+    """Say whether an answer changes the step. Raises ValueError for an answer that comes before the step's event."""
     if execution.is_waiting(step):
         # In a workflow that has ended meanwhile an answer is late, as it is for a step that has moved on.
         return not execution.is_ended

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 
 class Cause(Exception):
-    """The first cause with which a step fails because of a step inside it; `record` is that cause. It travels up the
-    tree.
-    """
+    """The first cause with which a step fails because of a step inside it: `record`, which travels up the tree."""
 
     def __init__(self, record: ErrorRecord) -> None:
         super().__init__(record.message)

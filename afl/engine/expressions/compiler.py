@@ -218,9 +218,7 @@ class _Compiler(Generic[F]):
         return self._folded(run, operand)
 
     def chain(self, node: Node) -> _Code[F]:
-        """Compile left-nested operators: as nested calls, or as a loop where those would be too deep.
-        too many.
-        """
+        """Compile left-nested operators: as nested calls, or as a loop where those would be too deep."""
         first, links = links_of(node)
         outside, count = self._calls, len(links)
         is_short = outside + count <= MAX_EXPRESSION_DEPTH

@@ -25,9 +25,7 @@ def exact_arguments(
 
 
 def exact(value: Callable[[F], Value], name: str, look: Look | None) -> Callable[[F], Value]:
-    """Return an expression; for a type with a Double it raises ValueRefused for an integer that is not exact as a
-    Double.
-    """
+    """Return an expression; for a type with a Double it raises ValueRefused for an integer inexact as a Double."""
     if look is None:
         return value
     if look is not look_at_double:

@@ -56,9 +56,7 @@ def part(node: Node, key: str) -> object:
 
 
 def parts(node: Node, key: str) -> Sequence[object]:
-    """Return the list that a node holds under a key, empty where it is left out. Raises EvaluationError for anything
-    else.
-    """
+    """Return the list that a node holds under a key, empty if left out. Raises EvaluationError for anything else."""
     found = node.get(key)
     if isinstance(found, _LISTS):
         return found

@@ -72,9 +72,7 @@ class ParkedStore(Protocol):
         workflow_id: str | None = None,
         limit: int = 1_000,
     ) -> list[ParkedRecord]:
-        """Return parked records with their values, in order of parking: those of these ids, of a step, or of a
-        workflow.
-        """
+        """Return parked records with their values, in order of parking: of these ids, of a step, or of a workflow."""
 
     def parked_heads(self, *, expired_at_ms: int | None = None, limit: int = 1_000) -> list[ParkedHead]:
         """Return parked records without values, in order of parking: all of them, or those whose expiry has come."""

@@ -34,9 +34,7 @@ class IdentifiedStore(Protocol):
         """Return the stored identity."""
 
     def location(self) -> str:
-        """Return the location of the store for people: host and path, or a url without the user. Locations differ as
-        texts.
-        """
+        """Return the location of the store for people: host and path, or a url without the user."""
 
     def add_mark(self, mark: str) -> None:
         """Set a mark, durably; beyond MARKS_KEPT the oldest one is deleted."""

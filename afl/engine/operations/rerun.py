@@ -317,9 +317,7 @@ def _without_defaults(
 
 
 def _readers_of(rows: RunRows) -> dict[str, list[StepDocument]]:
-    """Return the steps that wait for each step: statements and yields that read it, and blocks whose source or cases
-    do.
-    """
+    """Return the steps that wait for each step: statements and yields that read it, and blocks that go by it."""
     readers: dict[str, list[StepDocument]] = defaultdict(list)
     for block in rows.execution.steps.values():
         if block.plan is not None and block.frame is not None:

@@ -43,8 +43,7 @@ def bind_arguments(plan: StatementPlan, frame: Frame) -> Bound:
 
 
 def binder_of(plan: StatementPlan) -> Binder:
-    """Return a function that binds a step which only binds: its params, and its returns with the callee's return
-    defaults.
+    """Return a function that binds a step which only binds: its params, and its returns with the callee's defaults.
 
     Made once for each statement. Most calls have one argument, and callees with one return default or none: these cases
     need no checks at run time. Calls with only numbers as arguments need none either: their sizes need not be counted.

@@ -1,6 +1,4 @@
-"""The planning of mixins: those of a signature, which run as steps of their own or fill in parameters, and those of a
-call.
-"""
+"""The planning of mixins: those of a signature, which become steps or fill in parameters, and those of a call."""
 
 from __future__ import annotations
 
@@ -67,9 +65,7 @@ def plan_mixins(mixins: Iterable[Node], where: str, find: FindFacet, *, reads_st
 
 
 def call_arguments(call: Node, references: StatementReferences) -> tuple[tuple[str, Expression], ...]:
-    """Return the arguments of a call, the additional ones of its mixins, and for each of their aliases a map of
-    arguments.
-    """
+    """Return the arguments of a call, those that its mixins add, and for each of their aliases a map of arguments."""
     arguments = _compiled(call, references)
     mixins = call.get("mixins")
     if not mixins:

@@ -26,9 +26,7 @@ _FAILURE = ("error", "error_type")
 
 
 class YieldTarget(NamedTuple):
-    """The receiver of a yield's values: the step that many blocks out, or one of its mixins, by its alias if it has
-    one.
-    """
+    """The receiver of a yield's values: the step that many blocks out, or one of its mixins, by its alias if any."""
 
     depth: int
     alias: str | None = None
@@ -58,9 +56,7 @@ class BlockContext:
         return context
 
     def yield_target(self, target: str) -> YieldTarget | None:
-        """Return the innermost step that a yield addresses by its own name or by a mixin of its signature; None: no
-        step.
-        """
+        """Return the innermost step that a yield addresses by its own name or by a mixin of its signature, if any."""
         depth = 0
         context = self
         while True:
@@ -196,9 +192,7 @@ def _with_members(read: Callable[[_F], Value], path: Sequence[str], text: str) -
 
 
 def _input_reader(context: BlockContext, name: str) -> Expression:
-    """Return the readers of `$`, inside out: loop variables, attributes of enclosing steps, the declaration's
-    parameters.
-    """
+    """Return the readers of `$`, inside out: loop variables, attributes of enclosing steps, parameters."""
     depth = 0
     around: list[int] = []
     while True:

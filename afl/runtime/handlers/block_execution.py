@@ -1,6 +1,4 @@
-"""The states of a block: create the steps whose dependencies are complete, then its yields, and end when all have
-ended.
-"""
+"""The states of a block: create steps whose dependencies are complete, then yields, and end when all have ended."""
 
 from __future__ import annotations
 

@@ -133,9 +133,7 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
         return first_sequence
 
     def _follows(self, change: WorkflowChange) -> bool:
-        """Say whether no other writer has changed the workflow since. Raises ValueError for a change that cannot
-        follow.
-        """
+        """Say whether no other writer has changed the workflow since. Raises ValueError for an impossible change."""
         expected = change.expected_revision
         if change.revision != expected + 1:
             check_changes((change,))

@@ -172,9 +172,7 @@ class Connection:
             ) from error
 
     def validate(self, collection: str) -> list[str]:
-        """Return the faults that the server finds in a collection; other users can keep working if the server allows
-        it.
-        """
+        """Return the faults that the server finds in a collection; others can keep working if the server allows it."""
         found = self._database.command("validate", collection, background=True)
         if found.get("valid", True):
             return []

@@ -114,9 +114,7 @@ def step_document(found: Document) -> StepDocument:
 
 
 def kept_step(found: Document) -> KeptStep:
-    """Return the step of a document with the notes of the public interface; raises an error of DAMAGE for a damaged
-    one.
-    """
+    """Return the step of a document with its public notes; raises an error of DAMAGE for a damaged one."""
     notes = found.get("notes")
     return KeptStep(step_document(found), None if notes is None else StepNotes.decode(notes))
 

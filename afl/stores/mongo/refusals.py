@@ -16,9 +16,7 @@ from afl.stores.stored_text import key_of
 
 
 def refuse(connection: Connection, writes: Writes) -> None:
-    """Raise the reason to refuse a commit: WorkflowConflict, PositionLost or ConcurrencyError; return when there is
-    none.
-    """
+    """Raise the reason to refuse a commit, if any: WorkflowConflict, PositionLost or ConcurrencyError."""
     if writes.expected:
         wanted = [key_of(workflow_id) for workflow_id, _ in writes.expected]
         rows = connection.collection(WORKFLOWS).find({"_id": {"$in": wanted}}, {"revision": 1})

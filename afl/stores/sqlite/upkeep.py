@@ -1,6 +1,4 @@
-"""Check and purge a SQLite store: lists are read in pages by the keys of its tables, and rows deleted a slice at a
-time.
-"""
+"""Check and purge a SQLite store: read lists in pages by the keys of its tables, and delete rows a slice at a time."""
 
 from __future__ import annotations
 

@@ -28,9 +28,7 @@ def is_locked(error: sqlite3.Error) -> bool:
 
 
 def holders_of(path: Path) -> str:
-    """Return the process that has locked the store's file: ` by process 4711 (sqlite3 store.sqlite3)`; empty if
-    unknown.
-    """
+    """Return who has locked the store's file: ` by process 4711 (sqlite3 store.sqlite3)`; empty if unknown."""
     # Writers lock the file's shared memory in write-ahead mode, the file itself in any other.
     found = holders_text([path.with_name(f"{path.name}-shm"), path])
     return f" by {found}" if found else ""
