@@ -251,7 +251,7 @@ class Workflows:
         return self.plan(self.program(fingerprint, name), name)
 
     def program(self, fingerprint: str, name: str) -> CompiledProgram:
-        """Return the stored program that workflow `name` is pinned to. Raises StoreCorrupt if it is missing or wrong."""
+        """Return the stored program that workflow `name` is pinned to. Raises StoreCorrupt if missing or wrong."""
         try:
             program = stored_program(self._store, fingerprint)
         except ProgramVersionError as error:

@@ -139,9 +139,9 @@ def test_a_cycle_names_its_statements() -> None:
 @pytest.mark.parametrize(
     ("node", "message"),
     [
-        ({"type": "Mystery", "args": []}, "Mystery is no step"),
+        ({"type": "Mystery", "args": []}, "Mystery is not a step"),
         ({"type": "StepStmt", "name": "a"}, "statement a calls nothing"),
-        ({"type": "StepStmt", "call": call("F")}, "is no step"),
+        ({"type": "StepStmt", "call": call("F")}, "is not a step"),
     ],
 )
 def test_a_statement_that_is_no_step_is_refused(node: Mapping[str, object], message: str) -> None:

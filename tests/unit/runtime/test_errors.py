@@ -106,8 +106,8 @@ SPOKEN: list[tuple[errors.RuntimeError, str]] = [
     ),
     (
         errors.RunGivenUp("wf", "shop.Checkout", error_type="MemoryError", cause=""),
-        "shop.Checkout could not be evaluated: MemoryError; its steps are as its last commit left them, and nothing "
-        "else was hurt. If memory was short, `retry` continues it",
+        "shop.Checkout could not be evaluated: MemoryError; its steps are as its last commit left them, and no "
+        "other workflow is affected. If memory was short, `retry` continues it",
     ),
     (
         errors.PayloadTooLarge("the payload of shop.Pay", size_bytes=5_000, limit_bytes=4_000),

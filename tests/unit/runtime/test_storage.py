@@ -111,7 +111,7 @@ def test_of_a_link_only_the_link_is_removed(workplace: Path) -> None:
 
 @pytest.mark.parametrize("use", [lambda s: s.open("", "w"), lambda s: s.makedirs(""), lambda s: s.listdir("")])
 def test_a_location_that_names_nothing_is_refused_everywhere(workplace: Path, use: Use) -> None:
-    with pytest.raises(StorageRefused, match="names nothing"):
+    with pytest.raises(StorageRefused, match="it is empty"):
         use(LocalStorage())
 
 

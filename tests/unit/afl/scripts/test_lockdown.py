@@ -99,9 +99,9 @@ def test_a_pool_tells_what_its_scripts_are_shut_off_from(pool: ScriptPool) -> No
 def test_what_is_missing_refuses_scripts_by_name() -> None:
     isolation = Isolation.of_measurement({"processes": True, "files": True, "memory": True, "network": False})
 
-    with pytest.raises(ScriptsNotIsolated, match="does not shut them off from network, privileges"):
+    with pytest.raises(ScriptsNotIsolated, match="does not isolate them from network, privileges"):
         isolation.require()
-    with pytest.raises(ScriptsNotIsolated, match="does not shut them off from privileges") as caught:
+    with pytest.raises(ScriptsNotIsolated, match="does not isolate them from privileges") as caught:
         isolation.require(["network"])
     assert caught.value.missing == {"privileges"}
 
