@@ -447,4 +447,4 @@ def _literal_value(node: Node) -> Value:
             return _plain(_LITERAL_KINDS[str(kind)](value), value)
         except (TypeError, ValueError, OverflowError):
             pass
-    raise EvaluationError(repr(value), f"a {type_name(value)} is not a {kind} literal")
+    raise EvaluationError(repr(value), f"a {type_name(value)} is not a literal of type {kind}")

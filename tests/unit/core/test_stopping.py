@@ -147,7 +147,7 @@ def test_the_end_of_a_wait_that_was_in_vain_says_so() -> None:
     with pytest.raises(TimeoutError):
         wait_in_vain()
 
-    assert told[1].startswith("waiting for the store x failed after, for ")
+    assert told[1].startswith("waiting for the store x failed after ")
 
 
 def test_a_quiet_wait_is_told_of_by_its_caller_alone() -> None:

@@ -79,9 +79,9 @@ def test_a_node_of_unknown_type_is_an_error_to_the_walk_and_to_the_compiler(node
         ({"type": "MapLiteral", "entries": ["k"]}, "is not an object with key and value"),
         (binary(1, "^", 2), r"unknown operator: \^ in 1 \^ 2"),
         ({"type": "UnaryExpr", "operator": "~", "operand": 1}, "unknown operator: ~ in ~1"),
-        ({"type": "Int", "value": 1.5}, "a Double is not an Int literal in 1.5"),
-        ({"type": "Int", "value": "one"}, "a String is not an Int literal in 'one'"),
-        ({"type": "Boolean", "value": "false"}, "a String is not a Boolean literal"),
+        ({"type": "Int", "value": 1.5}, "a Double is not a literal of type Int in 1.5"),
+        ({"type": "Int", "value": "one"}, "a String is not a literal of type Int in 'one'"),
+        ({"type": "Boolean", "value": "false"}, "a String is not a literal of type Boolean"),
     ],
 )
 def test_a_malformed_node_is_refused_when_it_is_compiled(node: object, message: str) -> None:

@@ -129,7 +129,7 @@ def test_a_program_of_this_form_or_the_one_before_is_read(found: str | None) -> 
 
 @pytest.mark.parametrize(
     ("found", "supported", "remedy"),
-    [("2.0", "1.0", "upgrade this process"), ("1.0", "3.0", "compile its source anew")],
+    [("2.0", "1.0", "upgrade this process"), ("1.0", "3.0", "compile its source again")],
 )
 def test_a_program_of_another_form_is_refused_with_what_to_do(found: str, supported: str, remedy: str) -> None:
     with pytest.raises(ProgramVersionError, match=f"schemaVersion {found}.*up to {supported}.*{remedy}"):
