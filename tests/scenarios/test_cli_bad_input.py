@@ -111,7 +111,7 @@ ANSWER_REFUSALS: list[tuple[Callable[[str], Sequence[str]], int, Sequence[str]]]
     (lambda step: ["continue", step, "--result", "true"], 2, ["--result", "expected a JSON object", "a Boolean"]),
     (lambda step: ["continue", "w1", "--result", "{}"], 2, ["'w1'", "step id", "afl-stream status w1"]),
     (lambda step: ["rerun", "w1"], 2, ["'w1'", "step id", "afl-stream status w1"]),
-    (lambda step: ["retry", "w1"], 2, ["run w1 (net.Watch) has not failed: it is WAITING", "a reset"]),
+    (lambda step: ["retry", "w1"], 2, ["run w1 (net.Watch) has not failed: it is WAITING", "reset runs it again"]),
     (lambda step: ["continue", "w1:00", "--result", "{}"], 3, ["no step w1:00", "status w1"]),
     (lambda step: ["continue", "w2:00", "--result", "{}"], 3, ["no run w2"]),
     (lambda step: ["continue", f"{step[:-1]}", "--result", "{}"], 3, ["no step", "did you mean w1:"]),

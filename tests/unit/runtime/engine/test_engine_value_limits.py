@@ -152,8 +152,7 @@ def test_values_near_to_their_limit_are_warned_of_once(caplog: pytest.LogCapture
     assert result.status == "COMPLETED"
     (said,) = warnings(caplog, "max_value_bytes")
     assert said == (
-        "workflow run (n.W) has a value of 90000 bytes, near its limit max_value_bytes = 100000, and what is larger "
-        "fails"
+        "workflow run (n.W) has a value of 90000 bytes, near its limit max_value_bytes = 100000, and a larger one fails"
     )
 
 
