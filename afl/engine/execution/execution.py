@@ -138,7 +138,7 @@ class Execution(ExecutionState):
         return self.steps[place]
 
     def is_superseded(self, step_id: str) -> bool:
-        """Say whether the step sent something but has since been run again under another id."""
+        """Say whether the step with this id has sent something, and has been run again since under another id."""
         return False
 
     def step_as_value(self, step_id: object) -> StepRecord | None:
@@ -166,7 +166,7 @@ class Execution(ExecutionState):
     def leave_made(self) -> None:
         """Leave newly made steps to the next iteration, behind the changed steps in its queue, which are older.
 
-        While there are any, at least two steps go into the queue, because a single step cannot share its turn.
+        While there are any, the queue gets at least two steps: one alone would count as the only step left to run.
         """
         while self.made and len(self.queue) < 2:
             self.wake(self.made.popleft())
