@@ -51,8 +51,7 @@ class Progress:
 
 
 class LocalDeployment:
-    """
-    Evaluator, agents and audit of one process, around one embedded broker and one store.
+    """Evaluator, agents and audit of one process, around one embedded broker and one store.
 
     Use it as a context manager. `handlers` are `--handlers` arguments; `set_up_agent` may register more. Without any
     there is no agent. `audit_path` None: no audit. `new_store` is
@@ -163,7 +162,8 @@ class LocalDeployment:
         long_wait_s: float = LONG_WAIT_S,
     ) -> Ending | None:
         """Wait until nothing more comes of a run; None when `timeout_s` is over. `on_long_wait` is called once, after
-        `long_wait_s`. Raises what ended a service."""
+        `long_wait_s`. Raises what ended a service.
+        """
         assert self._milestones is not None, "run() comes first"
         began_s = time.monotonic()
         deadline_s = None if timeout_s is None else began_s + timeout_s

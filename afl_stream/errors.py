@@ -142,7 +142,8 @@ class NotEvaluable(StreamError):
 
 class NewerFormat(StreamError):
     """A record, or what it speaks of in the store, was written by a release that this one does not read: pause its
-    partition; it is never dead-lettered. `remedy` says what to do: nearly always, to upgrade."""
+    partition; it is never dead-lettered. `remedy` says what to do: nearly always, to upgrade.
+    """
 
     def __init__(self, found: str, supported: str, remedy: str = "upgrade this process") -> None:
         super().__init__(f"found format {printable(found)}, this release reads up to {supported}: {remedy}")
@@ -247,7 +248,8 @@ class TopicTooSmall(StreamError):
 
 class TooFewBrokers(StreamError):
     """Topics that are to be created are declared with more replicas than the cluster has brokers, or would get fewer
-    than other topics have, because a broker is away."""
+    than other topics have, because a broker is away.
+    """
 
     def __init__(
         self, asked: Mapping[str, int], brokers: int, setting: int | None, *, is_one_away: bool = False

@@ -174,26 +174,31 @@ class Consumer(Protocol):
         self, topics: Sequence[str], *, pattern: str | None = None, listener: RebalanceListener | None = None
     ) -> None:
         """Join the group for these topics, or for all topics that the regular expression `pattern` matches (from
-        the first character on; new ones are found while running)."""
+        the first character on; new ones are found while running).
+        """
 
     def assign(self, positions: Mapping[TopicPartition, int | Start]) -> None:
         """Read these partitions and no others, outside any group: each from its offset, or from where the log begins
-        or ends at the time of the first fetch."""
+        or ends at the time of the first fetch.
+        """
 
     def assign_more(self, positions: Mapping[TopicPartition, int | Start]) -> None:
         """Read these partitions too, outside any group; those that are read already go on where they are. One that is
-        named and read already begins again where it is told to."""
+        named and read already begins again where it is told to.
+        """
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
         """Read these no longer, outside any group. Their pauses are forgotten."""
 
     def poll(self, timeout_s: float) -> Record | None:
         """The next record, or None after `timeout_s`. Raises OffsetOutOfRange, BrokerUnavailable, and UnknownTopic
-        once for a subscribed topic that is not there; maybe also for one that a pattern had found."""
+        once for a subscribed topic that is not there; maybe also for one that a pattern had found.
+        """
 
     def consume(self, max_records: int, timeout_s: float) -> list[Record]:
         """Wait up to `timeout_s` for one record, then take what is there, at most `max_records`; in offset order a
-        partition."""
+        partition.
+        """
 
     def assignment(self) -> frozenset[TopicPartition]: ...
 
@@ -201,7 +206,8 @@ class Consumer(Protocol):
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Deliver nothing of these until `resume`; membership and position stay. A rebalance that takes a partition
-        away forgets its pause."""
+        away forgets its pause.
+        """
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None: ...
 
@@ -210,13 +216,15 @@ class Consumer(Protocol):
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         """The group's committed offsets; partitions without one are left out, and so is what was committed for an
-        earlier topic of the name, as far as these partitions are this member's."""
+        earlier topic of the name, as far as these partitions are this member's.
+        """
 
     def watermarks(self, partition: TopicPartition) -> Watermarks: ...
 
     def position(self, partition: TopicPartition) -> int:
         """Where reading goes on: behind what was delivered, and at the log's end behind what the log keeps and never
-        delivers, as markers of transactions. Below 0 where neither has come since reading began."""
+        delivers, as markers of transactions. Below 0 where neither has come since reading began.
+        """
 
     def view(self) -> BrokerView:
         """What the broker says of the partitions held; asks again now and then, and never waits. Raises nothing."""

@@ -1,5 +1,6 @@
 """Records of every kind that a broker can hold, for the test that no reader ends of one: good ones, spoilt ones, and
-what no writer of ours makes, in every field that a record has."""
+what no writer of ours makes, in every field that a record has.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -81,7 +82,8 @@ def newer_records(codec: Codec, _now_ms: int) -> st.SearchStrategy[AnyRecord]:
 
 def records_without_schema(_codec: Codec, now_ms: int) -> st.SearchStrategy[AnyRecord]:
     """Make records with all headers of ours and a schema that no topic has: each holds up its partition where the
-    schemas topic has lost records."""
+    schemas topic has lost records.
+    """
 
     def record(fingerprint: int, body: bytes, at_ms: int, ce_time: bytes | None) -> AnyRecord:
         headers = _own_headers(at_ms)
@@ -121,7 +123,8 @@ def _records(codec: Codec) -> st.SearchStrategy[AnyRecord]:
 
 def _claims(codec: Codec) -> st.SearchStrategy[AnyRecord]:
     """Claims of stores, under their key and others. None has a number that counts: who may write one that does may give
-    the deployment another store."""
+    the deployment another store.
+    """
     numbers = [n for n in (*_LONGS, MAX_CLAIM_NUMBER + 1) if not 1 < n <= MAX_CLAIM_NUMBER]
     values = [
         codec.encode(StoreClaim(store=store, mark="m", number=number, location="\0", host="x" * 5_000, at=number))

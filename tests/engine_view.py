@@ -43,7 +43,8 @@ def statement_names(program: object) -> dict[str, str]:
 
 def seen_steps(documents: Iterable[StepDocument], names: Mapping[str, str]) -> list[SeenStep]:
     """All steps in order of creation. Blocks are `#0`, `#1`, ..., `#catch` of their step, and `#0#case-1` of a `when`;
-    yields are `yield`, what stands in a case or catch is below `case[1]`, `catch`."""
+    yields are `yield`, what stands in a case or catch is below `case[1]`, `catch`.
+    """
     paths: dict[str, str] = {}
     inside: dict[str, str] = {}
     seen: list[SeenStep] = []

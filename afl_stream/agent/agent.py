@@ -73,8 +73,7 @@ class NoHandlers(StreamError):
 
 
 class Agent:
-    """
-    Does the work of the facets that handlers are registered for.
+    """Does the work of the facets that handlers are registered for.
 
     What happens to one record, and what a crash does, is numbered in GroupMember. A handler takes the payload, or the
     payload and a HandlerContext; it is a function or a coroutine function, and returns a dict (None: an empty one) or
@@ -172,7 +171,8 @@ class Agent:
 
     def unregister(self, facet_name: str) -> bool:
         """Take a handler away; False when there was none of this name. Also while the agent works: what runs is
-        answered, and what was not begun waits for whoever handles the facet next."""
+        answered, and what was not begun waits for whoever handles the facet next.
+        """
         with self._changing:
             if facet_name not in self._own:
                 return False
@@ -313,7 +313,8 @@ class Agent:
 
     def install_signal_handlers(self) -> None:
         """Drain on SIGTERM and SIGINT, and say what there is to wait for; a second signal ends the process at once. For
-        the rest of the process's life. Main thread only."""
+        the rest of the process's life. Main thread only.
+        """
         handled = ExitStack()
         handled.enter_context(draining(self.stop, self.remaining))
         # Never closed: kept from being collected by the process's own end.

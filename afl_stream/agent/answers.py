@@ -231,7 +231,8 @@ class Answering:
 
     def _refuse_result(self, work: Work, event: Event, error_type: str, message: str) -> None:
         """Fail the step by what is wrong with the result, and log it: the step's catch may hide it from the handler's
-        author."""
+        author.
+        """
         told, facet = "the result of the handler of %s fails step %s: %s: %s", event.event_type
         self._warnings.warning(f"refused results of {facet}", told, facet, event.step_id, error_type, message)
         self._queue_failure(work, event, error_type, message)

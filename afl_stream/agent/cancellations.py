@@ -45,8 +45,7 @@ _REMEMBERED: Final = 10_000
 
 
 class Cancellations:
-    """
-    Follows the lifecycle topic for one agent and its handlers. Any thread may ask.
+    """Follows the lifecycle topic for one agent and its handlers. Any thread may ask.
 
     Nothing is read, and no consumer is made, before somebody asks. An agent that may not read the topic goes on
     without, as if nothing was cancelled: answers come late then, which does no harm.

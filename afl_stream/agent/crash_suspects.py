@@ -17,8 +17,7 @@ FEWEST_CRASHES: Final = 2
 
 
 class Suspects:
-    """
-    The suspects of one member: records that were running when a process died, by what it had noted.
+    """The suspects of one member: records that were running when a process died, by what it had noted.
 
     A record is given up after `agent.max_crashes` crashes, two at least. All of them but the last may be the doing of
     a record beside it, or of a machine that was switched off: so suspects run side by side as any records do. One that

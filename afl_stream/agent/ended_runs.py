@@ -34,8 +34,7 @@ _READ_S: Final = 30.0
 
 
 class EndedRuns:
-    """
-    What the lifecycle topic tells of runs that have ended, as of its last `read`. Any thread may ask.
+    """What the lifecycle topic tells of runs that have ended, as of its last `read`. Any thread may ask.
 
     An event is of an ended run when it was made before the run's last ending, and the run was not opened again after
     that. Of a run whose ending is no longer on the topic, or that the topic does not tell of yet, it is not known.

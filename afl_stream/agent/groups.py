@@ -19,8 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Memberships:
-    """
-    Follows duties: one member for each group that has one.
+    """Follows duties: one member for each group that has one.
 
     Either one thread calls `turn` and `settle`, or `run` has a thread for each member. `follow` may be called by any
     thread; what it asks for happens in the next turn of whoever is asked.

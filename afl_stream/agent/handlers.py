@@ -85,7 +85,8 @@ class HandlerContext:
     @property
     def is_cancelled(self) -> bool:
         """Whether nobody waits for the answer any more: the workflow was cancelled or reset, as far as the lifecycle
-        topic has told. It is read when this is asked, twice a second at most."""
+        topic has told. It is read when this is asked, twice a second at most.
+        """
         return self._is_cancelled()
 
     @property

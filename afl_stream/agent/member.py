@@ -33,8 +33,7 @@ REMEMBERED_EVENTS: Final = 10_000
 
 
 class GroupMember:
-    """
-    Reads the facets of one group, has their events handled, and commits what is answered.
+    """Reads the facets of one group, has their events handled, and commits what is answered.
 
     A record goes this way; a probe is called at the end of each step:
       1. it is read                                                                        (agent.polled)
@@ -316,7 +315,8 @@ class GroupMember:
 
     def _ends_unstarted(self, work: Work, crashes: int) -> bool:
         """Deal with events that must not be run: of cancelled runs, of facets that are not ours, and those that kill
-        their process."""
+        their process.
+        """
         event = work.event
         assert event is not None
         if self._skips_cancelled and self._shared.cancellations.skips(event, self._shared.clock_s()):
@@ -339,7 +339,8 @@ class GroupMember:
     def _note_starts(self, lots: Sequence[WorkLot]) -> bool:
         """Note what starts. Where an earlier process may have run it too, or nothing says yet that this one is at work,
         the note is made durable first: a record that kills at once must not stay uncounted. False: that cannot be done
-        now, and nothing may start."""
+        now, and nothing may start.
+        """
         starting = [work for lot in lots for work in lot.works]
         doubtful: dict[TopicPartition, PartitionWork] = {}
         for work in starting:

@@ -129,7 +129,8 @@ class HeldPartitions:
 
     def pause_full(self, room: int) -> None:
         """Pause what has no room: all without room for records, else the partitions whose own queue does not move, and
-        those that are about to be left."""
+        those that are about to be left.
+        """
         full = {
             where
             for where, partition in self._partitions.items()

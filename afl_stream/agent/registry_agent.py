@@ -40,8 +40,7 @@ class Registry(Protocol):
 
 
 class RegistryAgent(Agent):
-    """
-    Handles the facets that the registry names, as they are registered now.
+    """Handles the facets that the registry names, as they are registered now.
 
     The registry is read again every `refresh_interval_s` (0: in each turn). A facet that has come is subscribed to, and
     read from what its group has committed; one that has gone is left when the handlers at work for it are answered; of
@@ -97,7 +96,8 @@ class RegistryAgent(Agent):
 
     def refresh(self) -> None:
         """Read the registry now and follow it; any thread may. Raises RegistryUnavailable, and what the transport
-        raises."""
+        raises.
+        """
         with self._changing:
             self._read_registry()
             self._change(self._own)

@@ -68,8 +68,7 @@ class Attendance:
         return topic not in self.duty.topics
 
     def follow(self, topics_at_work: set[str], commit: Callable[[frozenset[str]], bool]) -> None:
-        """
-        Go over to the duty that is wanted. `topics_at_work`: those of records whose handlers run. `commit` makes what
+        """Go over to the duty that is wanted. `topics_at_work`: those of records whose handlers run. `commit` makes what
         is finished of some topics durable, and says whether that could be done now: else it is tried again later.
 
         For a topic that is not to be read any more, in this order:

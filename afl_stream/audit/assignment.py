@@ -58,7 +58,8 @@ class OwnAssignment:
 
     def look_soon(self, missing: str | None = None) -> None:
         """Look again, at everything, the next time: something has happened to a topic, or the broker calls it
-        unknown."""
+        unknown.
+        """
         self._names_at_s = self._descriptions_at_s = self._clock_s()
         if missing in self._topics:
             self._missed[missing] = LOOKS_THAT_MISS - 1

@@ -59,8 +59,7 @@ class _Wait(NamedTuple):
 
 
 class Audit:
-    """
-    Writes a line for each record, in the order of each partition.
+    """Writes a line for each record, in the order of each partition.
 
     A batch, in this order:
       1. it is read                        (audit.polled)
@@ -286,7 +285,8 @@ class Audit:
 
     def _go_on_without(self, consumer: Consumer, error: UnknownTopic) -> None:
         """In a group: leave a facet's topic that is gone, until the group finds it again. Raises UnknownTopic for one
-        that the audit cannot do without."""
+        that the audit cannot do without.
+        """
         topic = error.topic
         if topic in self._required:
             raise error
@@ -305,7 +305,8 @@ class Audit:
 
     def _follow_topics(self) -> frozenset[TopicPartition]:
         """Outside a group: read what has appeared, and forget the partitions of topics that are gone or others now,
-        which are returned."""
+        which are returned.
+        """
         if self._own is None:
             return frozenset()
         ended = self._own.look_when_due()

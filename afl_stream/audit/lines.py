@@ -66,7 +66,8 @@ def lost_line(where: TopicPartition, expected: int, found: int) -> dict[str, obj
 
 def encode_line(line: dict[str, object]) -> bytes:
     """The line as UTF-8 with its newline. Numbers that JSON does not have become their names; what a terminal would
-    obey is escaped, so that the line says the same and may be looked at."""
+    obey is escaped, so that the line says the same and may be looked at.
+    """
     return printable_json(write_json(line, indent=None, separators=(",", ":"))).encode() + b"\n"
 
 

@@ -186,7 +186,8 @@ class Client:
         answer_timeout_s: float | None = None,
     ) -> Lifecycle | None:
         """Ask for a workflow to be started as `start` does, and return what an evaluator answers, where that is waited
-        for: its `kind` is `command.repeated` where the run was there before. Raises as `start`."""
+        for: its `kind` is `command.repeated` where the run was there before. Raises as `start`.
+        """
         command_id = None if answer_timeout_s is None else drawn_id()
         command = self._start_command(workflow, inputs, workflow_id, program, None, command_id)
         return self._give(command, answer_timeout_s)
@@ -240,7 +241,8 @@ class Client:
         answer_timeout_s: float | None = None,
     ) -> str:
         """Ask for what has failed to be done again: a step, or all that failed of the workflow. Returns the command's
-        id, drawn here unless it is given: the same one again does nothing. Raises as `cancel`."""
+        id, drawn here unless it is given: the same one again does nothing. Raises as `cancel`.
+        """
         command_id = command_id or drawn_id()
         command = RetryStep(workflow_id=workflow_id, step_id=step_id, reason=reason, command_id=command_id)
         return self._run_again(command, command_id, answer_timeout_s)
@@ -274,7 +276,8 @@ class Client:
 
     def describe(self, workflow_id: str, *, answer_timeout_s: float) -> Lifecycle:
         """Ask the evaluators how a workflow stands: the answer's `status`, and in its `outputs` under `waiting` the
-        first steps that wait for an answer, each with step_id, facet, attempt and since_ms. Raises as `start`."""
+        first steps that wait for an answer, each with step_id, facet, attempt and since_ms. Raises as `start`.
+        """
         command = DescribeWorkflow(workflow_id=check_workflow_id(workflow_id), command_id=drawn_id())
         answer = self._give(command, answer_timeout_s)
         assert answer is not None

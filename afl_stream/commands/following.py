@@ -24,8 +24,7 @@ _ENDINGS: Final = {f"workflow.{status.lower()}": status for status in (COMPLETED
 
 
 class RunFollower:
-    """
-    Follows one run from its start command to its end.
+    """Follows one run from its start command to its end.
 
     The evaluator's answer to the command comes first: an end that is told before it may be that of another run, which
     has the id that was chosen. Of an id that was drawn there is no other run. An evaluator of the release before names

@@ -15,7 +15,8 @@ from afl_stream.exit_codes import ExitCode
 @click.group(short_help="Show and change the registered handlers.")
 def handlers() -> None:
     """Show and change what is registered in the store: `afl-stream agent --registry` and RegistryRunner handle what
-    stands there, and follow each change."""
+    stands there, and follow each change.
+    """
 
 
 @handlers.command("list")

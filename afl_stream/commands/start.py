@@ -182,7 +182,8 @@ def _followed(
     inputs: Mapping[str, Value],
 ) -> Ending:
     """Start the run, and wait for its end, or for the word to stop. Raises NotInTime, once it is told what it waits
-    for."""
+    for.
+    """
     config, terminal, stop = invocation.settings(), invocation.terminal(), StopFlag()
     workflow_id, command_id = options.workflow_id or workflow_id_v7(epoch_ms()), drawn_id()
 

@@ -134,7 +134,8 @@ def _show_tree(
 
 def _failure(node: TreeNode, program: CompiledProgram | None) -> str:
     """Why a step has failed, or what it has caught. Those above a failed step fail by its error: it is told where it
-    happened."""
+    happened.
+    """
     error = node.step.error
     if node.is_failed and error is not None and error.step_id == node.step.id:
         return _error_text(error, program)

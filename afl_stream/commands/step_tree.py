@@ -29,7 +29,8 @@ class CaughtFailure:
 @dataclass(slots=True, kw_only=True)
 class TreeNode:
     """One call, and the calls of its body. `label` is `name = Facet`, or `sys.log`, behind where it stands in a body:
-    the element's index in a foreach, the case of a `when`, the catch. Yields and blocks are nodes when they failed."""
+    the element's index in a foreach, the case of a `when`, the catch. Yields and blocks are nodes when they failed.
+    """
 
     step: StepDocument
     label: str

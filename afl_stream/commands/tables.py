@@ -14,8 +14,7 @@ _NARROWEST: Final = 12
 
 
 class TableLayout:
-    """
-    How one table is written: lines of its heading, and lines of its rows.
+    """How one table is written: lines of its heading, and lines of its rows.
 
     `whole` names columns whose cells are copied by people: ids and names. They are never broken. `width` None: nothing
     has to fit, as in a file or a pipe. Columns without a name hold texts.

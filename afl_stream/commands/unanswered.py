@@ -30,7 +30,8 @@ def unanswered_lines(
     invocation: Invocation, steps: Sequence[WaitingStep], facets: Mapping[str, FacetPlan] = _NO_FACETS
 ) -> list[str]:
     """Lines for people: for each facet the step that has waited longest, and the commands that would help. `facets` are
-    those of the program, where it is known: they tell what an answer looks like."""
+    those of the program, where it is known: they tell what an answer looks like.
+    """
     found = unanswered_facets(steps)
     lines: list[str] = []
     for waits in found[:_MOST_FACETS]:

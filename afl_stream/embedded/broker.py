@@ -57,8 +57,7 @@ class GroupConsumer(Protocol):
 
 
 class EmbeddedBroker:
-    """
-    Holds the log of one process. With a `path` it is durable, and nobody else may have the file meanwhile.
+    """Holds the log of one process. With a `path` it is durable, and nobody else may have the file meanwhile.
 
     In memory a record is in the log when `produce` returns. With a file, records and committed offsets gather, and
     whoever needs them written writes all of them at once: a producer that flushes or has gathered many, a consumer

@@ -145,7 +145,8 @@ class EmbeddedConsumer:
 
     def consume(self, max_records: int, timeout_s: float) -> list[Record]:
         """Raises OffsetOutOfRange (again and again, until a seek, a pause or a rebalance), BrokerUnavailable, and
-        UnknownTopic once for a subscribed topic that is not there, or one that the pattern had found."""
+        UnknownTopic once for a subscribed topic that is not there, or one that the pattern had found.
+        """
         deadline_s = time.monotonic() + timeout_s
         wrote_late = False
         while True:
@@ -353,8 +354,7 @@ class EmbeddedConsumer:
         return position
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool = False) -> None:
-        """
-        Commit, in this order:
+        """Commit, in this order:
           1. check that this member still owns the partitions,
           2. let others of the group see the offsets,
           3. with `wait`, write them to the file.

@@ -80,7 +80,8 @@ def take_in_turn(
     log_of: Callable[[TopicPartition], PartitionLog],
 ) -> list[Record]:
     """Take records of what is ready: of each partition its share of `limit` first, so that none waits for a longer one,
-    and then what more there is. `follow_topic` hears of a topic that is gone. Raises OffsetOutOfRange."""
+    and then what more there is. `follow_topic` hears of a topic that is gone. Raises OffsetOutOfRange.
+    """
     taken: list[Record] = []
     for share in (-(-limit // max(1, len(ready))), limit):
         for _ in range(len(ready)):

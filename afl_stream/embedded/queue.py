@@ -43,8 +43,7 @@ class Queued:
 
 
 class WriteQueue:
-    """
-    Gathers records and committed offsets until somebody needs them on disk. Without a file, records pass at once.
+    """Gathers records and committed offsets until somebody needs them on disk. Without a file, records pass at once.
 
     One write, in this order:
       1. take all that has gathered, and give the records their offsets,

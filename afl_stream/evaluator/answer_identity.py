@@ -44,7 +44,8 @@ def differences_of_start(
 ) -> tuple[str, ...]:
     """What a start asks for that a workflow of its id, which exists or was purged, was not started with. Nothing: it is
     that workflow's own start, which comes a second time. `do_the_same` tells of the fingerprints of two programs
-    whether these do the same."""
+    whether these do the same.
+    """
     is_short = command.workflow == run.name.rsplit(".", 1)[-1]
     program = command.program or run.program
     return start_differences(

@@ -9,8 +9,7 @@ _LEAST_RECORDS: Final = 50
 
 
 class BatchSize:
-    """
-    The size of the next batch, from how long the last ones took.
+    """The size of the next batch, from how long the last ones took.
 
     Whoever comes next waits for the batch that is being handled: its time is kept near `aim_s`, its size between 50
     and `most` records, whichever is less. Workflows that go on without a record take of that time, and leave records

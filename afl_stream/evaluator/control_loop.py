@@ -49,8 +49,7 @@ _MOST_SCRIPTS = 64
 
 
 class ControlLoop:
-    """
-    Applies records in batches. One thread runs it.
+    """Applies records in batches. One thread runs it.
 
     For each batch, in this order:
       1. read records of the owned partitions (`control.read`),

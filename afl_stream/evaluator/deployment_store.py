@@ -63,8 +63,7 @@ def _records(count: int) -> str:
 
 
 class DeploymentStore:
-    """
-    The store of one evaluator, held against the one that the deployment has.
+    """The store of one evaluator, held against the one that the deployment has.
 
     To claim the deployment, in this order:
       1. read the claims on the definitions topic, and refuse a store that is not the one they name (`claim.judged`),

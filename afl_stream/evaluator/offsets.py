@@ -127,8 +127,7 @@ class Positions:
         )
 
     def take(self, partitions: Sequence[TopicPartition], consumer: Consumer) -> dict[TopicPartition, int]:
-        """
-        Take partitions over, and say where to read each of them from.
+        """Take partitions over, and say where to read each of them from.
 
         In this order:
           1. compare what the store has with the broker's topics and logs,

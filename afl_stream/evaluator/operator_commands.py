@@ -25,7 +25,8 @@ MILESTONES: Final = {
 
 class BatchOfItsOwn(Exception):
     """A command works on what is stored of a workflow, and the batch has changed that workflow already: each of its
-    records is applied by itself."""
+    records is applied by itself.
+    """
 
 
 def action_of(command: RunAgain) -> Action:
@@ -39,8 +40,7 @@ def action_of(command: RunAgain) -> Action:
 
 
 def run_again(deployment: Deployment, unit: UnitOfWork, command: RunAgain) -> Outcome:
-    """
-    Open a workflow again.
+    """Open a workflow again.
 
     It is committed as it was opened, and goes on in a batch of its own after that. A command whose id is in the log of
     its run has been carried out: the entry is written in the commit that opens the workflow.

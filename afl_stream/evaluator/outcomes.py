@@ -68,7 +68,8 @@ class Case(NamedTuple):
 
     def done_twice(self, group: str | None) -> tuple[str, tuple[str, str]] | None:
         """The facet, and the groups that answer it, where this duplicate comes from another group than the answer: all
-        work is done twice then. One from the same group is a redelivery."""
+        work is done twice then. One from the same group is a redelivery.
+        """
         step = self.step
         if step is None or step.facet is None or not step.answered_by or not group or group == step.answered_by:
             return None

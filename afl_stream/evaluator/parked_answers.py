@@ -28,8 +28,7 @@ _HEADS_EXPIRED = 10_000
 
 
 class ParkedAnswers:
-    """
-    Judges the parked answers of the workflows whose partitions this evaluator owns. Belongs to the loop's thread.
+    """Judges the parked answers of the workflows whose partitions this evaluator owns. Belongs to the loop's thread.
 
     Values are read only of answers whose step is in the store, or whose workflow has ended, or whose time is over. An
     answer that was read and is still early is read again when its step has changed.
@@ -126,7 +125,8 @@ class ParkedAnswers:
 
     def _turns(self) -> Callable[[ParkedRecord | ParkedHead], int]:
         """The order in which answers are judged: last those of workflows that wait, that which was tried last behind
-        the others."""
+        the others.
+        """
         turns = {workflow_id: number for number, workflow_id in enumerate(self._waiting, 1)}
         return lambda answer: turns.get(answer.workflow_id, 0)
 
@@ -148,7 +148,8 @@ class ParkedAnswers:
 
     def _try_one(self, row: ParkedRecord) -> bool:
         """Judge one answer. False: another writer has its workflow, its schema is away, or not even its end can be
-        stored: it is judged later, and nothing else waits for that."""
+        stored: it is judged later, and nothing else waits for that.
+        """
         try:
             try:
                 self._apply([row])
@@ -252,7 +253,8 @@ def _by_records(found: Iterable[ParkedWorkflow]) -> Iterator[list[ParkedWorkflow
 
 def _in_turn(found: Iterable[list[ParkedHead]]) -> list[ParkedHead]:
     """One of each workflow, then the next of each; of one workflow first those whose step has changed last, and in the
-    order of parking those to one step: the first of them wins."""
+    order of parking those to one step: the first of them wins.
+    """
     ranked = [
         (rank, head)
         for heads in found

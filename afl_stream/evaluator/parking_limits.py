@@ -84,7 +84,8 @@ class ParkingRoom:
 
 class ParkingClaim:
     """The room that one unit of work takes. It counts for others when the unit is committed: one that is dropped, and
-    computed again, has taken nothing."""
+    computed again, has taken nothing.
+    """
 
     def __init__(self, room: ParkingRoom) -> None:
         self._room = room

@@ -22,8 +22,7 @@ _MOST_SLICES: Final = 5
 
 
 class Retention:
-    """
-    Purges a little in each turn. Belongs to the loop's thread; nothing depends on when it runs.
+    """Purges a little in each turn. Belongs to the loop's thread; nothing depends on when it runs.
 
     Evaluators share the work by control partition: each purges the workflows of those that it owns.
     """

@@ -94,7 +94,8 @@ def cancel(deployment: Deployment, unit: UnitOfWork, command: CancelWorkflow) ->
 
 def describe(deployment: Deployment, unit: UnitOfWork, command: DescribeWorkflow) -> Outcome:
     """Tell what the store knows of a workflow, or that this batch starts it. What else this batch makes of it may come
-    later than that."""
+    later than that.
+    """
     row = unit.row(command.workflow_id)
     if row is None:
         unit.effects.refuse(command, NothingToDescribe(command.workflow_id))

@@ -33,7 +33,8 @@ class ServiceEnded(StreamError):
 class Ending:
     """Why a wait for a workflow is over: it ended (`row` says how), was `rejected`, only `waiting` steps are left that
     no handler here answers, or it was interrupted (none of the others). `was_over`: it had ended before it was asked
-    for, and nothing was run."""
+    for, and nothing was run.
+    """
 
     workflow_id: str
     row: WorkflowRow | None = None

@@ -37,8 +37,7 @@ class EndedScript:
 
 
 class ScriptTurns:
-    """
-    Has the scripts of workflows run while the loop goes on with others.
+    """Has the scripts of workflows run while the loop goes on with others.
 
     For each script, in this order:
       1. the step that waits for it is stored, its workflow as runnable (the loop's commit, `control.persisted`),
@@ -124,7 +123,8 @@ class ScriptTurns:
 
     def drop_waiting(self, is_dropped: Callable[[str], bool]) -> None:
         """Leave scripts to others that the runner does not have yet, by workflow. What runs is not stopped: its end
-        counts if it is the first."""
+        counts if it is the first.
+        """
         self.drop([workflow_id for workflow_id in self._waiting if is_dropped(workflow_id)])
 
     def drop(self, workflow_ids: Iterable[str]) -> None:

@@ -227,7 +227,8 @@ class EvaluatorService:
 
     def close(self) -> None:
         """Finish what is under way and leave the group. Scripts that run are ended: whoever takes their partitions
-        over runs them again."""
+        over runs them again.
+        """
         try:
             self.loop.close()
         finally:

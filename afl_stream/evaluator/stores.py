@@ -18,8 +18,7 @@ def open_configured_store(
     clock: Clock | None = None,
     probe: Callable[[str], None] = lambda step: None,
 ) -> EngineStore:
-    """
-    Open the deployment's store; make it where there is none and `create` is true.
+    """Open the deployment's store; make it where there is none and `create` is true.
 
     Raises StoreMissing where there is none, StoreUnavailable, StoreCorrupt, ForeignStore.
     """

@@ -1,5 +1,6 @@
 """What a control loop looks at now and then: parked answers, runs left half done, outbox rows of writers that died, and
-finished runs that are to be purged."""
+finished runs that are to be purged.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ class Sweeps:
 
     def _adopt_runnable(self, now_ms: int) -> None:
         """Go on with workflows of ours that somebody else has moved and left: a poller of the store, which only stores
-        answers, or another evaluator that had their records and has died."""
+        answers, or another evaluator that had their records and has died.
+        """
         for workflow_id in self._runnable_of(self._d.lanes.owned):
             try:
                 row = self._d.store.load_workflow(workflow_id)
@@ -97,7 +99,8 @@ class Sweeps:
 
     def _publish_orphans(self, now_ms: int) -> None:
         """Publish what has waited for long and is not on its way from here: its writer died after the commit, with a
-        lane of its own, or with one that it had lost to us before it knew."""
+        lane of its own, or with one that it had lost to us before it knew.
+        """
         after_ms = self._d.config.evaluator.lane_sweep_after_ms
         # Those from the future were written before a clock was set back: a copy more does no harm.
         older_than_ms, newer_than_ms = now_ms - after_ms, now_ms + ahead_ms(after_ms)

@@ -23,7 +23,8 @@ class Turn(NamedTuple):
 
 def take_turns(unit: UnitOfWork, turns: Sequence[Turn], clock: Clock, until_s: float) -> float:
     """Let workflows go on, one at least, until it is `until_s` by the monotonic clock; runnable ones that are left are
-    put off. Returns how long that took, in seconds."""
+    put off. Returns how long that took, in seconds.
+    """
     started_s = time.monotonic()
     for number, turn in enumerate(turns):
         if number and turn.script is None and clock.monotonic_s() > until_s:

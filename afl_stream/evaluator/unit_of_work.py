@@ -305,7 +305,8 @@ class UnitOfWork:
 
     def give_up(self, record: Record | None, workflow_id: str | None, error: Exception) -> None:
         """What came of a record or turn cannot be evaluated or stored: the record is a dead letter, and its workflow
-        has failed; without an id, the record's is left as it is stored."""
+        has failed; without an id, the record's is left as it is stored.
+        """
         if record is not None:
             self.effects.dead_letter(record, error)
             self.outcomes[Outcome.REJECTED] += 1
@@ -327,7 +328,8 @@ class UnitOfWork:
 
     def evaluate(self, execution: Execution) -> None:
         """Run to the fixed point, or until the workflow's budget of this batch is used up; not at all where a record
-        cancels it. Raises NotEvaluable: the unit is of no use then."""
+        cancels it. Raises NotEvaluable: the unit is of no use then.
+        """
         if not execution.queue or execution.id in self.over_budget:
             return
         if execution.id in self._cancelled:

@@ -23,8 +23,7 @@ T = TypeVar("T")
 
 
 class RenewedClient:
-    """
-    An admin client that is made again where it is not answered.
+    """An admin client that is made again where it is not answered.
 
     A broker that stood still for some seconds may tell that the cluster has no brokers. librdkafka drops those that it
     knew then, and is at times left with none to ask for good (its issue 5301). An admin client holds nothing that would

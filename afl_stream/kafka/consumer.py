@@ -60,7 +60,8 @@ class KafkaConsumer:
         on_close: Callable[[KafkaConsumer], None] = lambda consumer: None,
     ) -> None:
         """`incremental`: the group moves single partitions (cooperative assignors, the consumer protocol); `on_close`
-        hears that this consumer is closed."""
+        hears that this consumer is closed.
+        """
         self.group = group
         self._connection = connection
         self._bounds_of = bounds_of
@@ -271,7 +272,8 @@ class KafkaConsumer:
 
     def _stay_in_group(self) -> None:
         """Hear of rebalances without taking a record: one that comes along is read again later. Raises what the
-        listener raised."""
+        listener raised.
+        """
         for record in self._sort(self._gather(1, 0.0)):
             self._move(record.topic_partition, record.offset)
         self._raise_failure()
@@ -409,7 +411,8 @@ class KafkaConsumer:
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool = False) -> None:
         """Raises Fenced, BrokerUnavailable, NotAuthorized, UnknownTopic. One that is not waited for and is refused in
-        passing is handed over again while the partition is held."""
+        passing is handed over again while the partition is held.
+        """
         if wait and self._connection.is_down:
             # librdkafka would wait for a coordinator as long as a session lasts, for each commit.
             self._look()

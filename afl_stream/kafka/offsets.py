@@ -83,7 +83,8 @@ class GroupOffsets:
 
     def commit_again(self) -> None:
         """Hand over once more what was refused, of partitions that are still held: a rebalance or an outage is over
-        some time. To be called with every read."""
+        some time. To be called with every read.
+        """
         if self._refused and self._monotonic_s() >= self._again_at_s:
             try:
                 self.commit(dict(self._refused), wait=False)
@@ -93,7 +94,8 @@ class GroupOffsets:
 
     def begin(self, partitions: Sequence[TopicPartition]) -> None:
         """These partitions are held, and read of the topics that there are now: what is committed for them says so, and
-        what was committed for another topic of that name does not count. Raises BrokerUnavailable."""
+        what was committed for another topic of that name does not count. Raises BrokerUnavailable.
+        """
         if self._group is None or not partitions:
             return
         try:

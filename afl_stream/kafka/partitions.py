@@ -105,7 +105,8 @@ class Partitions:
 
     def position(self, partition: TopicPartition) -> int:
         """The offset behind the last record that was delivered since the last move, or where the end of the log was
-        met; below 0 where neither was."""
+        met; below 0 where neither was.
+        """
         return max(self._client.position(places_of([partition]))[0].offset, self._ends.get(partition, -1))
 
     def note_end(self, end: Message[Any, Any]) -> None:

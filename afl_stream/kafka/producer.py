@@ -56,7 +56,8 @@ class KafkaProducer:
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`limit_of` gives a topic's limit, `forget` drops what is known of a topic that turned out to be gone or
-        another one, `on_close` hears that this producer is closed."""
+        another one, `on_close` hears that this producer is closed.
+        """
         self._settings = settings
         self._connection = connection
         self._limit_of = limit_of

@@ -26,8 +26,7 @@ AskBounds = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, tuple["
 
 
 class KafkaView:
-    """
-    The view of one consumer. Belongs to its thread; nothing here waits.
+    """The view of one consumer. Belongs to its thread; nothing here waits.
 
     The bounds are asked for on the admin client's connections, so that an answer says nothing of the consumer's own.
     What those bring is told by the end of the log that librdkafka noted from the last reply to a fetch: each reply has
@@ -58,7 +57,8 @@ class KafkaView:
         self, held: Collection[TopicPartition], silent: Collection[TopicPartition], topics: Collection[str]
     ) -> BrokerView:
         """What is known now. `held`: the partitions held; `silent`: those of them that nothing is fetched of now;
-        `topics`: what is read, or waited for while no partition is held."""
+        `topics`: what is read, or waited for while no partition is held.
+        """
         now_s = self._monotonic_s()
         futures = [*(f for pair in self._asked_bounds.values() for f in pair), *self._asked_ids.values()]
         if futures and all(future.done() for future in futures):
@@ -117,5 +117,6 @@ class KafkaView:
 
 def is_told(*offsets: int) -> bool:
     """Whether these are offsets. The client lets a question for bounds that was not answered in time end without an
-    error, and with an offset that is none."""
+    error, and with an offset that is none.
+    """
     return min(offsets) >= 0

@@ -61,7 +61,8 @@ class Definitions:
     ) -> None:
         """`stored` gives the text of a program that is kept elsewhere, for one that the topic does not have, and
         `stored_annotations` what stands beside it. A keeper publishes again what the topic has lost, and needs the
-        right to."""
+        right to.
+        """
         self.topic = topic
         self.claims = StoreClaims()
         self._log = TopicLog(transport, topic)
@@ -104,7 +105,8 @@ class Definitions:
     def do_the_same(self, fingerprint: str, other: str) -> bool:
         """Say whether two programs do the same: earlier releases gave each layout of a source its own fingerprint.
 
-        No where one of them is not known any more. Raises SchemaUnavailable and NewerFormat as `find`."""
+        No where one of them is not known any more. Raises SchemaUnavailable and NewerFormat as `find`.
+        """
         try:
             first, second = (self.find("", one)[0].behaviour for one in (fingerprint, other))
         except UnknownProgram:

@@ -8,8 +8,7 @@ from afl_stream.wire.messages import StoreClaim
 
 
 class StoreClaims:
-    """
-    The claims as they were read, in the order of the log.
+    """The claims as they were read, in the order of the log.
 
     A claim counts when its number is higher than that of the one before that counts: of two evaluators that claim at
     the same time, each with the next number, the first in the log has it. All claims have one key, so that they stand

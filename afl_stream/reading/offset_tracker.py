@@ -76,7 +76,8 @@ class PartitionProgress:
 
     def is_doubtful(self, offset: int) -> bool:
         """Say whether an earlier process may have started this record without a trace, or the next one could not see
-        that this one has."""
+        that this one has.
+        """
         return not self.is_announced or offset < self._doubtful_below
 
     def take(self, offset: int) -> bool:

@@ -39,7 +39,8 @@ LOOK_INTERVAL_S: Final = 10.0
 @contextmanager
 def waited_for(what: str) -> Iterator[None]:
     """Have what the transport raises inside tell that `what` is away for now: SchemaUnavailable. REFUSALS stay as they
-    are, because no waiting mends them."""
+    are, because no waiting mends them.
+    """
     try:
         yield
     except REFUSALS:
@@ -66,7 +67,8 @@ class TopicLog:
         look_interval_s: float = LOOK_INTERVAL_S,
     ) -> None:
         """`look_interval_s`: how often the reader asks whether the topic of this name is still the same one, when its
-        log does not show it."""
+        log does not show it.
+        """
         self.topic = topic
         #: How often the topic was found to lack what it had. Another number: what was read before may be gone.
         self.losses = 0
@@ -92,7 +94,8 @@ class TopicLog:
 
     def read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
         """Return what was appended since the last call, up to the end as it is now; everything that the topic holds
-        when `losses` has changed. Raises as `append` does."""
+        when `losses` has changed. Raises as `append` does.
+        """
         with self._lock, waited_for(self.topic):
             try:
                 return self._read_to_end()
@@ -102,7 +105,8 @@ class TopicLog:
 
     def lack(self, written_at_ms: int | None) -> str | None:
         """Say in words why the topic may lack what it had when a record of that time was written (None: of now); None
-        when it has everything. As it was when it was last read."""
+        when it has everything. As it was when it was last read.
+        """
         if cut := sorted((where, low) for where, low in self._lows.items() if low > 0):
             listed = ", ".join(f"{name}[{number}] before offset {low}" for (name, number), low in cut)
             return f"records of {listed} were deleted"

@@ -28,8 +28,7 @@ class Health:
 
 
 class Watchdog:
-    """
-    Tells a broker that does not answer, or whose replies are lost on the way, from a topic on which nothing happens.
+    """Tells a broker that does not answer, or whose replies are lost on the way, from a topic on which nothing happens.
 
     A reader that is given nothing looks now and then at what the broker says beside its reading. It has an outage when
 

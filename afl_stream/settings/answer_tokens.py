@@ -22,7 +22,8 @@ def is_key_id(text: str) -> bool:
 
 def older_keys(listed: str, current_id: str) -> dict[str, str] | None:
     """Read `ID=SECRET, ID=SECRET`: the earlier keys by their ids; None for a list that is not of this form, has an id
-    twice, or has the current key's."""
+    twice, or has the current key's.
+    """
     keys: dict[str, str] = {}
     for entry in filter(None, map(str.strip, listed.split(","))):
         key_id, _, secret = entry.partition("=")

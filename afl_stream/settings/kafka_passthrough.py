@@ -98,7 +98,8 @@ class LibrdkafkaSettings(Mapping[str, str]):
 
 def is_hidden(name: str, value: object = "") -> bool:
     """Whether a setting's value must not be shown: a secret by its name or value, or under a name that librdkafka does
-    not have, which may be the misspelt name of a secret."""
+    not have, which may be the misspelt name of a secret.
+    """
     if is_secret(name, value):
         return True
     return name not in SHOWN_NAMES and not name.endswith(_CALLBACKS) and may_be_secret(value)

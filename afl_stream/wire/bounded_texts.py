@@ -12,7 +12,8 @@ from afl_stream.wire.messages import FailureReason
 
 def kept_failure(error_type: str, message: str) -> FailureReason:
     """Return a failure as it is sent and kept. A handler's message, and its type, are anybody's text: of megabytes, or
-    with lone surrogates, which would not encode."""
+    with lone surrogates, which would not encode.
+    """
     return FailureReason(
         type=printable(error_type, MAX_FAILURE_TYPE_CHARS), message=bounded(message, MAX_FAILURE_CHARS)
     )

@@ -264,7 +264,8 @@ class Codec:
 
     def _waits_for_schemas(self, index: int, losses: int) -> bool:
         """Whether a schema that is gone may still be announced again. There is one wait for each loss, and for all that
-        it has taken: who knows a schema announces it within that time, and what is unknown after it is nobody's."""
+        it has taken: who knows a schema announces it within that time, and what is unknown after it is nobody's.
+        """
         now_s = self._clock_s()
         of_losses, since_s = self._missing_since.get(index, (-1, now_s))
         if of_losses != losses:

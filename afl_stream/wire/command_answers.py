@@ -33,7 +33,8 @@ class RefusedByEvaluator(StreamError):
 
 def is_answer_to(command_id: str, milestone: Lifecycle) -> bool:
     """Whether a milestone answers the command of this id. The first one counts: a command that is delivered twice is
-    answered twice."""
+    answered twice.
+    """
     return milestone.command_id is not None and milestone.command_id == kept_id(command_id)
 
 

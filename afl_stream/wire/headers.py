@@ -69,7 +69,8 @@ def headers_for(
 
 class _RecurringHeaders:
     """The headers of records of one type and sender, of this release, as `headers_for` gives them: what is the same in
-    all of them is made once."""
+    all of them is made once.
+    """
 
     def __init__(self, ce_type: str, *, source: str) -> None:
         self._specversion = ("ce_specversion", SPEC_VERSION)

@@ -72,7 +72,8 @@ _TELL_VERSIONS: Final = (Event, ProgramDefinition)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldShape:
     """One field: `kind` is string, long, bytes, entries, failure or any; `default` makes what stands for
-    a field that is left out, where it is not required."""
+    a field that is left out, where it is not required.
+    """
 
     name: str
     kind: str

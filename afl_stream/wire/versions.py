@@ -29,8 +29,7 @@ HEADERS: Final[Mapping[str, str]] = {f"afl_{component}": component for component
 
 
 def check_version(component: str, found: str, supported: Mapping[str, str] = SUPPORTED) -> None:
-    """
-    Return when a record that tells this version of a component is read by a release that supports `supported`.
+    """Return when a record that tells this version of a component is read by a release that supports `supported`.
 
     Raises NewerFormat, and Unreadable (TOO_OLD; WRONG_TYPE for what is no version).
     """

@@ -1,5 +1,6 @@
 """Record batches made byte by byte, for records that no client library writes: header names that are no UTF-8, times
-out of any range, batches compressed or transactional by hand."""
+out of any range, batches compressed or transactional by hand.
+"""
 
 import socket
 import struct
@@ -26,7 +27,8 @@ def produce_raw(
     bootstrap: str, topic: str, records: Sequence[RawRecord], *, timestamp_ms: int = 0, gzip: bool = False
 ) -> int:
     """Append one batch to partition 0 and return the offset of its first record. Raises AssertionError when the broker
-    refuses it."""
+    refuses it.
+    """
     batch = record_batch(records, timestamp_ms=timestamp_ms, gzip=gzip)
     name = topic.encode()
     body = struct.pack(">hhih", -1, -1, 30_000, 0)[:2] + struct.pack(">hi", -1, 30_000)

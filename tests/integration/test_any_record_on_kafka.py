@@ -1,5 +1,6 @@
 """Nothing that a broker can hold ends a reader of it: header names that are no UTF-8, null headers, times before the
-year 1, compressed batches, and what transactions leave in a log."""
+year 1, compressed batches, and what transactions leave in a log.
+"""
 
 import io
 import json

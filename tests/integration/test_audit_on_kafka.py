@@ -176,7 +176,8 @@ def test_the_workflow_path_does_not_notice_an_audit_that_stands_still_or_dies(
 
 def test_two_audits_at_once_each_see_every_record(deployments: Deployments) -> None:
     """Both read to standard output, one of them begins in the middle of the runs; a facet that is deployed later is
-    followed by both. No group is left behind."""
+    followed by both. No group is left behind.
+    """
     deployment = deployments(SHOP)
     deployment.evaluator()
     deployment.agent()

@@ -136,7 +136,8 @@ class Interpreter:
 
     def _run_callee_blocks(self, step: Step) -> None:
         """The blocks of the declaration: they see its parameters and nothing of the caller. A `when` sees the steps of
-        the plain blocks before it, too."""
+        the plain blocks before it, too.
+        """
         place = Place(declaration=step.declaration, names=Names([step.params], {}), enclosing=(step,))
         visible: dict[str, Step | Failure] = {}
         of_failed: dict[str, Failure] = {}
@@ -170,7 +171,8 @@ class Interpreter:
 
     def _run_block(self, block: Node, place: Place) -> None:
         """Run a block of any form. A foreach and a `when` fail with one of their parts, and yet each iteration and each
-        case is a block of its own (language reference, 4.3, 4.4): what the others yielded counts (4.7)."""
+        case is a block of its own (language reference, 4.3, 4.4): what the others yielded counts (4.7).
+        """
         if "foreach" in block:
             self._run_foreach(block, place)
         elif "when" in block:

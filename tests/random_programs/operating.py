@@ -46,7 +46,8 @@ class Operated:
 
     def play(self, disturb: Callable[["Operated", str], bool] = lambda _run, _step: False) -> None:
         """Answer events, in an order of the seed's own, until the run ends. Where `disturb` has done something with a
-        step, that is not answered."""
+        step, that is not answered.
+        """
         while self.result.status == ExecutionStatus.PAUSED:
             events = list(self.result.pending_events)
             for event in self.random.sample(events, self.random.randint(1, len(events))):

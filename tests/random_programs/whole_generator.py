@@ -1,5 +1,6 @@
 """Random programs of the whole language: on top of the plain ones `when`, catch, sys statements, mixins, implicits,
-scripts and steps as values."""
+scripts and steps as values.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,5 +1,6 @@
 """Mixins, implicits and steps as values through the control loop: the same steps as with one commit an iteration, and
-events that carry them."""
+events that carry them.
+"""
 
 from collections.abc import Mapping
 from random import Random

@@ -1,5 +1,6 @@
 """A log that no longer holds what comes next: a clear error that names the lost records, and nothing is skipped; or the
-operator's word that lost records are lost."""
+operator's word that lost records are lost.
+"""
 
 import logging
 

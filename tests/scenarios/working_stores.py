@@ -46,7 +46,8 @@ def run_to_its_end(store: EngineStore, seed: int) -> None:
 
 def check_while_others_work(open_store: Callable[[], EngineStore], programs: int = 12) -> list[str]:
     """Check a store again and again while two threads run that many programs each, and a third purges what they have
-    finished."""
+    finished.
+    """
     stores = [open_store() for _ in range(4)]
     threads = [threading.Thread(target=work, args=(stores[n], range(n * 100, n * 100 + programs))) for n in range(2)]
     at_work = threading.Event()

@@ -27,8 +27,7 @@ _FIRST_LOOK_S, _LAST_LOOK_S = 0.005, 0.05
 def run_trial(
     store: EngineStore, program: CompiledProgram, runs: Sequence[Run], pollers: Pollers, *, rush: bool = False
 ) -> list[str]:
-    """
-    Run a trial and return what is wrong, in sentences; nothing when all is as it must be.
+    """Run a trial and return what is wrong, in sentences; nothing when all is as it must be.
 
     In a `rush` the tasks are there when the pollers begin, all at once; else these are at work when the first comes.
     """

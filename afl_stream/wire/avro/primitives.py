@@ -35,7 +35,8 @@ class CountedBytes(bytes):
 
 def count_entries(data: bytes, entries: int) -> None:
     """Note that so many entries were made of no bytes. Raises Unreadable (TOO_LARGE) when that is more than there may
-    be."""
+    be.
+    """
     assert isinstance(data, CountedBytes)
     data.entries_left -= entries
     if data.entries_left < 0:

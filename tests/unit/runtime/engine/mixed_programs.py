@@ -1,5 +1,6 @@
 """Random programs of facets that mix one another in, with events at every depth, yields to aliases, and steps that are
-read through references. Hand-written JSON; no facet is mixed into itself."""
+read through references. Hand-written JSON; no facet is mixed into itself.
+"""
 
 from random import Random
 

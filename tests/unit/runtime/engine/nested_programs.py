@@ -1,5 +1,6 @@
 """Random programs of bodies in bodies that read steps at every depth, most of them events: what waits for what, at its
-worst. Hand-written JSON, statements in any order; no reference leads in a circle."""
+worst. Hand-written JSON, statements in any order; no reference leads in a circle.
+"""
 
 from random import Random
 

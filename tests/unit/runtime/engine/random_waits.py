@@ -22,7 +22,8 @@ def play(
     max_iterations: int = 1_000_000,
 ) -> Stored:
     """Run to the end; `order` decides who is answered when, and `lost` how often the memory is lost: always, when a
-    call is over after `max_iterations`."""
+    call is over after `max_iterations`.
+    """
     engine = Engine(program, hot_steps=hot_steps, max_open_events=bound, max_iterations=max_iterations)
     random, accidents = Random(order), Random(order + 1)
     result = engine.start()

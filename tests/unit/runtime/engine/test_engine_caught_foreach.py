@@ -1,5 +1,6 @@
 """Failed iterations of a foreach whose step recovers by catch: the others keep what they yielded (language reference,
-4.3, 4.7), in the order of the elements, and the catch comes last."""
+4.3, 4.7), in the order of the elements, and the catch comes last.
+"""
 
 from itertools import combinations
 
