@@ -1,4 +1,4 @@
-"""Runs the command line: `python -m afl_stream`."""
+"""The command line as a module: `python -m afl_stream`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The `afl-stream` command: its commands, options and help. What they do is loaded when one is called."""
+"""The `afl-stream` command: its commands, options and help. The code of a command is loaded when it is called."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Exit codes:
 
 
 class _InOrder(click.Group):
-    """A group that lists its commands in the order in which a person meets them."""
+    """A group that lists its commands in the order in which a person needs them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -71,7 +71,7 @@ class _InOrder(click.Group):
 )
 @click.version_option(VERSION, message="afl-stream %(version)s")
 def afl_stream() -> None:
-    pass
+    """Hold the commands; the options of each are its own."""
 
 
 @afl_stream.command("dev", short_help="Run files with their agents in one process.")

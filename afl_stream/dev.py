@@ -1,4 +1,4 @@
-"""A whole deployment in one process, on the embedded transport: evaluator, agents and audit, a thread each."""
+"""A whole deployment in one process, on the embedded transport: evaluator, agents and audit, each on a thread."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _EMPTY_READS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a deployment has come since it was opened: events published, answers to them, and audit lines."""
+    """The counts of a deployment since it was opened: events published, answers to them, and audit lines."""
 
     asked: int
     answered: int
@@ -53,10 +53,9 @@ class Progress:
 class LocalDeployment:
     """Evaluator, agents and audit of one process, around one embedded broker and one store.
 
-    Use it as a context manager. `handlers` are `--handlers` arguments; `set_up_agent` may register more. Without any
-    there is no agent. `audit_path` None: no audit. `new_store` is
-    EvaluatorService's. The services start with `run`; closing drains them: the agent
-    first, then the evaluator, and the audit when it has read everything.
+    Use it as a context manager. `handlers` are `--handlers` arguments; `set_up_agent` may register more. Without
+    handlers there is no agent. `audit_path` None: no audit. `new_store` is EvaluatorService's. The services start with
+    `run`; closing drains them: the agent first, then the evaluator, and the audit when it has read everything.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class LocalDeployment:
         self.client.deploy(program)
 
     def run(self) -> None:
-        """Start the services, once the topics are there.
+        """Start the services. The topics must exist.
 
         Raises what keeps evaluator or agent from starting: TopicMissing, TopicTooSmall, NoSuchFacet, ...
         """
@@ -161,8 +160,9 @@ class LocalDeployment:
         on_long_wait: Callable[[], None] | None = None,
         long_wait_s: float = LONG_WAIT_S,
     ) -> Ending | None:
-        """Wait until nothing more comes of a run; None when `timeout_s` is over. `on_long_wait` is called once, after
-        `long_wait_s`. Raises what ended a service.
+        """Wait until a run has ended or can go no further; return None when `timeout_s` is over.
+
+        `on_long_wait` is called once, after `long_wait_s`. Raises the error that ended a service.
         """
         assert self._milestones is not None, "run() comes first"
         began_s = time.monotonic()
@@ -216,15 +216,15 @@ class LocalDeployment:
         return None
 
     def unhandled(self, workflow_id: str) -> tuple[WaitingStep, ...]:
-        """The steps of a run that wait for an answer, and that no agent of this process answers."""
+        """Return the steps of a run that wait for an answer and have no handler in this process."""
         return tuple(step for step in waiting_steps(self.store, workflow_id) if not self.handles(step.facet))
 
     def at_work(self, workflow_id: str) -> tuple[WaitingStep, ...]:
-        """The steps of a run that wait for an answer of an agent of this process."""
+        """Return the steps of a run that wait for an answer of an agent of this process."""
         return tuple(step for step in waiting_steps(self.store, workflow_id) if self.handles(step.facet))
 
     def _answers_all_of(self, fingerprint: str) -> bool:
-        """Whether an agent of this process answers every event of a stored program: nothing waits for others then."""
+        """Return whether an agent of this process answers every event of a stored program."""
         if fingerprint not in self._answered:
             text = self.store.load_program(fingerprint)
             facets = CompiledProgram.from_text(text).event_facets() if text is not None else None
@@ -233,12 +233,12 @@ class LocalDeployment:
         return self._answered[fingerprint]
 
     def handles(self, facet: str) -> bool:
-        """Say whether an agent of this process answers a facet's events."""
+        """Return whether an agent of this process answers a facet's events."""
         names = () if self.agent is None else self.agent.registered_names()
         return facet in names or facet.rpartition(".")[2] in names
 
     def progress(self) -> Progress:
-        """How far it is. Any thread that does not wait meanwhile may ask."""
+        """Return the counts up to now. Any thread may call this that does not wait meanwhile."""
         asked, answered = self._high_marks()
         return Progress(
             asked=asked - self._base[0],
@@ -248,7 +248,7 @@ class LocalDeployment:
         )
 
     def _high_marks(self) -> tuple[int, int]:
-        """How many records all facets' topics, and the control topic, have had."""
+        """Return how many records all facets' topics, and the control topic, have had."""
         asked = answered = 0
         control = self.topology.control()
         for topic, found in self.broker.topics().items():
@@ -317,21 +317,21 @@ class LocalDeployment:
         thread.start()
 
     def check(self) -> None:
-        """Raise what ended a service."""
+        """Raise the error that ended a service."""
         if self._errors:
             raise self._errors[0]
 
     def remaining(self) -> str:
-        """What is to be done before it has drained, in words. Takes no lock: a signal handler asks."""
+        """Describe the work left before it has drained. Takes no lock, because a signal handler calls it."""
         return "" if self.agent is None else self.agent.remaining()
 
     def stop(self) -> None:
-        """Ask for the end: a wait returns. Safe in a signal handler."""
+        """Ask it to end: a wait returns. Safe in a signal handler."""
         self._stop.set()
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the word to stop has come."""
+        """Whether `stop` was called."""
         return self._stop.is_set()
 
     @property
@@ -340,13 +340,13 @@ class LocalDeployment:
         return self._has_work_left
 
     def wait_for_stop(self, timeout_s: float) -> bool:
-        """Wait for the word to stop, and say whether it has come. Raises what ended a service."""
+        """Wait for `stop`, and return whether it was called. Raises the error that ended a service."""
         stopped = self._stop.wait(timeout_s)
         self.check()
         return stopped
 
     def close(self) -> None:
-        """Drain and end the services, and close everything. What went wrong meanwhile is raised by `check`."""
+        """Drain and end the services, and close everything. `check` raises what went wrong meanwhile."""
         # In reverse: the audit was started first, and is to read what the others still write.
         for thread, stop in reversed(self._threads):
             stop()

@@ -34,7 +34,7 @@ class ConfigError(StreamError):
 
 
 class UnreadableSettings(ConfigError):
-    """A settings file that is not there, or is not TOML. `reason` is the reader's own words."""
+    """A settings file does not exist, or is not TOML. `reason` has the reader's own words."""
 
     def __init__(self, source: str, reason: str) -> None:
         super().__init__(source, "file", reason, "a readable TOML file")
@@ -42,7 +42,7 @@ class UnreadableSettings(ConfigError):
 
 
 class ResourceMissing(StreamError):
-    """A file that ships with the package is not there."""
+    """A file that ships with the package is missing."""
 
     def __init__(self, resource: str, looked_in: Sequence[str]) -> None:
         super().__init__(f"{resource} not found; looked in {', '.join(looked_in)}; install the package again")
@@ -51,7 +51,7 @@ class ResourceMissing(StreamError):
 
 
 class IdRefused(StreamError):
-    """An id does not have the form that its kind must have."""
+    """An id does not have the form of its kind."""
 
     def __init__(self, kind: str, found: object, expected: str) -> None:
         super().__init__(f"{printable(repr(found), _MAX_ID_CHARS)} is no {kind}: {expected}")
@@ -61,7 +61,10 @@ class IdRefused(StreamError):
 
 
 class ValueRefused(StreamError, values.ValueRefused):
-    """A value is no AFL value, or does not fit the AFL type that its place declares: `afl.core.values` says it."""
+    """A value is not an AFL value, or does not fit the declared type of its place.
+
+    `afl.core.values` words the reason.
+    """
 
 
 class TypeUnknown(StreamError):
@@ -87,7 +90,7 @@ class EventTooLarge(StreamError):
 
 
 class Reason(StrEnum):
-    """Why a record could not be read. Values stand in dead-letter headers: never change one."""
+    """The reason why a record could not be read. Values stand in dead-letter headers: never change one."""
 
     NULL_VALUE = "null_value"
     EMPTY_VALUE = "empty_value"
@@ -114,7 +117,7 @@ class Reason(StrEnum):
 
 
 class Unreadable(StreamError):
-    """A record can never be read, now or later: dead-letter it with the reason and go on."""
+    """A record can never be read, now or later: dead-letter it with the reason and continue."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         # It quotes the record, mostly.
@@ -124,14 +127,14 @@ class Unreadable(StreamError):
 
 
 class NotStorable(StreamError):
-    """A batch holds a value that the store has no form for, or no memory is left for."""
+    """A batch holds a value that has no stored form, or that there is no memory left for."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(f"it cannot be stored: {exception_class(cause)}: {exception_text(cause)}")
 
 
 class NotEvaluable(StreamError):
-    """The engine cannot go on with a workflow: memory ran out, or it has a defect. It is no failure of a step."""
+    """The engine cannot continue a workflow: memory ran out, or the engine has a defect. It is not a step's failure."""
 
     def __init__(self, workflow_id: str | None, workflow: str, cause: BaseException) -> None:
         self.workflow_id = workflow_id
@@ -141,8 +144,9 @@ class NotEvaluable(StreamError):
 
 
 class NewerFormat(StreamError):
-    """A record, or what it speaks of in the store, was written by a release that this one does not read: pause its
-    partition; it is never dead-lettered. `remedy` says what to do: nearly always, to upgrade.
+    """A record, or something stored that it refers to, was written by a release too new for this one to read.
+
+    Pause its partition; it is never dead-lettered. `remedy` says what to do: nearly always, to upgrade.
     """
 
     def __init__(self, found: str, supported: str, remedy: str = "upgrade this process") -> None:
@@ -160,7 +164,7 @@ class SchemaUnknown(StreamError):
 
 
 class SchemaTaken(StreamError):
-    """The fingerprint of a schema is that of another one that was announced before it."""
+    """The fingerprint of a schema is already that of another announced schema."""
 
     def __init__(self, schema_id: str, held: str) -> None:
         super().__init__(
@@ -191,7 +195,7 @@ class SchemaGone(SchemaUnavailable):
 
 
 class DeclarationError(StreamError):
-    """A file of `topics/` says something that cannot be used."""
+    """A file of `topics/` declares something unusable."""
 
     def __init__(self, source: str, key: str, found: object, expected: str) -> None:
         super().__init__(f"{source}: {key}: found {found!r}, expected {expected}")
@@ -202,7 +206,7 @@ class DeclarationError(StreamError):
 
 
 class TopicNameRefused(StreamError):
-    """A topic name that Kafka would not take, or would fold together with another."""
+    """A topic name is invalid in Kafka, or its metrics would not tell it from another name."""
 
     def __init__(self, topic: str, why: str) -> None:
         super().__init__(f"topic name {topic!r}: {why}")
@@ -211,7 +215,7 @@ class TopicNameRefused(StreamError):
 
 
 class TopicMissing(StreamError):
-    """A topic that is needed does not exist; nothing creates topics on the side.
+    """A topic that is needed does not exist. Only `afl-stream topics apply` creates topics.
 
     `near` are facets that have a topic, and whose names look like that of the facet that has none.
     """
@@ -223,7 +227,7 @@ class TopicMissing(StreamError):
         super().__init__(self.told("afl-stream topics apply", "run"))
 
     def told(self, remedy: str, verb: str = "create it with") -> str:
-        """Return the message, with the command that creates the topic: behind the question whether it is a typo."""
+        """Return the message, with the command that creates the topic. The question whether it is a typo goes first."""
         missing = f"topic {self.topic} does not exist and is needed for {self.needed_for}"
         if not self.near and self.needed_for.startswith("facet "):
             # A handler's: what it is for may be no event facet at all.
@@ -247,15 +251,17 @@ class TopicTooSmall(StreamError):
 
 
 class TooFewBrokers(StreamError):
-    """Topics that are to be created are declared with more replicas than the cluster has brokers, or would get fewer
-    than other topics have, because a broker is away.
+    """Topics to create are declared with more replicas than the cluster has brokers.
+
+    Or they would get fewer replicas than other topics have, because a broker is away.
     """
 
     def __init__(
         self, asked: Mapping[str, int], brokers: int, setting: int | None, *, is_one_away: bool = False
     ) -> None:
-        """`asked` maps the topics to their replicas; `setting` is `topics.replication`, where that is what asks.
+        """Build the message.
 
+        `asked` maps the topics to their replicas, `setting` is `topics.replication` if that asks for them.
         `is_one_away`: the topics of `asked` exist, with more replicas than brokers answer now.
         """
         has = f"the cluster has {brokers} broker{'' if brokers == 1 else 's'}"
@@ -295,7 +301,7 @@ class TooFewPartitions(StreamError):
 
 
 class PartitionsDiffer(StreamError):
-    """Topics whose partitions belong together do not have the same number of them, or another than is set.
+    """Topics that must have the same number of partitions have different numbers, or another number than is set.
 
     `found` maps each of the topics to its number, `expected` is the setting's.
     """
@@ -319,7 +325,7 @@ class PartitionsDiffer(StreamError):
 
 
 class AlreadyExists(StreamError):
-    """A workflow of this id runs something else. `differences` say what: `start_differences` makes them."""
+    """A workflow of this id runs something else. `differences` says what: `start_differences` makes them."""
 
     def __init__(self, workflow_id: str, name: str, differences: Sequence[str]) -> None:
         super().__init__(
@@ -329,7 +335,7 @@ class AlreadyExists(StreamError):
 
 
 class AlreadyPurged(StreamError):
-    """A run of this id has ended, and was purged: it is not started anew, and its outputs are gone."""
+    """A run of this id has ended, and was purged: the id is not used again, and its outputs are gone."""
 
     def __init__(self, workflow_id: str, name: str, status: str, ended_at_ms: int) -> None:
         ended = datetime.fromtimestamp(ended_at_ms / 1000, UTC)
@@ -341,7 +347,7 @@ class AlreadyPurged(StreamError):
 
 
 class NothingToCancel(StreamError):
-    """The workflow that is to be ended was never started."""
+    """The workflow to cancel was never started."""
 
     def __init__(self, workflow_id: str) -> None:
         super().__init__(f"there is no workflow {workflow_id} to cancel")
@@ -349,7 +355,7 @@ class NothingToCancel(StreamError):
 
 
 class AlreadyEnded(StreamError):
-    """The workflow that is to be ended has ended by itself."""
+    """The workflow to cancel has already ended."""
 
     def __init__(self, workflow_id: str, status: str) -> None:
         super().__init__(f"workflow {workflow_id} has ended: it is {status}, there is nothing to cancel")
@@ -357,7 +363,7 @@ class AlreadyEnded(StreamError):
 
 
 class NothingToDescribe(StreamError):
-    """The workflow that is asked about was never started."""
+    """The workflow to describe was never started."""
 
     def __init__(self, workflow_id: str) -> None:
         super().__init__(f"there is no workflow {workflow_id}")
@@ -365,7 +371,7 @@ class NothingToDescribe(StreamError):
 
 
 class NothingToRunAgain(StreamError):
-    """The workflow that is to run again was never started, or is purged."""
+    """The workflow to run again was never started, or is purged."""
 
     def __init__(self, workflow_id: str, *, is_purged: bool) -> None:
         why = ": it has ended and was purged" if is_purged else ""
@@ -374,7 +380,7 @@ class NothingToRunAgain(StreamError):
 
 
 class AnswerRefused(StreamError):
-    """The sender of an answer has not shown that it was asked."""
+    """An answer has no valid token, so its sender has not proved that it received the event."""
 
     def __init__(self, step_id: str) -> None:
         super().__init__(f"the answer to step {step_id} has no token, or not the one that the event carried")
@@ -382,7 +388,7 @@ class AnswerRefused(StreamError):
 
 
 class AnswerNotTaken(StreamError):
-    """An answer to a step changes nothing. `outcome` is what it turned out to be: late, duplicate, superseded, ..."""
+    """An answer to a step changes nothing. `outcome` says why: late, duplicate, superseded, ..."""
 
     def __init__(self, step_id: str, outcome: str, meaning: str) -> None:
         super().__init__(f"the answer to step {step_id} is {outcome}: {meaning}")
@@ -390,7 +396,7 @@ class AnswerNotTaken(StreamError):
 
 
 class TooManyParked(StreamError):
-    """An answer came before what it speaks of, and no more of them are kept."""
+    """An answer came before its step asked, and no more such answers are kept."""
 
     def __init__(self, step_id: str, parked: str, limit: str) -> None:
         super().__init__(f"step {step_id} has not asked, and parked already: {parked}; the limit is {limit}")
@@ -398,7 +404,7 @@ class TooManyParked(StreamError):
 
 
 class AnswerExpired(StreamError):
-    """What a parked answer speaks of never came."""
+    """A parked answer expired before its step asked."""
 
     def __init__(self, step_id: str, waited_s: int) -> None:
         super().__init__(f"step {step_id} did not ask within {waited_s} s")
@@ -406,6 +412,6 @@ class AnswerExpired(StreamError):
 
 
 def _raising(topic: str, partitions: int, bootstrap: str | None) -> str:
-    """The command that raises a topic's number of partitions; there is none that lowers it."""
+    """Return the command that raises a topic's number of partitions; Kafka has none that lowers it."""
     address = bootstrap or "HOST:PORT"
     return f"kafka-topics.sh --bootstrap-server {address} --alter --topic {topic} --partitions {partitions}"

@@ -1,4 +1,4 @@
-"""The exit codes of `afl-stream`: those of `afl.core.exit_codes`, which both commands have."""
+"""The exit codes of `afl-stream`: those of `afl.core.exit_codes`, which both commands use."""
 
 from afl.core.exit_codes import MEANINGS, ExitCode, table
 

@@ -1,4 +1,4 @@
-"""Limits and format versions of the stream side, each stated once."""
+"""Limits and format versions of the stream side, each defined once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which topic a committed offset is of: its id travels in the commit's metadata, in front of what the reader notes.
+"""The topic that a committed offset belongs to: its id is in the commit's metadata, before the reader's own notes.
 
-A topic that is deleted and made again has the same name and other records. A commit names no more than the name, so one
-that was on its way is taken for the new topic, and whoever reads that next would skip its first records.
+A topic that is deleted and recreated has the same name and other records. A commit names only the name, so a commit for
+the old topic would count for the new one, and the next reader would skip its first records.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _FORM: Final = re.compile(r"topic=(\S{1,64})(?: (.*))?\Z", re.DOTALL)
 
 
 def with_topic(topic_id: str, metadata: str) -> str:
-    """The metadata to commit for a topic of this id; "": the broker tells none."""
+    """Return the metadata to commit for a topic of this id; "": the broker tells no id."""
     if not topic_id:
         return metadata
     return f"topic={topic_id} {metadata}" if metadata else f"topic={topic_id}"
 
 
 def without_topic(text: str) -> tuple[str, str]:
-    """The topic's id that committed metadata names, "" where it names none, and the rest of it."""
+    """Return the topic's id in committed metadata, "" if it has none, and the rest of the metadata."""
     match = _FORM.match(text)
     return ("", text) if match is None else (match[1], match[2] or "")

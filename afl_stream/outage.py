@@ -1,4 +1,4 @@
-"""Waiting out the time in which no broker answers: with backoff, told of once, and not for ever."""
+"""Outages: waits with backoff while no broker answers, each logged once and limited in time."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SLICE_S = 0.05
 
 
 class GaveUp(BrokerUnavailable):
-    """An outage has lasted longer than it may."""
+    """An outage has lasted longer than the limit."""
 
 
 class Outage:
     """The outages of one party, one after the other. Not safe for threads."""
 
     def __init__(self, timeout_s: float, monotonic_s: Callable[[], float] = time.monotonic) -> None:
-        """`timeout_s`: how long one may last."""
+        """Limit each outage to `timeout_s`."""
         self._timeout_s = timeout_s
         self._monotonic_s = monotonic_s
         self._since_s: float | None = None
@@ -65,9 +65,9 @@ def waited_out(
     monotonic_s: Callable[[], float] = time.monotonic,
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> T:
-    """Take a step of a start, and take it again while a broker comes back, for `timeout_s` at most.
+    """Take a step of a start, and retry it during an outage, for `timeout_s` at most.
 
-    Raises GaveUp then, and the step's error once the process or its caller is to stop.
+    Raises GaveUp then, and the step's error once the process or its caller is told to stop.
     """
     outage = Outage(timeout_s, monotonic_s)
     while True:

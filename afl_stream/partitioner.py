@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: murmur2, as Kafka's Java clients and librdkafka's `murmur2_random` compute it."""
+"""The partition of a key: murmur2, as Kafka's Java clients and librdkafka's `murmur2_random` compute it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def murmur2(key: bytes) -> int:
 def partition_for(key: bytes, partitions: int) -> int:
     """Return the partition of a key among this many.
 
-    A record without a key has no partition of its own; whoever produces it chooses, usually in turn.
+    A record without a key has no fixed partition; its producer chooses one, usually in turn.
     """
     # The sign bit is cut off, not negated: that is what Java's toPositive does.
     return (murmur2(key) & 0x7FFFFFFF) % partitions

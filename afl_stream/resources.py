@@ -1,4 +1,4 @@
-"""Finds the files that ship with the package: `schemas/` and `topics/`, in a checkout and in an installed wheel."""
+"""The files that ship with the package: `schemas/` and `topics/`, in a checkout and in an installed wheel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHECKOUT: Final = Path(__file__).resolve().parent.parent
 
 @cache
 def schema_text(name: str) -> str:
-    """Return the text of `schemas/<name>.avsc`; raise ResourceMissing when it does not ship."""
+    """Return the text of `schemas/<name>.avsc`; raise ResourceMissing when it does not exist."""
     return _read("schemas", f"{name}.avsc")
 
 

@@ -1,8 +1,8 @@
 """The transport port: what the loop needs of a log of records, whichever broker keeps it.
 
-Two adapters keep one contract suite (tests/contract/transport_contract.py): embedded (in process) and Kafka.
-Threading: a `Producer` and an `Admin` may be used by any thread; a `Consumer` belongs to the thread that polls it, and
-its callbacks (assignment, revocation) run inside `poll`, `consume` and `close` on that thread.
+Two adapters keep one contract suite (tests/contract/transport_contract.py): embedded (in process) and Kafka. Threading:
+any thread may use a `Producer` and an `Admin`; a `Consumer` belongs to the thread that polls it, and its callbacks
+(assignment, revocation) run inside `poll`, `consume` and `close` on that thread.
 """
 
 import time
@@ -21,10 +21,10 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class UnreadableHeaders(tuple[tuple[str, bytes | None], ...]):
-    """Stand in for the headers of a record that the client library cannot give, and are empty.
+    """Empty headers in place of those that the client library cannot decode.
 
-    A header's name is any bytes on the wire, and text in every client. The record itself is read like any other; who
-    decodes it finds it unreadable.
+    A header's name is any bytes on the wire, and text in every client. The record itself is read like any other; its
+    decoder finds it unreadable.
     """
 
     __slots__ = ()
@@ -71,10 +71,10 @@ class Watermarks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerView:
-    """What the broker has told a reader beside what it read, without anybody having waited for it.
+    """The broker's reports to a reader besides records, without a wait.
 
-    `bounds`: of the partitions held, as they were told last; `is_told`: whether anything was, since it was asked first.
-    `unfetched`: the records of partitions that are read, not paused, of which no reply to a fetch has told yet, and
+    `bounds`: of the assigned partitions, as last reported; `is_told`: whether there was any report since the first
+    question. `unfetched`: the number of records of unpaused partitions that no reply to a fetch has reported yet, and
     `told_of`: where most of them are, in words. `unanswered_s`: for how long the broker owes an answer.
     """
 
@@ -87,9 +87,9 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """A topic as the broker has it; `settings` are the topic's own (retention.ms, cleanup.policy, ...).
+    """A topic as the broker describes it; `settings` are the topic's own (retention.ms, cleanup.policy, ...).
 
-    `topic_id` is another one when a topic is deleted and made again under the same name; "": the broker tells none.
+    `topic_id` changes when a topic is deleted and recreated under the same name; "": the broker tells no id.
     """
 
     name: str
@@ -100,19 +100,22 @@ class TopicDescription:
 
 
 def is_another_topic(known_id: str, found_id: str) -> bool:
-    """Whether a topic was deleted and made again under its name. An id that was not told, "", says nothing of that."""
+    """Return whether a topic was deleted and recreated under its name. An unknown id, "", decides nothing."""
     return bool(known_id and found_id) and known_id != found_id
 
 
 class Assignor(StrEnum):
-    """How a group's partitions are spread. RANGE gives one member the same partition of each co-partitioned topic."""
+    """The assignment of a group's partitions.
+
+    RANGE gives one member the same partition of each co-partitioned topic.
+    """
 
     RANGE = "range"
     COOPERATIVE_STICKY = "cooperative-sticky"
 
 
 class Start(StrEnum):
-    """Where a group without a committed offset begins."""
+    """The start of a group without a committed offset."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -124,23 +127,23 @@ DeliveryCallback = Callable[[Exception | None, TopicPartition, int], None]
 
 @runtime_checkable
 class RebalanceListener(Protocol):
-    """What a consumer's owner does when partitions come and go. Runs inside the consumer's own calls."""
+    """The callbacks of a consumer's owner for a rebalance. They run inside the consumer's own calls."""
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
-        """Partitions were given. Return the offsets to start from; those not named start at the committed offset."""
+        """Take assigned partitions; return the offsets to start from. Others start at their committed offset."""
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Partitions are about to go: still ours, offsets may be committed."""
+        """Give up partitions that are about to be revoked: they are still ours, offsets may be committed."""
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Partitions are gone already (fenced, or their topic was deleted): nothing may be committed for them.
+        """Drop lost partitions (fenced, or their topic was deleted): nothing may be committed for them.
 
-        Those of a topic that was made anew are given again at once, as those of another topic.
+        Those of a recreated topic are assigned again at once, as partitions of another topic.
         """
 
 
 class Producer(Protocol):
-    """Writes records. Idempotent, acknowledged by all replicas."""
+    """A port that writes records: idempotent, acknowledged by all replicas."""
 
     def produce(
         self,
@@ -154,12 +157,12 @@ class Producer(Protocol):
     ) -> None:
         """Queue a record; its partition is murmur2 of the key unless one is named, round robin without a key.
 
-        Raises UnknownTopic when there is no such topic, RecordTooLarge when it is over the topic's limit, QueueFull
-        when the local queue has no room (call `poll`, try again).
+        Raises UnknownTopic when the topic does not exist, RecordTooLarge when the record exceeds the topic's limit,
+        QueueFull when the local queue has no room (call `poll`, try again).
         """
 
     def poll(self, timeout_s: float = 0.0) -> int:
-        """Run the callbacks of finished deliveries, and say how many ran."""
+        """Run the callbacks of finished deliveries, and return how many ran."""
 
     def flush(self, timeout_s: float) -> int:
         """Wait until all queued records are delivered or failed; return how many are still queued."""
@@ -168,36 +171,42 @@ class Producer(Protocol):
 
 
 class Consumer(Protocol):
-    """Reads records as a member of a group."""
+    """A port that reads records as a member of a group, or without one."""
 
     def subscribe(
         self, topics: Sequence[str], *, pattern: str | None = None, listener: RebalanceListener | None = None
     ) -> None:
-        """Join the group for these topics, or for all topics that the regular expression `pattern` matches (from
-        the first character on; new ones are found while running).
+        """Join the group for these topics, or for all topics that the regular expression `pattern` matches.
+
+        It matches from the first character on; new topics are found while running.
         """
 
     def assign(self, positions: Mapping[TopicPartition, int | Start]) -> None:
-        """Read these partitions and no others, outside any group: each from its offset, or from where the log begins
-        or ends at the time of the first fetch.
+        """Read these partitions and no others, without a group.
+
+        Each starts at its offset, or where the log begins or ends at the time of the first fetch.
         """
 
     def assign_more(self, positions: Mapping[TopicPartition, int | Start]) -> None:
-        """Read these partitions too, outside any group; those that are read already go on where they are. One that is
-        named and read already begins again where it is told to.
+        """Read these partitions too, without a group; partitions that are read already continue where they are.
+
+        One that is named and read already starts again where it is told to.
         """
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """Read these no longer, outside any group. Their pauses are forgotten."""
+        """Stop reading these partitions, without a group. Their pauses are forgotten."""
 
     def poll(self, timeout_s: float) -> Record | None:
-        """The next record, or None after `timeout_s`. Raises OffsetOutOfRange, BrokerUnavailable, and UnknownTopic
-        once for a subscribed topic that is not there; maybe also for one that a pattern had found.
+        """Return the next record, or None after `timeout_s`.
+
+        Raises OffsetOutOfRange, BrokerUnavailable, and UnknownTopic once for a subscribed topic that does not exist;
+        maybe also for one that a pattern had found.
         """
 
     def consume(self, max_records: int, timeout_s: float) -> list[Record]:
-        """Wait up to `timeout_s` for one record, then take what is there, at most `max_records`; in offset order a
-        partition.
+        """Wait up to `timeout_s` for one record, then return what is there, at most `max_records`.
+
+        The records of a partition are in the order of their offsets.
         """
 
     def assignment(self) -> frozenset[TopicPartition]: ...
@@ -205,63 +214,67 @@ class Consumer(Protocol):
     def seek(self, partition: TopicPartition, offset: int) -> None: ...
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Deliver nothing of these until `resume`; membership and position stay. A rebalance that takes a partition
-        away forgets its pause.
+        """Deliver nothing of these partitions until `resume`; membership and position stay.
+
+        A rebalance that revokes a partition forgets its pause.
         """
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None: ...
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool = False) -> None:
-        """Commit. Raises Fenced when this member has lost one of them (with `wait`; else it is reported by on_lost)."""
+        """Commit. Raises Fenced when this member has lost one of them (with `wait`; else on_lost reports it)."""
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """The group's committed offsets; partitions without one are left out, and so is what was committed for an
-        earlier topic of the name, as far as these partitions are this member's.
+        """Return the group's committed offsets; partitions without one are left out.
+
+        So are commits for an earlier topic of the name, as far as these partitions are this member's.
         """
 
     def watermarks(self, partition: TopicPartition) -> Watermarks: ...
 
     def position(self, partition: TopicPartition) -> int:
-        """Where reading goes on: behind what was delivered, and at the log's end behind what the log keeps and never
-        delivers, as markers of transactions. Below 0 where neither has come since reading began.
+        """Return the next offset to read: behind what was delivered, and at the log's end behind markers too.
+
+        Markers end transactions and are not delivered. Below 0 when nothing was delivered and no end was met since
+        reading began.
         """
 
     def view(self) -> BrokerView:
-        """What the broker says of the partitions held; asks again now and then, and never waits. Raises nothing."""
+        """Return the broker's reports on the assigned partitions; asks again regularly, never waits, raises nothing."""
 
     def close(self) -> None:
         """Leave the group (on_revoked runs for what is held) and release everything."""
 
 
 class Admin(Protocol):
-    """Topics and the cluster."""
+    """A port to topics and the cluster."""
 
     def cluster_id(self) -> str:
-        """Names the cluster: positions in the store belong to one. Raises BrokerUnavailable."""
+        """Return the cluster's id: positions in the store belong to one cluster. Raises BrokerUnavailable."""
 
     def broker_count(self) -> int | None:
-        """The brokers that can hold copies of a topic now; None where a topic has no copies, whatever is asked for.
+        """Return how many brokers can hold copies of a topic now; None when topics have no copies.
 
         Raises BrokerUnavailable.
         """
 
     def topic_names(self) -> frozenset[str]:
-        """The names of all topics. Costs one request, however many there are. Raises BrokerUnavailable."""
+        """Return the names of all topics, in one request. Raises BrokerUnavailable."""
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
-        """The topics of these names, as far as they exist, or all that there are. Raises BrokerUnavailable."""
+        """Return the topics of these names that exist, or all topics. Raises BrokerUnavailable."""
 
     def create_topic(
         self, name: str, *, partitions: int, replication: int = 1, settings: Mapping[str, str] | None = None
     ) -> None:
-        """Create it. Raises TopicExists."""
+        """Create a topic. Raises TopicExists."""
 
     def delete_topic(self, name: str) -> None:
-        """Delete it. Raises UnknownTopic."""
+        """Delete a topic. Raises UnknownTopic."""
 
 
 class Transport(Protocol):
-    """One cluster, seen by one process."""
+    """A port to one cluster, as one process sees it."""
 
     def producer(self) -> Producer: ...
 
@@ -273,7 +286,7 @@ class Transport(Protocol):
         assignor: Assignor = Assignor.COOPERATIVE_STICKY,
         start: Start = Start.EARLIEST,
     ) -> Consumer:
-        """A new consumer; without a group only `assign` is allowed and nothing can be committed."""
+        """Return a new consumer; without a group only `assign` is allowed and nothing can be committed."""
 
     def admin(self) -> Admin: ...
 
@@ -281,10 +294,12 @@ class Transport(Protocol):
 
 
 class TransportError(Exception):
-    """Something the transport could not do."""
+    """The transport could not do what was asked."""
 
 
 class UnknownTopic(TransportError):
+    """A topic does not exist."""
+
     def __init__(self, topic: str) -> None:
         super().__init__(
             f"there is no topic {topic}; `afl-stream topics plan` shows what is missing, `apply` creates it"
@@ -293,14 +308,18 @@ class UnknownTopic(TransportError):
 
 
 class TopicExists(TransportError):
+    """A topic of this name exists already."""
+
     def __init__(self, topic: str) -> None:
         super().__init__(f"topic {topic} is there already")
         self.topic = topic
 
 
 class RecordTooLarge(TransportError):
+    """A record exceeds the limit of its topic."""
+
     def __init__(self, topic: str, size: int, limit: int | None = None) -> None:
-        """`limit` None: the broker says no more than that the record is too large."""
+        """Build the message. `limit` None: the broker says only that the record is too large."""
         over = "over what the topic takes" if limit is None else f"over the topic's limit of {limit:,} bytes"
         super().__init__(f"a record of {size:,} bytes for {topic} is {over}")
         self.topic, self.size, self.limit = topic, size, limit
@@ -311,18 +330,21 @@ class QueueFull(TransportError):
 
 
 class BrokerUnavailable(TransportError):
-    """Nobody answers right now; the call may succeed later."""
+    """No broker answers right now; the call may succeed later."""
 
 
 class Stopping(BrokerUnavailable):
-    """What a broker was asked is not waited for any more: the process ends."""
+    """The process was told to end, so it no longer waits for a broker's answer."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} is not waited for: the process was told to end")
 
 
 class NotAuthorized(TransportError):
-    """The broker knows who we are, and does not allow it. `resource`: a topic, a group, the cluster, in words."""
+    """The broker knows this user, and does not allow the operation.
+
+    `resource`: a topic, a group, the cluster, in words.
+    """
 
     def __init__(self, resource: str, detail: str) -> None:
         super().__init__(f"not allowed: {resource} ({detail}); an ACL for this user is missing")
@@ -330,7 +352,7 @@ class NotAuthorized(TransportError):
 
 
 class AuthenticationFailed(TransportError):
-    """The broker refuses the credentials, or the way of giving them."""
+    """The broker refuses the credentials, or the mechanism."""
 
     def __init__(self, address: str, detail: str) -> None:
         super().__init__(f"{address} refuses the credentials: {detail}; see the settings security.protocol and sasl.*")
@@ -338,7 +360,7 @@ class AuthenticationFailed(TransportError):
 
 
 class BrokerTooOld(TransportError):
-    """The broker lacks something that is needed."""
+    """The broker lacks a feature that is needed."""
 
     def __init__(self, address: str, lacking: str, remedy: str) -> None:
         super().__init__(f"the broker at {address} is too old: {lacking}; {remedy}")
@@ -368,7 +390,7 @@ REFUSALS = (NotAuthorized, AuthenticationFailed, BrokerTooOld, WrongCluster)
 
 
 class OffsetOutOfRange(TransportError):
-    """A position is outside the partition's log: records between it and the log were lost, or it is another log."""
+    """A position is out of range: records between it and the log were lost, or it is another log."""
 
     def __init__(self, partition: TopicPartition, offset: int, bounds: Watermarks) -> None:
         super().__init__(
@@ -379,7 +401,7 @@ class OffsetOutOfRange(TransportError):
 
 
 class Fenced(TransportError):
-    """This member no longer owns the partitions that it spoke for."""
+    """A member committed for partitions that it does not own any more."""
 
     def __init__(self, partitions: Sequence[TopicPartition]) -> None:
         listing = ", ".join(f"{p.topic}[{p.partition}]" for p in partitions)
@@ -388,7 +410,10 @@ class Fenced(TransportError):
 
 
 def flush_unless_stopped(producer: Producer, timeout_s: float, stop: Stop = PROCESS_STOP) -> int:
-    """Wait until all queued records are delivered or failed, or the process is to end; return how many are queued."""
+    """Wait until all queued records are delivered or failed, or the process is told to end.
+
+    Returns how many are still queued.
+    """
     deadline_s = time.monotonic() + timeout_s
     while (remaining_s := deadline_s - time.monotonic()) > 0 and not stop.is_set():
         if not (left := producer.flush(min(remaining_s, _FLUSH_SLICE_S))):
@@ -401,7 +426,7 @@ def produce_acknowledged(
 ) -> None:
     """Produce one record and return when it is acknowledged.
 
-    Raises BrokerUnavailable when it is not in time, and what the delivery failed with.
+    Raises BrokerUnavailable when that takes too long, and the error that the delivery failed with.
     """
     outcome: list[Exception | None] = []
     producer.produce(

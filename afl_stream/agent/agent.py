@@ -1,4 +1,4 @@
-"""The agent: takes the events of facets from their topics, has handlers do the work, and answers."""
+"""The agent: it takes the events of facets from their topics, runs the handlers, and answers."""
 
 from __future__ import annotations
 
@@ -66,22 +66,23 @@ LAST_FLUSH_S: Final = 1.0
 
 
 class NoHandlers(StreamError):
-    """An agent without handlers would take events that it cannot answer."""
+    """An agent has no handlers, so it would take events that it cannot answer."""
 
     def __init__(self, why: str = "no handler is registered; call register(), or give --handlers MODULE") -> None:
         super().__init__(why)
 
 
 class Agent:
-    """Does the work of the facets that handlers are registered for.
+    """A process's membership in the groups of the facets that it has handlers for.
 
-    What happens to one record, and what a crash does, is numbered in GroupMember. A handler takes the payload, or the
-    payload and a HandlerContext; it is a function or a coroutine function, and returns a dict (None: an empty one) or
-    Deferred. What it raises fails the step: nothing is tried again unless its registration has a RetryPolicy.
+    GroupMember numbers the steps of one record and says what a crash does. A handler takes the payload, or the payload
+    and a HandlerContext; it is a function or a coroutine function, and returns a dict (None: an empty one) or Deferred.
+    An exception of the handler fails the step: a handler is retried only if its registration has a RetryPolicy.
 
-    Each facet has a group of its own, unless the config names one for all. `run` blocks until `stop`; `turn` and
-    `run_once` are for whoever has a loop already. Handlers may be registered, exchanged and taken away while it works:
-    groups are joined, and left once what runs is answered. An agent is used once.
+    Each facet has its own group, unless the config names one group for all. `run` blocks until `stop`; `turn` and
+    `run_once` serve callers that have their own loop. Handlers may be registered, replaced and removed while the agent
+    runs: it joins the new groups at once, and leaves a group when the running handlers are answered. An agent is used
+    once.
     """
 
     def __init__(
@@ -134,10 +135,10 @@ class Agent:
         timeout_ms: int | None = None,
         metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Handle a facet by its qualified name, or each facet of a short name that has a topic now.
+        """Handle a facet by its qualified name, or every facet of a short name that has a topic now.
 
-        `timeout_ms`: how long one try may take; None or 0: as long as it takes. While the agent works this raises what
-        `start` does, and nothing is changed then.
+        `timeout_ms` limits one run of the handler; None or 0: no limit. While the agent runs, this raises what `start`
+        raises, and then changes nothing.
         """
         self._add(Route(
             name=facet_name, find=lambda: handler, timeout_s=seconds(timeout_ms), retry=retry, metadata=metadata
@@ -156,7 +157,7 @@ class Agent:
         *,
         retry: RetryPolicy | None = None,
     ) -> None:
-        """Handle a facet with a function of a module, which is loaded now. Raises HandlerModuleError."""
+        """Handle a facet with a function of a module, and load the module now. Raises HandlerModuleError."""
         registration = HandlerRegistration(
             facet_name=facet_name,
             module_uri=module_uri,
@@ -170,8 +171,10 @@ class Agent:
         self._add(loaded_route(registration, self._loader, retry))
 
     def unregister(self, facet_name: str) -> bool:
-        """Take a handler away; False when there was none of this name. Also while the agent works: what runs is
-        answered, and what was not begun waits for whoever handles the facet next.
+        """Remove a handler, also while the agent runs; return False when there is no handler of this name.
+
+        Running handlers are still answered. Events that have not started wait for the next agent that handles the
+        facet.
         """
         with self._changing:
             if facet_name not in self._own:
@@ -188,14 +191,14 @@ class Agent:
         )  # fmt: skip
 
     def register_module(self, module_uri: str, facets: Sequence[str] = (), *, entrypoint: str | None = None) -> None:
-        """Register all handlers of a module: those of `facets`, or those that it names or registers itself.
+        """Register all handlers of a module: those of `facets`, or those that the module names or registers itself.
 
-        `entrypoint` is the function, where it is not `handle`. Raises HandlerModuleError.
+        `entrypoint` names the function if it is not `handle`. Raises HandlerModuleError.
         """
         register_module(self, self._loader, module_uri, facets, entrypoint=entrypoint)
 
     def registered_names(self) -> list[str]:
-        """The names that handlers are registered under."""
+        """Return the names that handlers are registered under."""
         return list(self._routes.routes)
 
     def _add(self, route: Route) -> None:
@@ -203,7 +206,10 @@ class Agent:
             self._change({**self._own, route.name: route})
 
     def _change(self, own: dict[str, Route]) -> None:
-        """Have these handlers from now on, and those from elsewhere. Raises what `_duties` raises, and then has not."""
+        """Use these handlers from now on, and those from elsewhere.
+
+        Changes nothing if it raises what `_duties` raises.
+        """
         routes = self._with_others(own)
         duties = None if self._memberships is None else self._duties(RouteTable(routes))
         self._own, self._routes.routes = own, routes
@@ -211,16 +217,16 @@ class Agent:
             self._memberships.follow(duties)
 
     def _with_others(self, own: dict[str, Route]) -> dict[str, Route]:
-        """These routes, and those that come from elsewhere."""
+        """Return these routes together with those that come from elsewhere."""
         return own
 
     # Running
 
     def start(self) -> None:
-        """Join the groups. Brokers that do not answer, and schemas that cannot be announced now, are waited for, for
-        `kafka.outage_timeout_s` at most.
+        """Join the groups.
 
-        Raises NoHandlers, NoSuchFacet, TopicMissing, SchemaUnavailable and what the transport raises.
+        Waits up to `kafka.outage_timeout_s` for brokers that do not answer and for schemas that cannot be announced
+        now. Raises NoHandlers, NoSuchFacet, TopicMissing, SchemaUnavailable and what the transport raises.
         """
         if self._memberships is not None:
             return
@@ -263,9 +269,9 @@ class Agent:
         return waited_out(step, timeout_s, self._clock_s, lambda: self._conduct.is_stopping)
 
     def turn(self, timeout_s: float) -> int:
-        """Let each membership do what it can do now, waiting for no handler; return the number of records read.
+        """Let each membership do what it can do without waiting for a handler; return the number of records read.
 
-        Raises what has ended the agent meanwhile, such as HandlersStuck.
+        Raises the error that has ended the agent meanwhile, such as HandlersStuck.
         """
         self.start()
         if self._conduct.error is not None:
@@ -274,7 +280,7 @@ class Agent:
         return self._guarded(lambda: self._started.turn(timeout_s))
 
     def run_once(self, timeout_s: float) -> int:
-        """Read once, wait until everything in hand is answered, commit; return the number of records read."""
+        """Read once, wait until everything that was read is answered, commit; return the number of records read."""
         count = self.turn(timeout_s)
         self._guarded(self._started.settle)
         return count
@@ -282,9 +288,9 @@ class Agent:
     def run(self) -> int:
         """Work until `stop` is called, then drain, and return the exit code.
 
-        ExitCode.OK: nothing was left running when the grace period ended. WORK_LEFT: handlers still ran; their events
-        are uncommitted and will be handled again. Raises what ended the agent if it was not `stop`: HandlersStuck where
-        more handlers than may be still run after their time was up.
+        ExitCode.OK: no handler was running when the grace period ended. WORK_LEFT: handlers were still running; their
+        events are uncommitted and will be handled again. If an error ended the agent, this raises it: HandlersStuck
+        when more handlers than allowed still run after their time-out.
         """
         try:
             self.start()
@@ -297,23 +303,27 @@ class Agent:
         return self._end()
 
     def stop(self) -> None:
-        """Ask for the end: no new work, finish what runs, answer, commit, leave. Safe in a signal handler."""
+        """Begin to drain: take no new events, finish running handlers, answer, commit, leave.
+
+        Safe in a signal handler.
+        """
         self._conduct.stop()
 
     def close(self) -> int:
-        """Drain and leave, for those who use `turn` and `run_once`; return the exit code as `run` does."""
+        """Drain and leave, for callers of `turn` and `run_once`; return the exit code as `run` does."""
         self._conduct.stop()
         if not self._ended and self._memberships is not None:
             self._memberships.drain()
         return self._end()
 
     def abandon(self, error: BaseException) -> None:
-        """End as a killed process does: nothing more is produced, flushed or committed, no group is left."""
+        """End as a killed process does: produce, flush and commit nothing more, and leave no group."""
         self._conduct.die(error)
 
     def install_signal_handlers(self) -> None:
-        """Drain on SIGTERM and SIGINT, and say what there is to wait for; a second signal ends the process at once. For
-        the rest of the process's life. Main thread only.
+        """Drain on SIGTERM and SIGINT, and print what the drain waits for; a second signal ends the process at once.
+
+        The handlers stay for the rest of the process's life. Call this on the main thread only.
         """
         handled = ExitStack()
         handled.enter_context(draining(self.stop, self.remaining))
@@ -321,7 +331,7 @@ class Agent:
         self._signals = handled
 
     def remaining(self) -> str:
-        """What is to be done before it has drained, in words. Takes no lock: a signal handler asks."""
+        """Describe the work left before the agent has drained. Takes no lock, because a signal handler calls it."""
         return "" if self._memberships is None else self._memberships.remaining()
 
     @property
@@ -335,11 +345,11 @@ class Agent:
 
     @property
     def counts(self) -> AgentCounts:
-        """What was done so far."""
+        """The agent's counters up to now."""
         return self._counters.snapshot()
 
     def counts_by_facet(self) -> Mapping[str, FacetCounts]:
-        """The events that were answered so far, by facet."""
+        """Return the number of events answered so far, by facet."""
         return self._counters.by_facet()
 
     @property
@@ -349,21 +359,21 @@ class Agent:
 
     @property
     def groups_without_partitions(self) -> list[str]:
-        """Those of them that have given this agent nothing to read. For the thread that calls `turn`."""
+        """The groups that have assigned no partitions to this agent. For the thread that calls `turn`."""
         return [member.duty.group for member in self._members if not member.has_partitions]
 
     @property
     def has_read_all(self) -> bool:
-        """Whether the broker says that nothing waits to be read. For the thread that calls `turn`."""
+        """Whether the broker says that no record is left to read. For the thread that calls `turn`."""
         return all(member.has_read_all for member in self._members)
 
     @property
     def has_work(self) -> bool:
-        """Whether a record that was read is unfinished, be it that it waits for its next try."""
+        """Whether a record that was read is unfinished, including one that waits for its next retry."""
         return any(member.has_work for member in self._members)
 
     def health(self) -> AgentHealth:
-        """Whether the agent gets on, judged by what moves. Any thread may ask."""
+        """Return whether the agent makes progress. Any thread may call this."""
         if self._memberships is None:
             reasons = (*self._conduct.reasons(), "the agent has not started")
             return AgentHealth(ready=False, reasons=reasons, lag=0, in_flight=0)
@@ -372,7 +382,7 @@ class Agent:
     # The ends of it
 
     def _keep_up(self) -> None:
-        """Called again and again while the agent works, by the thread that runs it: take up what is back."""
+        """Resume what has become possible again. The thread that runs the agent calls this repeatedly."""
         now_s = self._clock_s()
         if self._records is not None:
             self._records.keep_announced(now_s)
@@ -384,7 +394,7 @@ class Agent:
                 self._started.follow(self._facet_topics.duties(self._vanished.facets_here()))
 
     def _does_without(self, topic: str) -> bool:
-        """Hear that a topic is not there any more, and say whether there are others to go on with."""
+        """Note that a topic does not exist any more; return whether other topics are left to read."""
         with self._changing:
             if not self._vanished.lose(topic):
                 return False
@@ -397,7 +407,7 @@ class Agent:
         return self._duties(self._routes)
 
     def _duties(self, routes: RouteTable) -> list[Duty]:
-        """Which groups to join, for which facets, on which topics; every topic that is needed must be there."""
+        """Return the groups to join, with the facets and topics of each. Every topic that is needed must exist."""
         existing = self._transport.admin().topic_names()
         facets = routes.resolve(self._facet_topics.known_facets(existing))
         carried = [facet for facet in facets if self._topology.carries(facet)]
@@ -409,7 +419,7 @@ class Agent:
         return self._facet_topics.duties(facets)
 
     def _guarded(self, work: Callable[[], int]) -> int:
-        """Do it; what is no Exception is the end of the process, and nothing is done after it."""
+        """Run `work`. On an error that is not an Exception (SystemExit, for one), abandon the agent and raise it."""
         try:
             return work()
         except Exception:

@@ -1,4 +1,4 @@
-"""From what became of a handler to an answer that the broker has acknowledged."""
+"""Answers of an agent: from the outcome of a handler to an answer that the broker has acknowledged."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class PoisonEvent(StreamError):
 
 
 class After(Enum):
-    """What the member does next about a work."""
+    """The member's next action for a record."""
 
     FINISH = auto()
     RETRY = auto()
@@ -65,7 +65,7 @@ class After(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """News about a work, from whichever thread had it. `wait_s` before a retry."""
+    """A report about a record, from the thread that has it. `wait_s` is the wait before a retry."""
 
     work: Work
     after: After
@@ -74,7 +74,7 @@ class Settled:
 
 
 class Answering:
-    """Turns outcomes into answers and sends them, on the thread that has the outcome; the member hears by `settled`."""
+    """Turns outcomes into answers and sends them, on the thread that has the outcome. The member reads the reports."""
 
     def __init__(self, shared: Shared, group: str) -> None:
         self._shared = shared
@@ -85,17 +85,17 @@ class Answering:
         self.wake = Flag()
 
     def take_settled(self) -> list[Settled]:
-        """What has come in since the last call."""
+        """Return the reports since the last call."""
         self.wake.clear()
         settled = self._settled
         return [settled.popleft() for _ in range(len(settled))]
 
     def lot(self, lot: WorkLot) -> Lot:
-        """The calls that run the handlers of these works."""
+        """Return the calls that run the handlers of these records."""
         return Lot(*(self._call(work) for work in lot.works), secluded=lot.is_secluded)
 
     def _call(self, work: Work) -> Call:
-        """The call that runs this work's handler, or that says why it cannot be run."""
+        """Return the call that runs this record's handler, or that reports why it cannot run."""
         event, route = work.event, work.route
         assert event is not None
         assert route is not None
@@ -137,13 +137,13 @@ class Answering:
         )
 
     def fail(self, work: Work, error_type: str, message: str) -> None:
-        """Answer StepFailed without running anything."""
+        """Answer StepFailed without running a handler."""
         assert work.event is not None
         self._queue_failure(work, work.event, error_type, message)
         self.send(work)
 
     def dead_letter(self, work: Work, error: Unreadable | PoisonEvent) -> None:
-        """Send the record to its dead letters, then answer StepFailed: a crash between the two does both again.
+        """Send the record to the dead letter topic, then answer StepFailed. A crash between the two sends both again.
 
         A record that cannot be read is answered only when its headers name event, step and attempt.
         """
@@ -159,7 +159,7 @@ class Answering:
         self.send(work)
 
     def send(self, work: Work) -> None:
-        """Produce the first of what is to be sent; the member hears what became of it."""
+        """Produce the first of the records to send; the member gets a report of its delivery."""
         conduct, outgoing = self._shared.conduct, work.outgoing[0]
         if conduct.is_dead:
             return
@@ -230,8 +230,9 @@ class Answering:
             work.outgoing.append(answer)
 
     def _refuse_result(self, work: Work, event: Event, error_type: str, message: str) -> None:
-        """Fail the step by what is wrong with the result, and log it: the step's catch may hide it from the handler's
-        author.
+        """Fail the step with the reason why its result is refused, and log it.
+
+        The log is for the author of the handler: the step's catch may hide the failure.
         """
         told, facet = "the result of the handler of %s fails step %s: %s: %s", event.event_type
         self._warnings.warning(f"refused results of {facet}", told, facet, event.step_id, error_type, message)
@@ -253,7 +254,7 @@ class Answering:
         work.outgoing.append(self._shared.records.failed(event, error_type, message, self._group, work.record.headers))
 
     def _too_large(self, work: Work, error: RecordTooLarge) -> None:
-        """A dead letter goes without its value then, an answer is a failure that says so."""
+        """Replace what is too large: a dead letter loses its value, an answer becomes a failure that says so."""
         refused = work.outgoing.popleft()
         records = self._shared.records
         if refused.topic != records.control_topic:
@@ -265,7 +266,7 @@ class Answering:
         self.send(work)
 
     def _update(self, work: Work, event: Event, partial: Mapping[str, object]) -> None:
-        """Send news from a handler, on its thread. Raises BadResult, and what the codec and the producer raise."""
+        """Send a handler's update, on its thread. Raises BadResult, and what the codec and the producer raise."""
         self._shared.conduct.check()
         told = plain_update(partial)
         update = self._shared.records.updated(event, told, self._group, work.record.headers)

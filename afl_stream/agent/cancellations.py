@@ -1,4 +1,4 @@
-"""Which workflows were cancelled: read from the lifecycle topic, only when a handler asks or an event has waited."""
+"""Cancelled workflows: the lifecycle topic is read only when a handler asks, or when an event has waited long."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _REMEMBERED: Final = 10_000
 
 
 class Cancellations:
-    """Follows the lifecycle topic for one agent and its handlers. Any thread may ask.
+    """Follows the lifecycle topic for one agent and its handlers. Any thread may call this.
 
-    Nothing is read, and no consumer is made, before somebody asks. An agent that may not read the topic goes on
-    without, as if nothing was cancelled: answers come late then, which does no harm.
+    The consumer is created at the first question. An agent that may not read the topic handles every event, as if no
+    workflow were cancelled: its answers then come late, which does no harm.
     """
 
     def __init__(self, transport: Transport, codec: Codec, topic: str, *, now_ms: Callable[[], int] = epoch_ms) -> None:
@@ -67,10 +67,10 @@ class Cancellations:
         self._skipped: OrderedDict[str, None] = OrderedDict()
 
     def skips(self, event: Event, now_s: float) -> bool:
-        """Whether an event is not to be handled, because its run was cancelled or reset; that is logged once a run.
+        """Return whether to skip an event because its run was cancelled or reset. Logs this once for each run.
 
-        The age of an event only decides whether it is looked up. A clock that is wrong makes it look too old or from
-        the future, and then it is.
+        The age of an event only decides whether to look it up. With a wrong clock an event looks too old or comes from
+        the future, and is looked up.
         """
         if -_WAITED_MS < self._now_ms() - event.created_at < _WAITED_MS or not self.has_cancelled(event, now_s):
             return False
@@ -78,7 +78,7 @@ class Cancellations:
         return True
 
     def tell_skipped(self, workflow_id: str) -> None:
-        """Say once that events of a run are skipped."""
+        """Log once that events of a run are skipped."""
         with self._lock:
             is_first = workflow_id not in self._skipped
             self._skipped[workflow_id] = None
@@ -88,7 +88,7 @@ class Cancellations:
             log.info("run %s was cancelled or reset: its events of before that are skipped", workflow_id)
 
     def has_cancelled(self, event: Event, now_s: float) -> bool:
-        """Whether the event's workflow was cancelled or reset after this was asked. `now_s` is monotonic."""
+        """Return whether the workflow was cancelled or reset after this event was sent. `now_s` is monotonic."""
         with self._lock:
             if now_s >= self._next_s and not self._is_closed:
                 self._next_s = now_s + _READ_AGAIN_S
@@ -96,7 +96,7 @@ class Cancellations:
             return self._ended.came_after(event)
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         with self._lock:
             self._is_closed = True
             consumer, self._consumer = self._consumer, None
@@ -122,7 +122,7 @@ class Cancellations:
             self._is_told = True
 
     def _caught_up(self) -> Consumer:
-        """A consumer of the topic that has read what was there when it began."""
+        """Return a consumer of the topic that has read all that was there when it began."""
         consumer = self._transport.consumer(None)
         try:
             found = self._transport.admin().topics([self._topic]).get(self._topic)

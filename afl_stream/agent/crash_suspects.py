@@ -1,4 +1,4 @@
-"""Events that may have killed their process: the last time they run alone, so that only the culprit is given up."""
+"""Suspects: events that may have killed their process. Their last try runs alone, to give up only the culprit."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ FEWEST_CRASHES: Final = 2
 
 
 class Suspects:
-    """The suspects of one member: records that were running when a process died, by what it had noted.
+    """The suspects of one member: records that had started when a process died, by what it had noted.
 
-    A record is given up after `agent.max_crashes` crashes, two at least. All of them but the last may be the doing of
-    a record beside it, or of a machine that was switched off: so suspects run side by side as any records do. One that
-    has a single crash left does not:
-      1. it runs when nothing else does in this process, and nothing starts beside it,
-      2. before it starts it is durable that it runs,
-      3. when it has ended, and its answer is acknowledged, it is durable that it runs no longer before anything starts.
+    A record is given up after `agent.max_crashes` crashes, two at least. Each crash but the last may be the fault of a
+    record beside it, or of a machine that was switched off, so suspects run side by side like other records. A record
+    that has a single crash left runs alone:
+      1. it runs when nothing else runs in this process, and nothing starts beside it,
+      2. before it starts, a commit says that it runs,
+      3. when it has ended and its answer is acknowledged, a commit says that it runs no longer, before anything starts.
 
-    A crash in 3, when its handler has ended and that is not durable, counts against it all the same: no record can have
-    done it, and that is a matter of milliseconds while a broker answers. Belongs to the thread of the member.
+    A crash in 3, after the handler has ended and before the commit, counts against it all the same: no other record can
+    have caused it, and the gap takes milliseconds while a broker answers. Belongs to the thread of the member.
     """
 
     def __init__(self, shared: Shared, held: HeldPartitions) -> None:
@@ -41,11 +41,11 @@ class Suspects:
         self._again_s = 0.0
 
     def is_convicted(self, crashes: int) -> bool:
-        """Whether a record with so many crashes is to be given up."""
+        """Return whether a record with so many crashes is given up."""
         return crashes >= self._most_crashes
 
     def has_last_chance(self, crashes: int) -> bool:
-        """Whether one crash more has it given up."""
+        """Return whether one more crash would give the record up."""
         return crashes == self._most_crashes - 1
 
     def reserve(self, work: Work) -> bool:
@@ -62,12 +62,12 @@ class Suspects:
         return True
 
     def not_started(self) -> None:
-        """The suspect that a slot was taken for could not be started."""
+        """Release the slot: the suspect that it was taken for could not start."""
         self._running = None
         self._shared.pool.end_seclusion(self)
 
     def let_others_start(self, in_flight: Collection[Work]) -> None:
-        """Once the suspect that ran is through, make that durable, and let others start."""
+        """Commit that the suspect has ended, once it has, and let others start."""
         work = self._running
         if work is None or work in in_flight:
             return
@@ -80,12 +80,12 @@ class Suspects:
         self.not_started()
 
     def forget(self, work: Work) -> None:
-        """This work is finished; it may be the suspect that waits, whose run was cancelled meanwhile."""
+        """Forget a finished record; it may be the waiting suspect, whose run was cancelled meanwhile."""
         if self._waiting is work:
             self._stop_waiting()
 
     def drop(self, partition: PartitionWork) -> None:
-        """The partition is gone, and with it the suspect that waits."""
+        """Forget the waiting suspect if it belongs to this partition, which is gone."""
         if self._waiting is not None and self._waiting.partition is partition:
             self._stop_waiting()
 

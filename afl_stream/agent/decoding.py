@@ -1,4 +1,4 @@
-"""Decoding the next record of an agent's partition, or noting what it waits for."""
+"""Decoding of the next record of an agent's partition, or a note of what it waits for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WAITS: Final = "%s; %s[%d] waits"
 
 
 def open_first(partition: PartitionWork, shared: Shared, warnings: LimitedLog) -> Event | Unreadable | None:
-    """The first record that is not opened yet, or why it cannot be read; None: it has to wait, which is noted."""
+    """Return the first undecoded record, or why it cannot be read; None: it has to wait, which is noted."""
     record = partition.unopened[0]
     try:
         return shared.records.open(record)

@@ -1,4 +1,4 @@
-"""Which runs have ended, as the lifecycle topic tells: for agents that read events again that may be answered."""
+"""Runs that have ended, read from the lifecycle topic for agents that read events again that may be answered."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _READ_S: Final = 30.0
 
 
 class EndedRuns:
-    """What the lifecycle topic tells of runs that have ended, as of its last `read`. Any thread may ask.
+    """The ended runs on the lifecycle topic, as of the last `read`. Any thread may ask.
 
-    An event is of an ended run when it was made before the run's last ending, and the run was not opened again after
-    that. Of a run whose ending is no longer on the topic, or that the topic does not tell of yet, it is not known.
+    An event belongs to an ended run when it was made before the run's last ending, and the run was not opened again
+    after that. For a run whose ending is not on the topic, any more or yet, the answer is no.
     """
 
     def __init__(self, transport: Transport, codec: Codec, topic: str, *, read_s: float = _READ_S) -> None:
-        """`read_s`: how long one `read` may take."""
+        """Prepare to read. `read_s` limits the time of one `read`."""
         self._transport = transport
         self._codec = codec
         self._topic = topic
@@ -56,7 +56,7 @@ class EndedRuns:
     def read(self) -> str | None:
         """Read what is new on the topic, and return None, or why it could not be read to its end.
 
-        Raises Stopping once the process is to end.
+        Raises Stopping once the process is told to end.
         """
         with self._lock:
             try:
@@ -69,19 +69,19 @@ class EndedRuns:
 
     @property
     def are_known(self) -> bool:
-        """Whether there are any."""
+        """Whether any ended run is known."""
         return bool(self._completed or self._failed or self._withdrawn)
 
     def has_ended(self, event: Event) -> bool:
-        """Whether the event is of a run that has ended since it was made."""
+        """Return whether the event's run has ended since the event was made."""
         return self._failed.came_after(event) or self.has_completed(event)
 
     def has_completed(self, event: Event) -> bool:
-        """Whether its run has completed since the event was made: somebody has answered it."""
+        """Return whether the event's run has completed since the event was made, so that the event was answered."""
         return self._completed.came_after(event)
 
     def was_withdrawn(self, event: Event) -> bool:
-        """Whether the event's run was cancelled or reset since it was made."""
+        """Return whether the event's run was cancelled or reset since the event was made."""
         return self._withdrawn.came_after(event)
 
     def _read(self) -> None:

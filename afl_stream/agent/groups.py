@@ -1,4 +1,4 @@
-"""The groups that an agent is a member of: joined, changed and left while it runs, with a thread for each."""
+"""The groups that an agent is a member of: joined, changed and left while it runs, with one thread for each."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 
 
 class Memberships:
-    """Follows duties: one member for each group that has one.
+    """One member for each group that has a subscription.
 
-    Either one thread calls `turn` and `settle`, or `run` has a thread for each member. `follow` may be called by any
-    thread; what it asks for happens in the next turn of whoever is asked.
+    Either one thread calls `turn` and `settle`, or `run` starts a thread for each member. Any thread may call `follow`;
+    the change happens in the next turn of the member concerned.
     """
 
     def __init__(self, shared: Shared, transport: Transport, routes: RouteTable) -> None:
@@ -39,13 +39,13 @@ class Memberships:
 
     @property
     def members(self) -> list[GroupMember]:
-        """Those that have not left."""
+        """The members that have not left."""
         return [member for member in tuple(self._members.values()) if not member.has_left]
 
     # What they are at. Any thread may ask
 
     def remaining(self) -> str:
-        """What is to be done before all have drained, in words. Takes no lock: a signal handler asks."""
+        """Describe the work left before all members have drained. Takes no lock, because a signal handler calls it."""
         running: Counter[str] = Counter()
         outgoing = 0
         for member in self.members:
@@ -63,7 +63,7 @@ class Memberships:
         return "; ".join(told)
 
     def health(self) -> AgentHealth:
-        """Whether they get on, judged by what moves."""
+        """Return whether the members make progress."""
         members = self.members
         found = [member.health() for member in members]
         reasons = (*(reason for some, _ in found for reason in some), *self._shared.conduct.reasons())
@@ -77,10 +77,10 @@ class Memberships:
     # What they are there for
 
     def follow(self, duties: Iterable[Duty]) -> None:
-        """Join, change and leave groups as these duties say.
+        """Join, change and leave groups as these subscriptions say.
 
-        A group without a duty is left when the handlers at work for it are through and their answers are committed;
-        nothing new is started for it. Raises what the transport raises.
+        A group without a subscription is left when its running handlers have ended and their answers are committed; no
+        new handler starts for it. Raises what the transport raises.
         """
         wanted = {duty.group: duty for duty in duties}
         with self._lock:
@@ -105,14 +105,14 @@ class Memberships:
     # In the caller's thread
 
     def turn(self, timeout_s: float) -> int:
-        """Let each member do what it can do now, waiting for no handler; return the number of records read."""
+        """Let each member do what it can do without waiting for a handler; return the number of records read."""
         members = self.members
         if not members:
             self._nap.wait(timeout_s)
         return sum(member.turn(timeout_s) for member in members)
 
     def settle(self) -> int:
-        """Wait until everything in hand is answered, and commit."""
+        """Wait until everything that was read is answered, and commit."""
         while any(member.is_busy for member in self.members):
             for member in self.members:
                 member.turn(BUSY_POLL_S, reading=False)
@@ -128,7 +128,7 @@ class Memberships:
     # With threads
 
     def run(self, keep_up: Callable[[], None]) -> None:
-        """Work until the agent is to stop, then drain. `keep_up` is called all the while, by this thread.
+        """Work until the agent is told to stop, then drain. This thread calls `keep_up` repeatedly.
 
         An error of one member, or of `keep_up`, ends all of them.
         """
@@ -164,7 +164,7 @@ class Memberships:
         thread.start()
 
     def _serve(self, member: GroupMember) -> None:
-        """Work until the end, drain; one thread for each member. An error of one ends all of them."""
+        """Run one member until it is told to stop, then drain it. An error of one member ends all of them."""
         conduct = self._shared.conduct
         try:
             while not conduct.is_stopping and not member.has_left:

@@ -1,4 +1,4 @@
-"""What `--handlers MODULE` means, and what can be registered about a handler.
+"""Handler modules: what `--handlers MODULE` means, and what can be registered about a handler.
 
 Modules and their three forms are the business of `afl.core.handlers`. A plain `handle` cannot know its facets. They are
 those of the argument (`--handlers shop.billing=billing.Pay,billing.Void`; another function is named as in
@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerRegistration:
-    """Which function handles a facet. `timeout_ms` None: as long as it takes."""
+    """The function that handles a facet. `timeout_ms` None: no time limit."""
 
     facet_name: str
     module_uri: str

@@ -1,4 +1,4 @@
-"""What an agent's handler is given, what it may return, and which handler a facet finds."""
+"""Handlers of an agent: what a handler is given, what it may return, and how a facet finds its handler."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from afl_stream.errors import ConfigError, StreamError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often a handler that raised is tried again before its step fails.
+    """The rule by which a handler is retried before its step fails.
 
-    `max_attempts` counts the first try too. The wait before try n + 1 is `backoff_s * factor ** (n - 1)`, at most
-    `max_backoff_s`. `retry_on`: which exceptions are worth another try. Tries are not attempts of the step: all of them
+    `max_attempts` counts the first try too. The backoff before try n + 1 is `backoff_s * factor ** (n - 1)`, at most
+    `max_backoff_s`. `retry_on` names the exceptions that are retried. Tries are not attempts of the step: all of them
     have the same event id.
     """
 
@@ -33,7 +33,7 @@ class RetryPolicy:
             raise ConfigError("RetryPolicy", "max_attempts", self.max_attempts, "1 or more, the first try included")
 
     def wait_s(self, tries: int, error: BaseException) -> float | None:
-        """The wait after this many failed tries, or None when there is no other."""
+        """Return the backoff after this many failed tries, or None when there is no further try."""
         # By its type: what a handler raises may lie about its class.
         if tries >= self.max_attempts or not issubclass(type(error), self.retry_on):
             return None
@@ -41,7 +41,7 @@ class RetryPolicy:
 
 
 class HandlerContext:
-    """What a handler may know about its event, and the one thing that it may do besides answering: `update`.
+    """The event's context for its handler. Besides returning its answer it may send partial results with `update`.
 
     `event_id` is the idempotency key: every copy of the event has it. `deadline_ms` is since the epoch.
     """
@@ -84,25 +84,26 @@ class HandlerContext:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nobody waits for the answer any more: the workflow was cancelled or reset, as far as the lifecycle
-        topic has told. It is read when this is asked, twice a second at most.
+        """Whether the answer is not needed any more, because the workflow was cancelled or reset.
+
+        It is read from the lifecycle topic at each question, at most twice a second.
         """
         return self._is_cancelled()
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the handler should come to an end: its agent drains, its partition is gone, or its time is up."""
+        """Whether the handler should end: its agent drains, its partition was revoked, or its time is up."""
         return self._is_stopping() or self._is_over()
 
     def update(self, partial: Mapping[str, object]) -> None:
-        """Tell what is known so far; the step goes on waiting. Raises HandlerOver after the answer."""
+        """Send a partial result; the step continues to wait. Raises HandlerOver after the answer."""
         if self._is_over():
             raise HandlerOver(self.step_id)
         self._send_update(partial)
 
 
 class Pace:
-    """How long the runs of one handler take, by the latest of them. Unknown before the first."""
+    """The run time of one handler, estimated from the latest runs. Unknown before the first run."""
 
     __slots__ = ("mean_s",)
 
@@ -110,7 +111,7 @@ class Pace:
         self.mean_s = float("inf")
 
     def note(self, duration_s: float) -> None:
-        """Take in the duration of another run."""
+        """Add the duration of another run."""
         mean_s = self.mean_s
         self.mean_s = duration_s if mean_s == float("inf") else mean_s + (duration_s - mean_s) / 8
 
@@ -127,7 +128,7 @@ class Route:
     pace: Pace = field(default_factory=Pace)
 
     def payload(self, facet: str, payload: Mapping[str, object]) -> dict[str, object]:
-        """The payload as the handler gets it: its own copy, with the facet's name and the registered metadata."""
+        """Return the payload for the handler: its own copy, with the facet's name and the registered metadata."""
         own = {**payload, FACET_NAME_KEY: facet}
         if self.metadata:
             own[METADATA_KEY] = dict(self.metadata)
@@ -136,7 +137,7 @@ class Route:
 
 @dataclass(slots=True)
 class RouteTable:
-    """The routes by name: a facet finds that of its qualified name, else that of its short name."""
+    """The routes by name: a facet finds the route of its qualified name, else that of its short name."""
 
     routes: dict[str, Route] = field(default_factory=dict)
 
@@ -145,9 +146,9 @@ class RouteTable:
         return found if found is not None else self.routes.get(short_name(facet))
 
     def resolve(self, known_facets: Iterable[str]) -> list[str]:
-        """The qualified facets that these routes handle. A short name stands for each known facet that ends in it.
+        """Return the qualified facets that these routes handle. A short name means each known facet that ends in it.
 
-        Raises NoSuchFacet for a name without a namespace that no known facet ends in.
+        Raises NoSuchFacet for a name without a namespace when no known facet ends in it.
         """
         known = sorted(set(known_facets))
         facets: dict[str, None] = {}
@@ -163,7 +164,7 @@ class RouteTable:
 
 
 class NoSuchFacet(StreamError):
-    """A handler was registered under a short name that no facet with a topic has."""
+    """A handler was registered under a short name, and no facet of that name has a topic."""
 
     def __init__(self, name: str, known: list[str]) -> None:
         near = difflib.get_close_matches(name, [short_name(facet) for facet in known], 1)
@@ -174,7 +175,7 @@ class NoSuchFacet(StreamError):
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The handler came to its end."""
+    """The handler returned."""
 
     value: object
 
@@ -188,21 +189,21 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """The handler's time was up; what it does from now on is nobody's concern."""
+    """The handler's time was up. What it does later has no effect."""
 
     timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class NotRun:
-    """The handler was not called, and will not be."""
+    """The handler was not called, and will not be called."""
 
 
 Outcome: TypeAlias = Returned | Raised | TimedOut | NotRun
 
 
 def loaded_route(registration: HandlerRegistration, loader: ModuleLoader, retry: RetryPolicy | None = None) -> Route:
-    """The route to a function of a module, which is loaded now. Raises HandlerModuleError."""
+    """Return the route to a function of a module, and load the module now. Raises HandlerModuleError."""
     place = (registration.module_uri, registration.entrypoint, registration.checksum)
     loader.function(*place)
     return Route(
@@ -215,5 +216,5 @@ def loaded_route(registration: HandlerRegistration, loader: ModuleLoader, retry:
 
 
 def seconds(timeout_ms: int | None) -> float | None:
-    """The time of one try; None or 0: as long as it takes."""
+    """Return the time limit of one run; None or 0: no limit."""
     return timeout_ms / 1000 if timeout_ms else None

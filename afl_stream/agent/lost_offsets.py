@@ -1,8 +1,8 @@
-"""A group that has no committed offsets where its topics hold records: a new group, or one whose offsets are gone.
+"""Groups without committed offsets whose topics hold records: a new group, or one whose offsets are lost.
 
 Brokers drop the offsets of a group that has had no members for `offsets.retention.minutes`, 7 days unless set. The
-broker's answer is the same then as for a group that never was. What tells them apart is the records: where events stand
-of runs that have completed since, somebody has handled them, and so the group's offsets are taken for lost.
+broker then answers as for a group that never existed. The records tell the two apart: if the topics hold events of runs
+that have completed since, an agent has handled them, so the group's offsets are taken for lost.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _UNKNOWN: Final = (
 
 
 class OffsetsLost(StreamError):
-    """A group has no committed offsets, and events that somebody has handled stand on its topics."""
+    """A group has no committed offsets, and its topics hold events that were handled."""
 
     def __init__(self, group: str, ranges: Mapping[TopicPartition, Watermarks], why: str) -> None:
-        """`why` they are taken for lost."""
+        """Build the message from the ranges, and from `why` the offsets are taken for lost."""
         topics = sorted({where.topic for where in ranges})
         options = " ".join(f"--topic {topic}" for topic in topics)
         super().__init__(
@@ -50,7 +50,7 @@ class OffsetsLost(StreamError):
 
 
 class ReadAgain:
-    """What one member reads that may have been handled before. Belongs to the thread of the member."""
+    """The records that one member reads and that may have been handled before. Belongs to the member's thread."""
 
     def __init__(self, shared: Shared, group: str) -> None:
         self._shared = shared
@@ -66,10 +66,11 @@ class ReadAgain:
         committed: Mapping[TopicPartition, CommittedOffset],
         noted: Mapping[TopicPartition, int],
     ) -> dict[TopicPartition, int]:
-        """Where what may have been handled before ends, of those partitions that are given now and have some.
+        """Return, for each assigned partition, the offset up to which records may have been handled before.
 
-        `noted`: of those with an offset, the ends that an earlier process has noted. Raises OffsetsLost where offsets
-        are lost and that is refused, Stopping once the process is to end, and what the transport raises.
+        Partitions without such records are left out. `noted` are the ends that an earlier process has noted, of
+        partitions with an offset. Raises OffsetsLost where offsets are lost and that is refused, Stopping once the
+        process is told to end, and what the transport raises.
         """
         bare = without_offset(consumer, partitions, committed)
         if not bare and not noted:
@@ -89,7 +90,7 @@ class ReadAgain:
         return {**noted, **{where: bounds.high for where, bounds in bare.items()}}
 
     def _judge(self, bare: Mapping[TopicPartition, Watermarks], why_unknown: str | None) -> None:
-        """Tell of partitions without an offset what they are taken for."""
+        """Log whether partitions without an offset are taken for new or for lost."""
         if why_unknown is not None:
             if self._refuses:
                 raise OffsetsLost(self._group, bare, f"{_UNKNOWN}: {why_unknown}")
@@ -113,7 +114,7 @@ class ReadAgain:
             log.info("group %s is new to %s, and begins at the beginning", self._group, in_words(bare))
 
     def _stand_answered_among(self, bare: Mapping[TopicPartition, Watermarks]) -> bool:
-        """Whether an event of a completed run is among the oldest records."""
+        """Return whether an event of a completed run is among the oldest records."""
         if not self._shared.ended_runs.are_known:
             return False
         oldest = {
@@ -131,7 +132,7 @@ class ReadAgain:
         return False
 
     def skips(self, where: TopicPartition, event: Event | Unreadable) -> bool:
-        """Whether a record of such a range is of a run that has ended, and not to be handled. Raises OffsetsLost."""
+        """Return whether a record of such a range belongs to an ended run and is skipped. Raises OffsetsLost."""
         if isinstance(event, Unreadable):
             return False
         if not self._shared.ended_runs.has_ended(event):
@@ -143,7 +144,9 @@ class ReadAgain:
         return True
 
     def _is_withdrawn(self, event: Event) -> bool:
-        """Whether the event's run was cancelled or reset, which the agent's look at the topic's end may have missed."""
+        """Return whether the event's run was cancelled or reset, also where the agent's look at the topic's end missed
+        it.
+        """
         if not (self._shared.config.stream.agent.skip_cancelled and self._shared.ended_runs.was_withdrawn(event)):
             return False
         self._shared.cancellations.tell_skipped(event.workflow_id)

@@ -1,4 +1,4 @@
-"""One membership of an agent in one group: what becomes of each record, from reading to the committed offset."""
+"""One membership of an agent in one group: the way of each record, from reading to the committed offset."""
 
 from __future__ import annotations
 
@@ -44,12 +44,13 @@ class GroupMember:
       5. the broker acknowledges the answer                                                (agent.acknowledged)
       6. the offset moves past it, and past nothing unfinished                             (agent.committed)
 
-    A crash before 4 runs the handler again, with the same event id. A crash between 4 and 6 does too, and answers a
-    second time; the first answer has won by then. A crash in 3 is counted by whoever runs the record next, and makes
-    suspects of all records that ran; see Suspects. After 6 nothing is done again.
+    After a crash before 4 the handler runs again, with the same event id. After a crash between 4 and 6 it runs again
+    too, and answers a second time; the first answer has won by then. The process that runs the record next counts a
+    crash in 3, and treats all records that were running as suspects; see Suspects. After 6 nothing is done again.
 
-    All of it happens on the thread that calls `turn`, but for 3 and 4, which happen where the handler runs. Records
-    whose handlers are quick start in lots, each lot on one thread; a slow one among them does not hold up the others.
+    All steps happen on the thread that calls `turn`, except 3 and 4, which happen where the handler runs. Records whose
+    handlers are quick start in batches, each batch on one thread; a slow handler does not hold up the others of its
+    batch.
     """
 
     def __init__(self, shared: Shared, consumer: Consumer, duty: Duty, routes: RouteTable) -> None:
@@ -72,26 +73,26 @@ class GroupMember:
 
     @property
     def duty(self) -> Duty:
-        """What it is there for now."""
+        """The subscription of this member now."""
         return self._attendance.duty
 
     @property
     def has_left(self) -> bool:
-        """Whether it is a member no more. It does not come back."""
+        """Whether it has left the group. It does not come back."""
         return self._attendance.has_left
 
     def join(self) -> None:
-        """Become a member of the group."""
+        """Join the group."""
         self._attendance.begin()
 
     def change(self, duty: Duty | None) -> bool:
-        """Let it go over to another duty, or leave, in its next turns. False: it has left for good. Any thread may."""
+        """Let the member change its subscription, or leave, in its next turns. Any thread may. False: it has left."""
         return self._attendance.change(duty)
 
     def turn(self, timeout_s: float, *, reading: bool = True, starting: bool = True) -> int:
-        """Do all that can be done now; wait for news up to `timeout_s`. Returns how many records were read.
+        """Do all that can be done now; wait for reports up to `timeout_s`. Returns how many records were read.
 
-        Raises OffsetOutOfRange, UnknownTopic, OffsetsLost, and what the agent died of.
+        Raises OffsetOutOfRange, UnknownTopic, OffsetsLost, and the error that ended the agent.
         """
         shared = self._shared
         shared.conduct.check()
@@ -110,32 +111,32 @@ class GroupMember:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything runs, waits for an acknowledgement, or could start."""
+        """Whether a handler runs, an acknowledgement is awaited, or a record could start."""
         now_s = self._shared.clock_s()
         return bool(self._in_flight or any(work.not_before_s <= now_s for work in tuple(self._ready)))
 
     @property
     def has_work(self) -> bool:
-        """Whether a record that was read is unfinished, be it that it waits for its next try."""
+        """Whether a record that was read is unfinished, including one that waits for its next retry."""
         return bool(self._in_flight or self._ready)
 
     @property
     def has_read_all(self) -> bool:
-        """Whether the broker says that nothing waits to be read."""
+        """Whether the broker says that no record is left to read."""
         return self._held.has_read_all
 
     @property
     def has_partitions(self) -> bool:
-        """Whether the group has given this member any."""
+        """Whether the group has assigned partitions to this member."""
         return any(True for _ in self._held)
 
     @property
     def in_flight(self) -> int:
-        """Records whose handler runs, or whose answer is on its way."""
+        """The number of records whose handler runs, or whose answer is being sent."""
         return len(self._in_flight)
 
     def under_way(self) -> tuple[list[str], int]:
-        """The facet of each handler that runs, and how many answers are on their way. Any thread may ask."""
+        """Return the facet of each running handler, and how many answers are being sent. Any thread may call this."""
         works = tuple(self._in_flight)
         running = [work.event.event_type for work in works if work.event is not None and not work.outgoing]
         return running, len(works) - len(running)
@@ -146,7 +147,7 @@ class GroupMember:
         self._held.commit_now()
 
     def drain(self, deadline_s: float) -> bool:
-        """Finish what runs, answer, commit, leave. False: something was still running at the deadline."""
+        """Finish the running handlers, answer, commit, leave. False: a handler was still running at the deadline."""
         self._shared.pool.recall()
         while self._in_flight and self._shared.clock_s() < deadline_s:
             self.turn(BUSY_POLL_S, reading=False, starting=False)
@@ -158,13 +159,13 @@ class GroupMember:
         return finished
 
     def health(self) -> tuple[tuple[str, ...], int]:
-        """What is wrong, in words, and the lag. May be called by any thread."""
+        """Return what is wrong, in words, and the lag. Any thread may call this."""
         return self._held.health(len(self._in_flight))
 
     # Another duty
 
     def _follow(self) -> bool:
-        """Go over to another duty as far as that can be done now, and say whether the group was left."""
+        """Change the subscription as far as that is possible now, and return whether the group was left."""
         self._settle()
         self._attendance.follow({work.record.topic for work in self._in_flight}, self._commit_topics)
         if self.has_left:
@@ -178,7 +179,10 @@ class GroupMember:
     # Partitions that go
 
     def _before_revoke(self, partitions: Sequence[TopicPartition]) -> None:
-        """Hear of the answers that are on their way. What runs goes on: its answer counts, its offset does not."""
+        """Take in reports of answers being sent.
+
+        Running handlers continue: their answers count, their offsets do not.
+        """
         self._shared.pool.recall()
         if any(work.outgoing and work.partition.where in partitions for work in self._in_flight):
             self._shared.producer.flush(REVOKE_FLUSH_S)
@@ -223,7 +227,7 @@ class GroupMember:
             self._start()
 
     def _open(self, partition: PartitionWork) -> None:
-        """Decode what may be taken in hand: within the window, and nothing behind a record that must wait."""
+        """Decode and queue the records of the partition within its window, up to the first record that must wait."""
         if partition.halted is not None or partition.retry_at_s > self._shared.clock_s():
             return
         if self._attendance.is_leaving(partition.where.topic):
@@ -264,7 +268,7 @@ class GroupMember:
     # Running
 
     def _start(self) -> None:
-        """Start what is ready while there are slots."""
+        """Start what is ready while slots are free."""
         if not self._ready:
             return
         lots: list[WorkLot] = []
@@ -302,9 +306,9 @@ class GroupMember:
             answering.wake.wait(LOT_WAIT_S)
 
     def _has_route(self, work: Work) -> bool:
-        """Give a work that is to start its handler, as it is registered now.
+        """Give a record that is to start its handler, as it is registered now.
 
-        False: its facet is about to be taken away from this member, and the event waits for whoever has it then.
+        Returns False when the facet is about to be taken from this member: the event waits for the facet's next agent.
         """
         event = work.event
         assert event is not None
@@ -314,9 +318,7 @@ class GroupMember:
         return work.route is not None or event.event_type not in self.duty.facets
 
     def _ends_unstarted(self, work: Work, crashes: int) -> bool:
-        """Deal with events that must not be run: of cancelled runs, of facets that are not ours, and those that kill
-        their process.
-        """
+        """Answer or skip events that must not run: of cancelled runs, foreign facets, or killers of processes."""
         event = work.event
         assert event is not None
         if self._skips_cancelled and self._shared.cancellations.skips(event, self._shared.clock_s()):
@@ -337,9 +339,10 @@ class GroupMember:
         return False
 
     def _note_starts(self, lots: Sequence[WorkLot]) -> bool:
-        """Note what starts. Where an earlier process may have run it too, or nothing says yet that this one is at work,
-        the note is made durable first: a record that kills at once must not stay uncounted. False: that cannot be done
-        now, and nothing may start.
+        """Note which records start; return False when the note cannot be made durable now, so that nothing may start.
+
+        The note is made durable first where an earlier process may have run the record too, or where no commit yet says
+        that this process is at work: a record that kills at once must be counted.
         """
         starting = [work for lot in lots for work in lot.works]
         doubtful: dict[TopicPartition, PartitionWork] = {}
@@ -431,7 +434,7 @@ class GroupMember:
         self._next_of_step(work, done=True)
 
     def _next_of_step(self, work: Work, *, done: bool) -> None:
-        """Let the next record of the step have its turn. One that was read again while it ran has had it, if `done`."""
+        """Give the next record of the step its turn. With `done`, a copy that was read meanwhile has had its turn."""
         step_id = work.step_id
         queue = self._steps.get(step_id) if step_id is not None else None
         if queue is None or queue[0] is not work:

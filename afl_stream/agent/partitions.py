@@ -1,4 +1,4 @@
-"""The partitions that an agent holds in one group: reading from them, pausing them, and what is committed for them."""
+"""The partitions that an agent holds in one group: reading, pausing, and committing."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ FIRST_BACKOFF_S: Final = 0.05
 
 
 class HeldPartitions:
-    """What one membership holds. Everything but `health` belongs to the thread that reads.
+    """The partitions that one membership holds. Everything but `health` belongs to the thread that reads.
 
-    `before_revoke` runs while partitions are still held, `on_drop` when one is gone.
+    `before_revoke` runs while partitions are still held, `on_drop` after one is gone.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class HeldPartitions:
         self._lag = 0
 
     def join(self, topics: Sequence[str]) -> None:
-        """Become a member of the group, or go over to these topics."""
+        """Join the group, or change to these topics."""
         self._consumer.subscribe(topics, listener=self)
 
     def leave(self) -> None:
@@ -78,13 +78,13 @@ class HeldPartitions:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether records were read that could not be opened, and will be before long."""
+        """Whether there are records that could not be decoded yet, and that will be soon."""
         return any(partition.unopened and not partition.halted for partition in self._partitions.values())
 
     # Reading
 
     def read(self, max_records: int, timeout_s: float) -> int:
-        """Read into the partitions' queues, and say how many.
+        """Read into the partitions' queues, and return the number of records.
 
         Raises OffsetOutOfRange, UnknownTopic, and BrokerUnavailable when an outage has lasted too long.
         """
@@ -117,19 +117,20 @@ class HeldPartitions:
 
     @property
     def has_read_all(self) -> bool:
-        """Whether the broker says that nothing waits to be read."""
+        """Whether the broker says that no record is left to read."""
         return self._watchdog.has_read_all(self._consumer)
 
     def backoff_s(self) -> float | None:
-        """How long to leave the broker alone, or None when it answers."""
+        """Return the backoff before the next call of the broker, or None when it answers."""
         if not self._is_away:
             return None
         wait_s, self._backoff_s = self._backoff_s, min(2 * self._backoff_s, self._shared.config.max_backoff_s)
         return wait_s
 
     def pause_full(self, room: int) -> None:
-        """Pause what has no room: all without room for records, else the partitions whose own queue does not move, and
-        those that are about to be left.
+        """Pause the partitions that have no room, and those that are about to be left.
+
+        Without `room` all are paused, else those whose own queue does not move.
         """
         full = {
             where
@@ -144,7 +145,7 @@ class HeldPartitions:
         self._paused = full
 
     def _lost_records(self, error: OffsetOutOfRange) -> None:
-        """Records between the position and the log are gone: an error, or a gap that is reported."""
+        """Handle a position out of range: raise, or report the gap and continue behind it."""
         if self._shared.config.lost_records is LostRecords.STOP:
             raise error
         low = error.bounds.low
@@ -202,7 +203,7 @@ class HeldPartitions:
         return any(partition.dirty for partition in self._partitions.values())
 
     def commit_when_due(self) -> None:
-        """Commit what has changed, unless that was done a moment ago."""
+        """Commit what has changed, unless the last commit was a moment ago."""
         interval_s = self._shared.config.commit_interval_s
         if self.is_dirty and self._shared.clock_s() - self._last_commit_s >= interval_s:
             self.commit([partition for partition in self._partitions.values() if partition.dirty])
@@ -212,7 +213,7 @@ class HeldPartitions:
         self.commit([partition for partition in self._partitions.values() if partition.dirty], wait=True)
 
     def commit(self, partitions: Iterable[PartitionWork], *, wait: bool = False, clean: bool = False) -> bool:
-        """Commit these. False: it could not be done now, or some are lost."""
+        """Commit these partitions. False: it was not possible now, or some of them are lost."""
         offsets: dict[TopicPartition, CommittedOffset] = {}
         for partition in partitions:
             checkpoint = partition.progress.checkpoint(clean=clean)
@@ -243,11 +244,11 @@ class HeldPartitions:
     # Health
 
     def progressed(self) -> None:
-        """Note that something moved."""
+        """Note that a record made progress."""
         self._last_progress_s = self._shared.clock_s()
 
     def measure_lag(self) -> None:
-        """Look now and then at how many records are still to be read."""
+        """Measure from time to time how many records are still to be read."""
         now_s = self._shared.clock_s()
         if now_s < self._next_lag_s:
             return
@@ -265,7 +266,7 @@ class HeldPartitions:
         self._lag = lag
 
     def health(self, in_flight: int) -> tuple[tuple[str, ...], int]:
-        """What is wrong, in words, and the lag. May be called by any thread."""
+        """Return what is wrong, in words, and the lag. Any thread may call this."""
         held = tuple(self._partitions.values())
         reasons = [why for partition in held if (why := partition.halted or partition.waits_for) is not None]
         if (problem := self._watchdog.problem) is not None:

@@ -1,4 +1,4 @@
-"""Runs handlers: plain ones on threads, async ones on one event loop; so many at once, each within its time."""
+"""The handler pool: plain handlers run on threads, async ones on one event loop, within slots and time limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OVERDUE_S: Final = 0.05
 
 
 class Call:
-    """One run of a handler. Whoever claims it first - its end or its time - says what became of it."""
+    """One run of a handler. The first claimant, its end or its time-out, reports the outcome."""
 
     __slots__ = ("_claimed", "_lock", "_on_outcome", "arguments", "cancel", "deadline", "facet", "handler",
                  "is_async", "lot", "pace", "timeout_s")  # fmt: skip
@@ -60,7 +60,7 @@ class Call:
         return self._claimed
 
     def claim(self) -> bool:
-        """Say whether the caller is the first."""
+        """Return whether the caller is the first to claim."""
         with self._lock:
             first, self._claimed = not self._claimed, True
             return first
@@ -70,7 +70,7 @@ class Call:
 
 
 class Lot:
-    """Calls that run one after the other in one slot: handing each quick one to a thread costs more than it does."""
+    """Calls that run one after the other in one slot: giving each quick call a thread costs more than the call."""
 
     __slots__ = ("began_s", "calls", "is_forsaken", "secluded")
 
@@ -82,7 +82,7 @@ class Lot:
         self.is_forsaken = False
 
     def next(self) -> Call | None:
-        """Take the next call out. Any thread may; each call goes to one."""
+        """Take the next call out. Any thread may call this; each call goes to one thread."""
         try:
             return self.calls.popleft()
         except IndexError:
@@ -90,16 +90,15 @@ class Lot:
 
 
 class HandlerPool:
-    """Slots for handlers, and what runs them. Any thread may use it.
+    """Slots for handlers, and the threads that run them. Any thread may use it.
 
-    One lot at a time may run `secluded`, with nothing beside it. From its end to `end_seclusion` nothing starts either:
-    whoever had it run makes durable first that it is over.
+    One batch at a time may run `secluded`, with nothing beside it. From its end to `end_seclusion` nothing starts
+    either: its owner first makes it durable that the batch has ended.
 
-    A slot is taken by `reserve` and is free again when all calls of the lot that was run in it have their outcome, also
-    when that is that a time was up: the thread of a handler that does not come back is replaced, and ends when the
-    handler does. `on_stuck` is called when more than `max_stuck` of those are left. Calls that are stuck behind a slow
-    one go on in other slots as soon as some are free.
-    Threads are daemons: a handler that never ends does not keep the process.
+    A slot is taken by `reserve` and is free again when all calls of its batch have an outcome, a time-out included: the
+    thread of a handler that does not return is replaced, and ends when the handler does. `on_stuck` is called when more
+    than `max_stuck` such threads are left. Calls behind a slow one move to other slots as soon as some are free.
+    Threads are daemons: a handler that never ends does not keep the process alive.
     """
 
     def __init__(
@@ -135,23 +134,23 @@ class HandlerPool:
         self._closed = False
 
     def on_free(self, listener: Callable[[], None]) -> None:
-        """Call the listener whenever a slot becomes free, on whichever thread frees it."""
+        """Call the listener whenever a slot becomes free, on the thread that frees it."""
         with self._lock:
             self._listeners = [*self._listeners, listener]
 
     def not_on_free(self, listener: Callable[[], None]) -> None:
-        """Call the listener no more."""
+        """Stop calling the listener."""
         with self._lock:
             self._listeners = [other for other in self._listeners if other != listener]
 
     @property
     def stuck(self) -> int:
-        """How many handlers still run although their time was up."""
+        """The number of handlers that still run after their time-out."""
         return len(self._stuck)
 
     @property
     def in_use(self) -> int:
-        """How many slots are taken."""
+        """The number of slots that are taken."""
         return self._reserved
 
     def reserve(self) -> bool:
@@ -166,10 +165,10 @@ class HandlerPool:
         return self._seclusion_is_over or self._clock_s() < self._shut_until_s
 
     def reserve_secluded(self, whose: object) -> bool:
-        """Take a slot in which a lot runs `secluded`, if nothing else runs.
+        """Take a slot in which a batch runs `secluded`, if nothing else runs.
 
-        From the first time that this is asked for nothing else is started, until `end_seclusion`; but for SECLUSION_S
-        at most, and again as long while it runs: calls that take hours must not keep all others.
+        After the first call nothing else starts until `end_seclusion`, but for SECLUSION_S at most, and as long again
+        while it runs: calls that take hours must not block all others.
         """
         with self._lock:
             if self._secluded is None:
@@ -184,7 +183,7 @@ class HandlerPool:
             return True
 
     def end_seclusion(self, whose: object) -> None:
-        """Let others start: the lot that ran secluded is through, or is not to run any more."""
+        """Let others start: the secluded batch has ended, or is not to run any more."""
         with self._lock:
             if self._secluded is not whose:
                 return
@@ -192,7 +191,7 @@ class HandlerPool:
         self._tell_free()
 
     def release(self) -> None:
-        """Give a slot back in which nothing was run, or nothing runs any more."""
+        """Release a slot in which nothing was run, or nothing runs any more."""
         with self._lock:
             self._reserved -= 1
         self._tell_free()
@@ -202,7 +201,7 @@ class HandlerPool:
             listener()
 
     def run(self, lot: Lot) -> None:
-        """Run the calls in the slot that was reserved for them. A coroutine function's call is a lot of its own."""
+        """Run the calls in the slot that was reserved for them. A coroutine function's call is a batch of its own."""
         first = lot.calls[0]
         self._begin(first, lot)
         if first.is_async:
@@ -216,7 +215,7 @@ class HandlerPool:
         self._queue.put(lot)
 
     def expire(self) -> None:
-        """End the calls whose time is up, and let those go on elsewhere that are behind a slow one."""
+        """Time out the calls whose time is up, and move the calls behind a slow one to other slots."""
         now_s = self._clock_s()
         if self._timed:
             for call in [call for call in tuple(self._timed) if call.deadline <= now_s]:
@@ -233,7 +232,7 @@ class HandlerPool:
                     self._tell(call, NotRun())
 
     def close(self) -> None:
-        """Let the idle threads end. Handlers that still run are left to themselves."""
+        """Let the idle threads end. Running handlers continue on their daemon threads."""
         with self._lock:
             self._closed = True
             for _ in range(self._workers):
@@ -270,7 +269,7 @@ class HandlerPool:
             self._end(lot)
 
     def _begin(self, call: Call, lot: Lot) -> None:
-        """The call's time begins: for the first of a lot when it is queued, for the others when it is their turn."""
+        """Start the call's time: for the first of a batch when it is queued, for the others at their turn."""
         call.lot = lot
         if call.timeout_s is not None:
             with self._lock:

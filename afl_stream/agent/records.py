@@ -1,4 +1,4 @@
-"""The records of an agent as they are on the wire: events opened, answers and dead letters made."""
+"""The records of an agent on the wire: it decodes events, and encodes answers and dead letters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LOOK_INTERVAL_S: Final = 30.0
 
 
 class AgentRecords:
-    """Opens events and makes what is sent about them, for one deployment and one agent. Threads may share it."""
+    """Decodes events and encodes what is sent about them, for one deployment and one agent. Threads may share it."""
 
     def __init__(self, topology: Topology, codec: Codec, agent: str, *, now_ms: Callable[[], int] = epoch_ms) -> None:
         self.control_topic = topology.control()
@@ -51,7 +51,7 @@ class AgentRecords:
         self._looked_s: float | None = None
 
     def announce(self) -> None:
-        """Make the schemas of all answers known, so that no answer waits for that later. Raises SchemaUnavailable."""
+        """Announce the schemas of all answers, so that no answer waits for that later. Raises SchemaUnavailable."""
         step_id = "announcement:0"
         reason = FailureReason(type="", message="")
         for answer in (
@@ -62,9 +62,9 @@ class AgentRecords:
             self._codec.encode(answer, self.control_topic)
 
     def keep_announced(self, now_s: float) -> None:
-        """Look now and then whether the schemas are still on their topic, and announce again what is gone.
+        """Check from time to time whether the schemas are still on their topic, and announce again those that are gone.
 
-        A topic that is away is looked at later: nothing waits for that. For one thread.
+        If the topic does not answer, the check is repeated later, without waiting. For one thread.
         """
         if self._looked_s is None:
             self._looked_s = now_s
@@ -86,11 +86,11 @@ class AgentRecords:
         return message
 
     def returns_of(self, record: Record) -> DeclaredReturns | None:
-        """What an event that was opened tells of its facet's returns; None: nothing, so that any result will do."""
+        """Return what the schema of a decoded event says about its facet's returns; None: nothing, any result fits."""
         return self._codec.returns_of(record.value)
 
     def continued(self, event: Event, result: Mapping[str, object], group: str, caused_by: Headers = ()) -> Outgoing:
-        """StepContinue for this event. Raises ValueRefused, EventTooLarge, SchemaUnavailable."""
+        """Return StepContinue for this event. Raises ValueRefused, EventTooLarge, SchemaUnavailable."""
         answer = StepContinue(
             step_id=event.step_id,
             result=result,
@@ -109,7 +109,7 @@ class AgentRecords:
         )
 
     def failed(self, event: Event, error_type: str, message: str, group: str, caused_by: Headers = ()) -> Outgoing:
-        """StepFailed for this event. Raises SchemaUnavailable."""
+        """Return StepFailed for this event. Raises SchemaUnavailable."""
         return self._answer(
             StepFailed(
                 step_id=event.step_id,
@@ -125,7 +125,7 @@ class AgentRecords:
         )
 
     def updated(self, event: Event, partial: Mapping[str, object], group: str, caused_by: Headers = ()) -> Outgoing:
-        """StepUpdate for this event. Raises ValueRefused, EventTooLarge, SchemaUnavailable."""
+        """Return StepUpdate for this event. Raises ValueRefused, EventTooLarge, SchemaUnavailable."""
         return self._answer(
             StepUpdate(
                 step_id=event.step_id,
@@ -141,10 +141,11 @@ class AgentRecords:
         )
 
     def failed_by_headers(self, record: Record, error_type: str, message: str, group: str) -> Outgoing | None:
-        """StepFailed for an event that cannot be read, and whose headers name event, step and attempt.
+        """Return StepFailed for an event that cannot be read, if its headers name event, step and attempt.
 
-        None when they do not: the record may be anybody's. Its key alone says nothing, because the step that it names
-        may have a good event whose handler runs. Whether the attempt is the current one, the evaluator knows.
+        Returns None if they do not: the record may come from any writer. Its key alone is not enough, because the step
+        that it names may have a good event whose handler runs. The evaluator knows whether the attempt is the current
+        one.
         """
         event = _event_of(record.headers)
         if event is None:
@@ -163,7 +164,7 @@ class AgentRecords:
         )
 
     def dead_letter(self, record: Record, error: StreamError, group: str) -> Outgoing:
-        """The record as it was, with where it stood and why it was given up in its headers."""
+        """Return the record as it was; its headers say where it was read and why it was given up."""
         headers = dead_letter_headers(
             topic=record.topic,
             partition=record.partition,
@@ -178,7 +179,7 @@ class AgentRecords:
         )
 
     def without_value(self, letter: Outgoing) -> Outgoing:
-        """The dead letter of a record that is too large for the dead letters' topic."""
+        """Return the dead letter of a record that is too large for the dead letter topic."""
         size = len(letter.value or b"")
         note = (f"{DLQ_PREFIX}value_omitted", f"{size} bytes".encode())
         return Outgoing(topic=letter.topic, key=letter.key, value=None, headers=(*letter.headers, note))
@@ -202,7 +203,7 @@ class _NamedEvent(NamedTuple):
 
 
 def _event_of(headers: Headers) -> _NamedEvent | None:
-    """The event that the headers name, if they name its id, its step and its attempt, and these agree."""
+    """Return the event that the headers name, if they name its id, step and attempt, and these agree."""
     event_id = header(headers, "ce_id")
     try:
         step_id, attempt = step_and_attempt_of(event_id or "")

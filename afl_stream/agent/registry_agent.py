@@ -1,4 +1,4 @@
-"""An agent whose handlers are registered in a registry: what is added, changed and taken away there is followed."""
+"""An agent whose handlers are registered in a registry: it follows what is added, changed and removed there."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ _MOST_PAIRS: Final = 2_000
 
 
 class RegistryUnavailable(StreamError):
-    """The registry cannot be read now; it may be later."""
+    """The registry cannot be read now, but may be later."""
 
 
 class Registry(Protocol):
-    """Where registrations are."""
+    """A source of registrations."""
 
     def registrations(self) -> Sequence[HandlerRegistration]:
-        """All of them, one a facet. Raises RegistryUnavailable."""
+        """Return all registrations, one a facet. Raises RegistryUnavailable."""
 
 
 class RegistryAgent(Agent):
     """Handles the facets that the registry names, as they are registered now.
 
-    The registry is read again every `refresh_interval_s` (0: in each turn). A facet that has come is subscribed to, and
-    read from what its group has committed; one that has gone is left when the handlers at work for it are answered; of
-    one that has changed the next event goes to the handler that is registered then. Another checksum loads the module
-    anew.
+    The registry is read again every `refresh_interval_s` (0: in each turn). A new facet is subscribed to, and read from
+    what its group has committed; a removed facet is left when its running handlers are answered; for a changed facet
+    the next event goes to the new handler. A changed checksum loads the module anew.
 
-    Events are taken only of what can be handled: a facet whose module does not load, or that has no topic yet, waits;
+    Only events that can be handled are taken: a facet whose module does not load, or that has no topic yet, waits;
     `refused` and `without_topic` say which and why. `topics` are patterns (`billing.*`) that facets must match, by
-    their full name or the one that they are registered under; none: all.
+    their full name or the one that they are registered under; without patterns all do.
 
-    What is registered on the agent itself is handled too; a registration in the registry goes first. Who may write to
-    the registry does not say what is loaded: only what `agent.allowed_handlers` names is, the rest is `refused`.
+    Handlers registered on the agent itself are used too; a registration in the registry takes precedence. The right to
+    write to the registry is not the right to load code: only what `agent.allowed_handlers` names is loaded, the rest is
+    `refused`.
     """
 
     def __init__(
@@ -86,17 +86,18 @@ class RegistryAgent(Agent):
 
     @property
     def refused(self) -> Mapping[str, HandlerModuleError]:
-        """The registered names whose handler does not load, and why: no event of theirs is taken."""
+        """The registered names whose handler does not load, and why: their events are not taken."""
         return dict(self._refused)
 
     @property
     def without_topic(self) -> Sequence[str]:
-        """What is registered and has no topic: facets, and short names that no topic's facet has."""
+        """The registered names without a topic: facets, and short names that no topic's facet has."""
         return self._without_topic
 
     def refresh(self) -> None:
-        """Read the registry now and follow it; any thread may. Raises RegistryUnavailable, and what the transport
-        raises.
+        """Read the registry now and follow it; any thread may call this.
+
+        Raises RegistryUnavailable, and what the transport raises.
         """
         with self._changing:
             self._read_registry()
@@ -105,13 +106,13 @@ class RegistryAgent(Agent):
     # Following
 
     def _first_duties(self) -> list[Duty]:
-        """Read the registry. Nothing needs to be registered yet."""
+        """Read the registry, which may still be empty."""
         self._read_registry()
         self._change(self._own)
         return self._duties(self._routes)
 
     def _does_without(self, topic: str) -> bool:
-        """A topic was deleted, or a broker has not heard of it yet: its facet is left, and waits until it is there."""
+        """Leave a facet whose topic was deleted, or is not yet known to a broker; it waits until the topic exists."""
         log.warning("there is no topic %s", topic)
         with self._changing:
             self._existing -= {topic}
@@ -164,7 +165,7 @@ class RegistryAgent(Agent):
         return {**own, **{name: route for name, (_, route) in self._registered.items()}}
 
     def _duties(self, routes: RouteTable) -> list[Duty]:
-        """Which groups to join: for facets that have a topic and a handler that loads."""
+        """Return the groups to join: for facets that have a topic and a handler that loads."""
         wanted, waiting = self._facets(routes)
         # More facets of a short name may come at any time.
         self._looks_on = bool(waiting) or any("." not in name for name in routes.routes)
@@ -179,7 +180,7 @@ class RegistryAgent(Agent):
         return self._facet_topics.duties(wanted)
 
     def _facets(self, routes: RouteTable) -> tuple[list[str], list[str]]:
-        """The facets to handle, and the names that wait for a topic."""
+        """Return the facets to handle, and the names that wait for a topic."""
         facets: dict[str, None] = {}
         waiting: list[str] = []
         known = sorted(self._facet_topics.known_facets(self._existing))
@@ -203,7 +204,7 @@ class RegistryAgent(Agent):
         return not self.topics or any(fnmatch(name, pattern) for pattern in self.topics)
 
     def _shown_without_topic(self, routes: RouteTable) -> Iterator[str]:
-        """The names that have no topic, each with the facets that it may be a typo of."""
+        """Return the names that have no topic, each with the facets that it may be a typo of."""
         known = [facet for facet in self._facet_topics.known_facets(self._existing) if facet not in routes.routes]
         known = sorted(known)[:_MOST_PAIRS]
         asked_about = _MOST_PAIRS // max(1, len(known))
@@ -212,7 +213,7 @@ class RegistryAgent(Agent):
             yield f"{name} ({near})" if near else name
 
     def _tell(self, facets: Sequence[str], routes: RouteTable) -> None:
-        """Say what is handled and what is not, whenever that has changed."""
+        """Log what is handled and what is not, whenever that has changed."""
         refused = [str(error) for error in self._refused.values()]
         told_of = (tuple(facets), self._without_topic, self._existing, tuple(refused))
         if told_of == self._told_of:

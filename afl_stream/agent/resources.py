@@ -1,4 +1,4 @@
-"""What the members of one agent share: settings, counters, slots, the producer, and the word to stop."""
+"""What the members of one agent share: settings, counters, slots, the producer, and the shutdown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from afl_stream.transport import Producer, Transport
 
 
 class LostRecords(StrEnum):
-    """What an agent does when the log no longer holds the records at its position."""
+    """The reaction of an agent whose position is out of range because records are gone from the log."""
 
     STOP = "stop"
     EARLIEST = "earliest"
@@ -35,11 +35,11 @@ def _default_name() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """How an agent works. `stream.agent` has slots, window, crash limit and grace period.
+    """The settings of one agent. `stream.agent` has slots, window, crash limit and grace period.
 
     `name` says who answered. `group`: one group for all facets; None: a group for each, named by the deployment's
-    template. `facets`: names for handler modules that name none (`--facet`). `stall_after_s`: how long nothing may move
-    while records wait before the agent calls itself unhealthy.
+    template. `facets`: names for handler modules that name none (`--facet`). `stall_after_s`: the agent reports itself
+    unhealthy when records wait and none has made progress for this long.
     """
 
     stream: StreamConfig = field(default_factory=StreamConfig)
@@ -59,17 +59,17 @@ class AgentConfig:
 
     @property
     def queue_records(self) -> int:
-        """Records that wait for a slot before reading pauses: enough to refill every slot, not a memory's worth."""
+        """The number of queued records at which reading pauses: enough to refill every slot."""
         return max(8 * self.stream.agent.max_concurrent, 256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCounts:
-    """What an agent has done since it started.
+    """Counters of an agent since it started.
 
     `skipped`: finished by an earlier process, or of another group's facet. `cancelled`: of a cancelled run. `ended`: of
     runs that have ended, where the group has lost its offsets. `duplicates`: another record of an event that was seen
-    before. `answered` counts acknowledged answers, `orphaned` those of partitions that were gone by then.
+    before. `answered` counts acknowledged answers, `orphaned` those of partitions that were revoked before.
     """
 
     read: int = 0
@@ -95,14 +95,14 @@ class AgentCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FacetCounts:
-    """How many events of one facet were answered with a result, and how many with a failure."""
+    """Counters of one facet: events answered with a result, and with a failure."""
 
     handled: int = 0
     failed: int = 0
 
 
 class Counters:
-    """Counts from any thread; read as a frozen snapshot."""
+    """Counters that any thread may change; readers get a frozen snapshot."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -135,7 +135,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentHealth:
-    """Whether the agent gets on. `reasons` says what is wrong; `lag` is the number of records not yet taken."""
+    """The health of an agent. `reasons` says what is wrong; `lag` is the number of records not yet taken."""
 
     ready: bool
     reasons: tuple[str, ...]
@@ -144,11 +144,11 @@ class AgentHealth:
 
 
 class Conduct:
-    """The word to stop, from whom ever it comes, and how an agent ends.
+    """The shutdown of an agent: the request to stop, and the way it ends.
 
-    `stop` drains. `fail` drains too, and the agent then raises the error. `die` is the end of a process that was
-    killed: from then on nothing is produced, flushed or committed. Only plain attributes are set, so that a signal
-    handler may call `stop` whatever the interrupted thread holds.
+    `stop` drains. `fail` drains too, and the agent then raises the error. `die` ends as a killed process does: from
+    then on nothing is produced, flushed or committed. Only plain attributes are set, so a signal handler may call
+    `stop` whatever the interrupted thread holds.
     """
 
     def __init__(self) -> None:
@@ -170,19 +170,19 @@ class Conduct:
         self.is_stopping = self.is_dead = True
 
     def reasons(self) -> tuple[str, ...]:
-        """Why the agent takes on no more work, in words; empty: it does."""
+        """Return in words why the agent takes no more work; empty when it does."""
         error = () if self.error is None else (exception_line(self.error),)
         return (*error, "the agent is stopping") if self.is_stopping else error
 
     def check(self) -> None:
-        """Raise what the agent died of."""
+        """Raise the error that ended the agent."""
         if self.is_dead:
             assert self.error is not None
             raise self.error
 
 
 def no_probe(step: str) -> None:
-    """The probe of everyday: lets each step pass."""
+    """Do nothing: the default probe."""
 
 
 #: Monotonic seconds.
@@ -192,7 +192,7 @@ monotonic_s: Clock = time.monotonic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What the members of one agent have in common."""
+    """The resources that the members of one agent share."""
 
     config: AgentConfig
     conduct: Conduct

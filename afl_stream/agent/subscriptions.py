@@ -1,4 +1,4 @@
-"""What a member of a group is there for, and how it goes over to another duty while it runs."""
+"""The subscription of a group's member: which facets and topics it serves, and how it changes while it runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMIT_AGAIN_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duty:
-    """What a group of agents is there for. `topics` says of each whether it is declared to be shared by facets."""
+    """The facets and topics of a group of agents. `topics` says of each topic whether several facets share it."""
 
     group: str
     facets: frozenset[str] = frozenset()
@@ -27,7 +27,7 @@ class Duty:
 
 
 class Attendance:
-    """The topics that a member reads. All but `change` belongs to the thread that lets the member take its turns."""
+    """The topics that a member reads. All methods but `change` belong to the thread that gives the member its turns."""
 
     def __init__(self, duty: Duty, held: HeldPartitions, shared: Shared, wake: Callable[[], None]) -> None:
         self.duty = duty
@@ -42,14 +42,14 @@ class Attendance:
         self._commit_again_s = 0.0
 
     def begin(self) -> None:
-        """Become a member of the group."""
+        """Join the group."""
         self._read_only(self.duty)
         self._subscribe(frozenset(self.duty.topics))
 
     def change(self, duty: Duty | None) -> bool:
-        """Let the member go over to another duty of its group, or leave, in its next turns. Any thread may ask.
+        """Let the member change its subscription, or leave, in its next turns. Any thread may call this.
 
-        False: it has left for good.
+        Returns False when the member has left for good.
         """
         wanted = Duty(group=self.duty.group) if duty is None else duty
         with self._lock:
@@ -60,24 +60,27 @@ class Attendance:
 
     @property
     def is_changing(self) -> bool:
-        """Whether there is something to `follow`."""
+        """Whether a change is left to `follow`."""
         return self._wanted is not self.duty or self._subscribed != self.duty.topics.keys()
 
     def is_leaving(self, topic: str) -> bool:
-        """Whether nothing of this topic is to be started any more."""
+        """Return whether no record of this topic may be started any more."""
         return topic not in self.duty.topics
 
     def follow(self, topics_at_work: set[str], commit: Callable[[frozenset[str]], bool]) -> None:
-        """Go over to the duty that is wanted. `topics_at_work`: those of records whose handlers run. `commit` makes what
-        is finished of some topics durable, and says whether that could be done now: else it is tried again later.
+        """Change to the subscription that is wanted.
 
-        For a topic that is not to be read any more, in this order:
-          1. nothing of it is read or started; the handlers at work for it end, and are answered,
+        `topics_at_work` are the topics of records whose handlers run. `commit` makes the finished records of some
+        topics durable, and returns whether it could; if not, it is tried again later.
+
+        A topic that is not read any more is left in this order:
+          1. none of its records is read or started; its running handlers end, and are answered,
           2. what is finished is committed                                                  (agent.committed)
-          3. the topic is left: its partitions go to others of the group                    (facet.left)
+          3. the subscription drops the topic: other members get its partitions             (facet.left)
 
-        A crash before 2 handles again what was not committed. After it, whoever reads the topic next, maybe this agent
-        much later, goes on behind what was finished. New topics are joined at once, the others are read all the while.
+        After a crash before 2, what was not committed is handled again. After 2, the next reader of the topic (maybe
+        this agent, much later) continues behind what was finished. New topics are joined at once, and the other topics
+        are read all the while.
         """
         duty = self._wanted
         self._read_only(duty)
@@ -115,7 +118,7 @@ class Attendance:
         self._subscribed = topics
 
     def _leave_for_good(self, duty: Duty) -> bool:
-        """Leave the group, unless another duty has come meanwhile."""
+        """Leave the group, unless another subscription has come meanwhile."""
         with self._lock:
             if self._wanted is not duty:
                 return False

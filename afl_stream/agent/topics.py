@@ -1,4 +1,4 @@
-"""The topics of an agent's facets: which it needs, which groups read them, and which have vanished meanwhile."""
+"""The topics of an agent's facets: which it needs, which groups read them, and which were deleted meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOPICS_AGE_S: Final = 2.0
 
 
 class FacetTopics:
-    """What a deployment's topology says of the facets of one agent."""
+    """The part of a deployment's topology that concerns one agent's facets."""
 
     def __init__(self, topology: Topology, config: AgentConfig) -> None:
         self._topology = topology
@@ -32,7 +32,7 @@ class FacetTopics:
         return [facet for facet in facets if self._topology.carries(facet)]
 
     def require(self, existing: frozenset[str], facets: Iterable[str]) -> None:
-        """Raise TopicMissing when a topic is not there that the answers or these facets need."""
+        """Raise TopicMissing when the answers or these facets need a topic that does not exist."""
         topology, facets = self._topology, list(facets)
         needed = {topology.control(): "answers"}
         for facet in facets:
@@ -47,7 +47,7 @@ class FacetTopics:
             raise TopicMissing(missing, purpose, names_alike(purpose.removeprefix("facet "), known))
 
     def duties(self, facets: Iterable[str]) -> list[Duty]:
-        """Return which groups to join, for which facets, on which topics."""
+        """Return the groups to join, with the facets and topics of each."""
         topology = self._topology
         groups: dict[str, list[str]] = {}
         for facet in facets:
@@ -63,9 +63,9 @@ class FacetTopics:
 
 
 class VanishedTopics:
-    """The topics that vanished while an agent read them: it goes on with its other facets until they are back.
+    """Topics that were deleted while an agent read them: it continues with its other facets until they exist again.
 
-    `look` asks the broker, so the agent's lock is not held meanwhile; `lose` and `take_back` are called under it.
+    `look` asks the broker, so the agent's lock is not held meanwhile; `lose` and `take_back` are called under the lock.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -76,12 +76,12 @@ class VanishedTopics:
         self._looked_s = float("-inf")
 
     def facets_here(self, facets: Sequence[str] | None = None) -> list[str]:
-        """Return those of these facets, or of the wanted ones, whose topic has not vanished."""
+        """Return those of these facets, or of the wanted ones, whose topic exists."""
         asked = self.wanted_facets if facets is None else facets
         return [facet for facet in asked if self._topology.facet(facet) not in self._gone]
 
     def lose(self, topic: str) -> bool:
-        """Note that a topic is not there any more; False, and nothing is noted, where nothing else would be left."""
+        """Note that a topic does not exist any more; return False, and note nothing, when no other topic is left."""
         gone = self._gone | {topic}
         if all(self._topology.facet(facet) in gone for facet in self.wanted_facets):
             return False
@@ -90,11 +90,11 @@ class VanishedTopics:
         return True
 
     def is_looked_for(self, now_s: float) -> bool:
-        """Whether it is time to look which of them are back."""
+        """Return whether it is time to check which topics exist again."""
         return bool(self._gone) and now_s - self._looked_s >= TOPICS_AGE_S
 
     def look(self, now_s: float, topic_names: Callable[[], frozenset[str]]) -> frozenset[str]:
-        """Return those that the broker has again; none where it does not answer."""
+        """Return the topics that the broker has again; none when it does not answer."""
         self._looked_s = now_s
         try:
             return self._gone & topic_names()
@@ -103,6 +103,6 @@ class VanishedTopics:
             return frozenset()
 
     def take_back(self, back: frozenset[str]) -> None:
-        """Note that these topics are there again."""
+        """Note that these topics exist again."""
         self._gone -= back
         log.warning("back, and read again: %s", ", ".join(sorted(back)))

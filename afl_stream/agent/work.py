@@ -1,4 +1,4 @@
-"""What an agent has in hand: the records of its partitions, from reading to the committed offset."""
+"""The unfinished records of an agent, by partition, from reading to the committed offset."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Outgoing:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class PartitionWork:
-    """One partition while it is held. It comes back as another one after it was given up."""
+    """One partition while it is held. After it was revoked and assigned again it is another object."""
 
     where: TopicPartition
     progress: PartitionProgress
@@ -49,10 +49,10 @@ class PartitionWork:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Work:
-    """One record in hand. It is finished when nothing is left to be sent for it.
+    """One unfinished record. It is finished when nothing is left to send for it.
 
-    `outgoing` is sent front first, each after the one before was acknowledged. `is_running`: its handler was started
-    and has not ended; whoever sees it end says so, on whichever thread.
+    `outgoing` is sent front first, each after the one before was acknowledged. `is_running`: the handler was started
+    and has not ended; the thread that sees it end reports it.
     """
 
     partition: PartitionWork
@@ -80,27 +80,27 @@ class Work:
 
     @property
     def expected_s(self) -> float:
-        """How long its handler takes, as far as is known; infinite when it is not."""
+        """How long its handler takes, as far as is known; infinite when it is unknown."""
         return float("inf") if self.route is None else self.route.pace.mean_s
 
     def is_copy_of(self, other: Work) -> bool:
-        """Say whether both are the same record, read twice."""
+        """Return whether both are the same record, read twice."""
         return (self.partition.where, self.record.offset) == (other.partition.where, other.record.offset)
 
 
 class WorkLot:
-    """Works that start together, in one slot: one alone, or several whose handlers are known to be quick."""
+    """Records that start together, in one slot: a single one, or several whose handlers are known to be quick."""
 
     __slots__ = ("_expected_s", "is_secluded", "works")
 
     def __init__(self, first: Work, *, is_secluded: bool) -> None:
-        """`is_secluded`: the work may have killed processes, and nothing runs beside it."""
+        """Begin with one record. `is_secluded`: it may have killed processes, and nothing runs beside it."""
         self.works = [first]
         self.is_secluded = is_secluded
         self._expected_s = first.expected_s
 
     def take(self, work: Work) -> bool:
-        """Take in another work, which is under no suspicion, if there is a place for it."""
+        """Add another record, which is no suspect, if there is room for it."""
         expected_s = work.expected_s
         if self.is_secluded or expected_s > _QUICK_S or self._expected_s + expected_s > _LOT_S:
             return False

@@ -1,4 +1,4 @@
-"""The partitions that an audit outside any group reads: all of them, also of topics that come later."""
+"""The partitions of an audit without a group: all of them, also those of topics that are created later."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOKS_THAT_MISS: Final = 2
 class OwnAssignment:
     """Assigns every partition of the audited topics to one consumer, without a group: nothing is committed.
 
-    The first look begins where it is told to; what appears later is read from its first record on. Belongs to the
+    The first look begins where it is told to; a topic that appears later is read from its first record. Belongs to the
     consumer's thread.
     """
 
@@ -37,7 +37,10 @@ class OwnAssignment:
         start: Start,
         clock_s: Clock,
     ) -> None:
-        """`required`: topics without which there is nothing to audit; `is_followed`: whether a topic is read."""
+        """Prepare the first look.
+
+        Without the topics `required` nothing can be audited; `is_followed` says whether a topic is read.
+        """
         self._admin = admin
         self._consumer = consumer
         self._required = required
@@ -52,20 +55,18 @@ class OwnAssignment:
         self._names_at_s = self._descriptions_at_s = clock_s()
 
     def note(self, records: Iterable[Record]) -> None:
-        """Remember how far reading has come."""
+        """Remember the offsets behind these records."""
         for record in records:
             self._next[record.topic_partition] = record.offset + 1
 
     def look_soon(self, missing: str | None = None) -> None:
-        """Look again, at everything, the next time: something has happened to a topic, or the broker calls it
-        unknown.
-        """
+        """Check all topics at the next call: something has happened to a topic, or the broker does not know it."""
         self._names_at_s = self._descriptions_at_s = self._clock_s()
         if missing in self._topics:
             self._missed[missing] = LOOKS_THAT_MISS - 1
 
     def look_when_due(self) -> frozenset[TopicPartition]:
-        """Follow the topics that there are now; return the partitions whose topic is gone or another one.
+        """Follow the topics that exist now; return the partitions whose topic is gone or was recreated.
 
         Raises TopicMissing for a required topic that is gone, and what the transport raises.
         """

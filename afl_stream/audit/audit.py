@@ -1,4 +1,4 @@
-"""The audit: follows every facet's events and all answers, and writes a line of JSON for each record."""
+"""The audit: it follows every facet's events and all answers, and writes a line of JSON for each record."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FIRST_BACKOFF_S: Final = 0.05
 
 
 class _Wait(NamedTuple):
-    """Why a partition waits, and until when."""
+    """The reason why a partition waits, and the end of the wait."""
 
     why: str
     retry_at_s: float
@@ -67,14 +67,15 @@ class Audit:
       3. they are on disk                  (audit.synced)
       4. the offsets move past them        (audit.committed)
 
-    A crash before 3 loses lines that are written after the restart; a torn line is removed then. A crash between 3 and
-    4 delivers the records again: those that the end of the file has are not written twice, nor those that this process
-    wrote before it lost and regained a partition. Where neither says (another member has the partition now, or the sink
-    is a stream and the process another), a line may be there twice: topic, partition and offset tell.
+    After a crash before 3 the missing lines are written after the restart, which first removes a torn line. After a
+    crash between 3 and 4 the records are delivered again: those that the end of the file has are not written twice, nor
+    those that this process wrote before it lost and regained a partition. Where neither tells (another member has the
+    partition now, or the sink is a stream and the process another one), a line may be there twice: topic, partition and
+    offset identify it.
 
-    Outside any group there is no step 4: each run begins where it is told to, and takes nothing from another audit.
+    Without a group there is no step 4: each run begins where it is told to, and takes nothing from another audit.
 
-    A new facet's topic is followed from its first record on. `turn` and `run` belong to one thread.
+    The topic of a new facet is followed from its first record. `turn` and `run` belong to one thread.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class Audit:
 
     @property
     def group(self) -> str | None:
-        """The group that the audit reads in, or None outside any."""
+        """The group that the audit reads in, or None without one."""
         if self.config.alone is not None:
             return None
         return self.config.group or default_group(self.config.stream)
@@ -136,33 +137,33 @@ class Audit:
 
     @property
     def has_read_all(self) -> bool:
-        """Whether the broker says that nothing waits to be read. For the thread that calls `turn`."""
+        """Whether the broker says that no record is left to read. For the thread that calls `turn`."""
         return self._consumer is not None and self._watchdog.has_read_all(self._consumer)
 
     @property
     def has_partitions(self) -> bool:
-        """Whether there are any: of the group's, or all outside a group. For the thread that calls `turn`."""
+        """Whether it has partitions: the group's, or all without a group. For the thread that calls `turn`."""
         return self._consumer is not None and bool(self._consumer.assignment())
 
     @property
     def counts(self) -> AuditCounts:
-        """What was done so far. Any thread may ask."""
+        """The counters up to now. Any thread may read them."""
         with self._counts_lock:
             return self._counts
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Which partitions are not followed, and why. Any thread may ask."""
+        """The partitions that are not followed, and why. Any thread may read this."""
         return (*self._halted.copy().values(), *(wait.why for wait in self._waits.copy().values()))
 
     def health(self) -> Health:
-        """Whether the audit gets on. Any thread may ask."""
+        """Return whether the audit makes progress. Any thread may call this."""
         problem = self._watchdog.problem
         reasons = (*self.problems, *(() if problem is None else (problem,)))
         return Health(ready=not reasons, reasons=reasons)
 
     def run(self) -> int:
-        """Follow until `stop`, and return 0. Raises what ended it otherwise."""
+        """Follow until `stop`, and return 0. Raises the error that ended it otherwise."""
         try:
             while not self._is_stopping:
                 self.turn(self.config.poll_timeout_s)
@@ -175,7 +176,7 @@ class Audit:
         return 0
 
     def stop(self) -> None:
-        """Ask for the end. Safe in a signal handler."""
+        """Ask the audit to end. Safe in a signal handler."""
         self._is_stopping = True
 
     def start(self) -> None:
@@ -258,7 +259,7 @@ class Audit:
         return len(lines)
 
     def _read(self, consumer: Consumer, timeout_s: float, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
-        """Put a batch into the queues, and return the lines that tell of lost records."""
+        """Put a batch into the queues, and return the lines that report lost records."""
         try:
             self._follow_topics()
             records = consumer.consume(self.config.batch_records, timeout_s)
@@ -284,8 +285,9 @@ class Audit:
         return []
 
     def _go_on_without(self, consumer: Consumer, error: UnknownTopic) -> None:
-        """In a group: leave a facet's topic that is gone, until the group finds it again. Raises UnknownTopic for one
-        that the audit cannot do without.
+        """In a group: drop a facet's topic that is gone, until the group finds it again.
+
+        Raises UnknownTopic for a topic that the audit needs.
         """
         topic = error.topic
         if topic in self._required:
@@ -298,15 +300,13 @@ class Audit:
         self._forget([where for where in held if where.topic == topic])
 
     def _forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Their topic is gone, or another one by now."""
+        """Drop partitions whose topic is gone or was recreated."""
         self.on_lost(tuple(partitions))
         for where in partitions:
             self._written.pop(where, None)
 
     def _follow_topics(self) -> frozenset[TopicPartition]:
-        """Outside a group: read what has appeared, and forget the partitions of topics that are gone or others now,
-        which are returned.
-        """
+        """Without a group: read new partitions; drop and return those of topics that are gone or recreated."""
         if self._own is None:
             return frozenset()
         ended = self._own.look_when_due()
@@ -314,7 +314,7 @@ class Audit:
         return ended
 
     def _open(self, where: TopicPartition, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
-        """The lines of what was read of a partition, up to a record that has to wait."""
+        """Return the lines of what was read of a partition, up to a record that has to wait."""
         lines: list[bytes] = []
         queue = self._unopened[where]
         if where in self._waits and self._clock_s() < self._waits[where].retry_at_s:
@@ -350,7 +350,7 @@ class Audit:
         return lines
 
     def _wait_at(self, record: Record, error: SchemaGone) -> None:
-        """Have its partition wait, and no other."""
+        """Pause the record's partition, and no other."""
         where = record.topic_partition
         before = self._waits.get(where)
         backoff_s = FIRST_BACKOFF_S if before is None else min(2 * before.backoff_s, self.config.max_backoff_s)
@@ -359,7 +359,7 @@ class Audit:
         self._warnings.warning("waits for schemas that are gone", "%s; the partition waits", why)
 
     def _note(self, reached: Mapping[TopicPartition, LastWritten]) -> None:
-        """Remember how far the lines on disk go. Not sooner: what is noted is committed, also on the way out."""
+        """Remember how far the lines on disk go. Call this only then: what is noted is committed, also at the end."""
         for where, last in reached.items():
             self._positions[where] = last.offset + 1
             if not self._is_written(where, last):
@@ -367,7 +367,7 @@ class Audit:
                 self._written[where] = LastWritten(last.offset, max(before.time_ms, last.time_ms))
 
     def _lost(self, consumer: Consumer, error: OffsetOutOfRange, reached: dict[TopicPartition, LastWritten]) -> bytes:
-        """Go on where the log begins, and say in a line what is missing."""
+        """Continue where the log begins, and return the line that reports what is missing."""
         where, low = error.partition, error.bounds.low
         log.error("%s; the audit goes on at %d", error, low)
         consumer.seek(where, low)
@@ -375,13 +375,13 @@ class Audit:
         return encode_line(lost_line(where, error.offset, low))
 
     def _is_followed(self, topic: str) -> bool:
-        """Whether the topic is one of ours: a template without a prefix makes a pattern that matches others too."""
+        """Return whether the audit follows the topic: the pattern of a template without a prefix matches others too."""
         if topic not in self._followed:
             self._followed[topic] = self._topology.is_facet_topic(topic)
         return self._followed[topic]
 
     def _is_written(self, where: TopicPartition, record: LastWritten) -> bool:
-        """Whether this record was written. A topic that was made anew counts from 0 again, at a later time."""
+        """Return whether this record was written. A recreated topic counts from 0 again, at a later time."""
         last = self._written.get(where)
         return last is not None and record.offset <= last.offset and record.time_ms <= last.time_ms
 

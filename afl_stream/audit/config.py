@@ -1,4 +1,4 @@
-"""What an audit is told to follow, and what it counts."""
+"""The settings of an audit, and its counters."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from afl_stream.transport import Start
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditConfig:
-    """What the audit follows besides events and answers, and from where.
+    """The records that the audit follows besides events and answers, and its start.
 
     `from_beginning`: write everything that the log still holds, whatever was written or committed before.
     `lost_records`: what to do when retention was faster than the audit; with EARLIEST, a line of kind `lost` names the
-    range. `group` None: `{prefix}audit`. `alone`: read every partition in no group, from there on, and commit nothing;
-    `group` and `from_beginning` do not count then.
+    range. `group` None: `{prefix}audit`. `alone`: read every partition without a group, starting there, and commit
+    nothing; `group` and `from_beginning` have no effect then.
     """
 
     stream: StreamConfig = field(default_factory=StreamConfig)
@@ -34,7 +34,7 @@ class AuditConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditCounts:
-    """What was done since the start. `repeated`: records that the file had already."""
+    """Counters since the start. `repeated`: records that the file had already."""
 
     written: int = 0
     unreadable: int = 0
@@ -43,5 +43,5 @@ class AuditCounts:
     commit_failures: int = 0
 
     def plus(self, **more: int) -> AuditCounts:
-        """With so many more of each."""
+        """Return the counters with these added."""
         return replace(self, **{name: getattr(self, name) + count for name, count in more.items()})

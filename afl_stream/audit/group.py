@@ -1,4 +1,4 @@
-"""Which group an audit into a file reads in: the file's own, whose name is kept beside the file."""
+"""The group of an audit that writes a file: each file has its own, whose name is kept beside the file."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class GroupNameUnreadable(StreamError):
 
 
 def default_group(stream: StreamConfig) -> str:
-    """The group of an audit that names none, and the beginning of every file's own."""
+    """Return the group of an audit that names none; every file's own group begins with it."""
     return f"{stream.prefix}audit"
 
 
 def group_of(stream: StreamConfig, file: Path, named: str | None) -> str:
     """Return the group in which this file is written, and keep its name beside the file.
 
-    It is the one that is `named`; else the one of the last time; else, for a file of an older version that has lines
+    It is the group that is `named`; else the one of the last time; else, for a file of an older version that has lines
     but no group beside it, `{prefix}audit`; else a new one, which no other file has. Two files never share a group
     unless it is named for both. Raises OSError and GroupNameUnreadable.
     """

@@ -1,4 +1,4 @@
-"""One line of JSON for each record that the audit sees, and the file that keeps them."""
+"""The lines of an audit, one of JSON for each record, and the file that keeps them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ TAIL_BYTES: Final = 16 * 1024 * 1024
 
 
 def line_of(record: Record, message: Message) -> dict[str, object]:
-    """The line of a record that could be read: where it stood, whom it is about, what it says."""
+    """Return the line of a record that could be read: where it was, which run and step it is about, what it says."""
     return {**_told(message), **_place(record)}
 
 
 def unreadable_line(record: Record, reason: str, detail: str) -> dict[str, object]:
-    """The line of a record that can never be read: where it stood and why."""
+    """Return the line of a record that can never be read: where it was and why."""
     return {
         "kind": "unreadable",
         "reason": reason,
@@ -54,7 +54,7 @@ def unreadable_line(record: Record, reason: str, detail: str) -> dict[str, objec
 
 
 def lost_line(where: TopicPartition, expected: int, found: int) -> dict[str, object]:
-    """The line that stands for records which left the log before they were read: from `expected` up to `found`."""
+    """Return the line for records that left the log before they were read: from `expected` up to `found`."""
     return {
         "kind": "lost",
         "topic": where.topic,
@@ -65,8 +65,10 @@ def lost_line(where: TopicPartition, expected: int, found: int) -> dict[str, obj
 
 
 def encode_line(line: dict[str, object]) -> bytes:
-    """The line as UTF-8 with its newline. Numbers that JSON does not have become their names; what a terminal would
-    obey is escaped, so that the line says the same and may be looked at.
+    """Return the line as UTF-8 with its newline.
+
+    Numbers that JSON does not have become their names. Characters that control a terminal are escaped: the line says
+    the same, and is safe to look at.
     """
     return printable_json(write_json(line, indent=None, separators=(",", ":"))).encode() + b"\n"
 
@@ -82,7 +84,7 @@ def _place(record: Record) -> dict[str, object]:
 
 
 def _time_of(time_ms: int) -> str | None:
-    """The time in words; None for one that no calendar has: a record's time is any number of 64 bits."""
+    """Return the time in words; None when no calendar has it, because a record's time is any number of 64 bits."""
     try:
         time = datetime.fromtimestamp(time_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -172,31 +174,31 @@ def _answer(message: StepContinue | StepFailed | StepUpdate) -> dict[str, object
 
 
 class LastWritten(NamedTuple):
-    """How far a partition is written: the offset of the last record, and the latest time of any."""
+    """The end of a partition's written lines: the offset of the last record, and the latest time of any."""
 
     offset: int
     time_ms: int
 
 
 class AuditSink(Protocol):
-    """Where audit lines go."""
+    """The port that audit lines are written to."""
 
     def write(self, lines: Iterable[bytes]) -> None:
         """Take whole lines."""
 
     def sync(self) -> None:
-        """Return when all that was written is kept."""
+        """Return when all written lines are durable."""
 
     def written(self, *, whole: bool = False) -> dict[TopicPartition, LastWritten]:
-        """What is known to be written, by partition: as the end of the sink tells, or the `whole` of it."""
+        """Return what is known to be written, by partition: from the end of the sink, or from the `whole` of it."""
 
     def close(self) -> None: ...
 
 
 class AuditStream:
-    """Lines into a binary stream that someone else opened, stdout for one. It does not remember.
+    """Lines into a binary stream that the caller opened, such as stdout. It does not remember what was written.
 
-    With `in_ascii` other characters are JSON's escapes: for a terminal, or a reader, that takes no UTF-8.
+    With `in_ascii` other characters are JSON's escapes: for a terminal or a reader that takes no UTF-8.
     """
 
     def __init__(self, stream: BinaryIO, *, in_ascii: bool = False) -> None:
@@ -218,10 +220,10 @@ class AuditStream:
 
 
 class AuditFile:
-    """Lines at the end of a file. A line that a crash has torn is removed when the file is opened."""
+    """Lines at the end of a file. Opening the file removes a line that a crash has torn."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError when the file can be neither opened nor made."""
+        """Raise OSError when the file can neither be opened nor created."""
         make_private_file(path)
         protect(path)
         self._file = open(path, "a+b")  # noqa: SIM115 - open as long as the audit runs

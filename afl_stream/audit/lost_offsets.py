@@ -1,4 +1,4 @@
-"""An audit file whose group has lost its offsets: the log is read again, and the file tells what of it is written."""
+"""An audit file whose group has lost its offsets: the log is read again, and the file tells which records it has."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ log = logging.getLogger(__name__)
 def written_before_offsets_were_lost(
     consumer: Consumer, group: str | None, partitions: Sequence[TopicPartition], sink: AuditSink
 ) -> dict[TopicPartition, LastWritten]:
-    """How far the partitions among these are written that have records, lines in the sink, and no committed offset.
+    """Return how far those partitions are written that have records, lines in the sink, and no committed offset.
 
-    The whole of a file is read for that, and it is told of: brokers drop the offsets of a group without members.
+    This reads the whole file, and logs why: brokers drop the offsets of a group without members.
     """
     if not sink.written():
         return {}

@@ -1,4 +1,4 @@
-"""What people and programs do from outside: create topics, deploy programs, start workflows, answer steps."""
+"""The client: it creates topics, deploys programs, starts workflows and answers steps from outside."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SOURCE = "/afl-stream/client"
 
 
 class AttemptNeeded(StreamError):
-    """Answers must carry a token here, and the token depends on the attempt that is answered."""
+    """Answers must carry a token in this deployment, and the token depends on the attempt that is answered."""
 
     def __init__(self, step_id: str) -> None:
         super().__init__(f"step {step_id}: answers need a token here, so say which attempt this one is for")
@@ -66,7 +66,7 @@ class AttemptNeeded(StreamError):
 
 
 class Client:
-    """A deployment seen from outside. Needs the transport alone: no store, no engine. Belongs to one thread."""
+    """A deployment seen from outside. Needs only the transport: no store, no engine. Belongs to one thread."""
 
     def __init__(self, config: StreamConfig, transport: Transport, *, timeout_s: float = 10.0) -> None:
         self._transport = transport
@@ -92,9 +92,9 @@ class Client:
     # --- topics and programs ------------------------------------------------------------------------------------
 
     def plan_topics(self, programs: Iterable[CompiledProgram] = ()) -> list[TopicPlan]:
-        """What would have to be created or differs, for these programs.
+        """Return what would have to be created for these programs, and what differs.
 
-        Warns where the cluster has too few brokers for the usual three copies of what is to be created. Raises
+        Warns where the cluster has too few brokers for the usual three copies of a topic to create. Raises
         TooFewBrokers where more copies are asked for than it has brokers.
         """
         facets, admin = _event_facets(programs), self._transport.admin()
@@ -112,9 +112,10 @@ class Client:
     ) -> list[TopicPlan]:
         """Create the topics that are missing, and return the plan that this followed. Changes no existing topic.
 
-        One that cannot be created keeps no other from it: `on_failure` is told of each. Without it the first failure
-        is raised, once all were tried. A cluster that does not answer ends it at once: BrokerUnavailable,
-        AuthenticationFailed. So does one with fewer brokers than replicas are asked for: TooFewBrokers.
+        A topic that cannot be created does not stop the others: `on_failure` is called for each. Without it the first
+        failure is raised after all were tried. Some errors end the call at once: BrokerUnavailable and
+        AuthenticationFailed when the cluster does not answer, and TooFewBrokers when it has fewer brokers than replicas
+        are asked for.
         """
         admin = self._transport.admin()
         failures: list[TransportError] = []
@@ -161,13 +162,13 @@ class Client:
         command_id: str | None = None,
         answer_timeout_s: float | None = None,
     ) -> str:
-        """Ask for a workflow to be started, and return its id, drawn here unless it is given.
+        """Ask for a workflow to be started, and return its id; without `workflow_id` a new id is generated.
 
         The same id, program and inputs again start nothing new. With `answer_timeout_s` it waits until an evaluator has
-        read the command. With a `command_id`, the milestone with the same one is the evaluator's answer.
+        read the command. The evaluator's answer is the milestone with the same `command_id`.
 
         Raises IdRefused, UnknownProgram with near names, and BrokerUnavailable when the command was not acknowledged.
-        Where it waits also RefusedByEvaluator (`reason.type` is AlreadyExists for an id that another run has), and
+        When it waits, also RefusedByEvaluator (`reason.type` is AlreadyExists for an id that another run has), and
         NotAnswered when no evaluator has answered in time: the command stays on its topic.
         """
         # A start that nobody listens for needs no answer.
@@ -185,8 +186,9 @@ class Client:
         program: str | None = None,
         answer_timeout_s: float | None = None,
     ) -> Lifecycle | None:
-        """Ask for a workflow to be started as `start` does, and return what an evaluator answers, where that is waited
-        for: its `kind` is `command.repeated` where the run was there before. Raises as `start`.
+        """Ask for a workflow to be started as `start` does, and return the evaluator's answer if it waits for one.
+
+        The answer's `kind` is `command.repeated` if the run existed before. Raises as `start`.
         """
         command_id = None if answer_timeout_s is None else drawn_id()
         command = self._start_command(workflow, inputs, workflow_id, program, None, command_id)
@@ -221,7 +223,7 @@ class Client:
         command_id: str | None = None,
         answer_timeout_s: float | None = None,
     ) -> str:
-        """Ask for a workflow to be ended. Returns the command's id, drawn here unless it is given.
+        """Ask for a workflow to be cancelled. Returns the command's id, which is generated unless it is given.
 
         Raises IdRefused, BrokerUnavailable, and with `answer_timeout_s` what `start` raises with it.
         """
@@ -240,8 +242,10 @@ class Client:
         command_id: str | None = None,
         answer_timeout_s: float | None = None,
     ) -> str:
-        """Ask for what has failed to be done again: a step, or all that failed of the workflow. Returns the command's
-        id, drawn here unless it is given: the same one again does nothing. Raises as `cancel`.
+        """Ask for what has failed to be retried: a step, or all that failed in the workflow.
+
+        Returns the command's id, which is generated unless it is given: the same id again does nothing. Raises as
+        `cancel`.
         """
         command_id = command_id or drawn_id()
         command = RetryStep(workflow_id=workflow_id, step_id=step_id, reason=reason, command_id=command_id)
@@ -250,7 +254,7 @@ class Client:
     def rerun(
         self, step_id: str, *, reason: str = "", command_id: str | None = None, answer_timeout_s: float | None = None
     ) -> str:
-        """Ask for a step to be run again, with all that depends on it. Returns and raises as `retry`."""
+        """Ask for a step to be run again, with all steps that depend on it. Returns and raises as `retry`."""
         command_id = command_id or drawn_id()
         workflow_id = workflow_of(step_id)
         command = RerunStep(workflow_id=workflow_id, step_id=step_id, reason=reason, command_id=command_id)
@@ -275,8 +279,10 @@ class Client:
         return command_id
 
     def describe(self, workflow_id: str, *, answer_timeout_s: float) -> Lifecycle:
-        """Ask the evaluators how a workflow stands: the answer's `status`, and in its `outputs` under `waiting` the
-        first steps that wait for an answer, each with step_id, facet, attempt and since_ms. Raises as `start`.
+        """Ask the evaluators for the state of a workflow.
+
+        The answer has it in `status`, and in its `outputs` under `waiting` the first steps that wait for an answer,
+        each with step_id, facet, attempt and since_ms. Raises as `start`.
         """
         command = DescribeWorkflow(workflow_id=check_workflow_id(workflow_id), command_id=drawn_id())
         answer = self._give(command, answer_timeout_s)
@@ -284,7 +290,7 @@ class Client:
         return answer
 
     def _give(self, command: Command, answer_timeout_s: float | None) -> Lifecycle | None:
-        """Send a command, and return the answer to it, where that is waited for."""
+        """Send a command, and return the answer to it if one is waited for."""
         topic, workflow_id = self.topology.commands(), command.workflow_id
         if answer_timeout_s is None:
             self._send(topic, workflow_id, command)
@@ -297,7 +303,7 @@ class Client:
             return milestones.answer_to(command.command_id, answer_timeout_s, about=about)
 
     def require_topics(self) -> None:
-        """Raise TopicMissing when answers or commands would have nowhere to go."""
+        """Raise TopicMissing when a topic for answers or commands does not exist."""
         existing = self._transport.admin().topic_names()
         topology = self.topology
         needed = {topology.control(): "answers", topology.commands(): "commands", topology.schemas(): "schemas"}
@@ -313,11 +319,12 @@ class Client:
         attempt: int | None = None,
         answer_timeout_s: float | None = None,
     ) -> Lifecycle | None:
-        """Answer a step's event with a result; without an attempt, the current one's.
+        """Answer a step's event with a result; without an attempt, the answer is for the current one.
 
-        With `answer_timeout_s` it waits until an evaluator has read the answer, and returns what that says: its `kind`
-        is `command.applied`, or `answer.parked` where the step has not asked yet. Raises IdRefused, ValueRefused,
-        BrokerUnavailable, and AttemptNeeded where tokens are on; where it waits RefusedByEvaluator and NotAnswered.
+        With `answer_timeout_s` it waits until an evaluator has read the answer, and returns the evaluator's reply: its
+        `kind` is `command.applied`, or `answer.parked` where the step has not asked yet. Raises IdRefused,
+        ValueRefused, BrokerUnavailable, and AttemptNeeded where tokens are on; when it waits, also RefusedByEvaluator
+        and NotAnswered.
         """
         token = self._token(step_id, attempt)
         answer = StepContinue(step_id=step_id, result=dict(result), attempt=attempt, answer_token=token)
@@ -368,7 +375,7 @@ class Client:
     # --- waiting ------------------------------------------------------------------------------------------------
 
     def milestones(self, workflow_id: str | None = None, *, from_beginning: bool = False) -> Milestones:
-        """Follow the lifecycle topic, from its end as it is now: open it before the command that it waits for.
+        """Follow the lifecycle topic from its current end: open it before the command whose answer it waits for.
 
         With a workflow's id only its milestones are read; `from_beginning`: also those that the topic still holds.
         """

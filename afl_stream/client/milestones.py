@@ -24,7 +24,7 @@ _READ_S: Final = 0.5
 
 
 class NotInTime(StreamError):
-    """Something that was waited for has not come."""
+    """An awaited record has not come in time."""
 
     def __init__(self, what: str, timeout_s: float) -> None:
         super().__init__(f"{what} has not come in {timeout_s:g} s; it may still: nothing was taken back")
@@ -32,14 +32,14 @@ class NotInTime(StreamError):
 
 
 class NotAnswered(NotInTime):
-    """A command is on its topic, and no evaluator has said yet what it makes of it."""
+    """A command is on its topic, and no evaluator has answered it yet."""
 
     def __init__(self, about: str, timeout_s: float) -> None:
         super().__init__(f"an evaluator's answer to {about}", timeout_s)
 
 
 class Milestones:
-    """The lifecycle topic, followed from where it ended when this was made, or from its beginning."""
+    """The lifecycle topic, followed from its end when this was created, or from its beginning."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Milestones:
         *,
         from_beginning: bool = False,
     ) -> None:
-        """Raises TopicMissing and what the transport raises."""
+        """Open a reader of the topic. Raises TopicMissing and what the transport raises."""
         self._codec = codec
         self._key = None if workflow_id is None else workflow_id.encode()
         #: Records whose schemas cannot be looked up yet. Others are read without them; many are a stranger's.
@@ -70,11 +70,14 @@ class Milestones:
 
     @property
     def consumer(self) -> Consumer:
-        """What reads the topic."""
+        """The consumer that reads the topic."""
         return self._consumer
 
     def read(self, timeout_s: float) -> list[Lifecycle]:
-        """What has come, after waiting up to `timeout_s` for the first. Raises BrokerUnavailable while none answers."""
+        """Return new milestones, after a wait of up to `timeout_s` for the first.
+
+        Raises BrokerUnavailable while no broker answers.
+        """
         records, again = self._consumer.consume(500, timeout_s), self._unclear.copy()
         self._unclear.clear()
         found = [self._milestone(record) for record in records]
@@ -84,7 +87,7 @@ class Milestones:
         return [milestone for milestone in found if milestone is not None]
 
     def answer_to(self, command_id: str, timeout_s: float, *, about: str = "a command") -> Lifecycle:
-        """Read on to an evaluator's answer to a command, and return it; what comes before it is passed over.
+        """Read up to an evaluator's answer to a command, and return it; milestones before it are dropped.
 
         Raises RefusedByEvaluator, and NotAnswered after `timeout_s`, also while no broker answers.
         """

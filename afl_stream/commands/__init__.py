@@ -1,1 +1,1 @@
-"""What the `afl-stream` commands do; each module is loaded when its command is called."""
+"""The code of the `afl-stream` commands; each module is loaded when its command is called."""

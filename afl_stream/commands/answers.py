@@ -1,4 +1,4 @@
-"""The commands `continue`, `fail` and `cancel`: what a person says to a run."""
+"""The commands `continue`, `fail` and `cancel`."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def fail_step(invocation: Invocation, step_id: str, message: str, error_type: st
 
 
 def cancel(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:
-    """Ask for a run to be ended."""
+    """Ask for a run to be cancelled."""
     config = invocation.settings()
     check_workflow_id(workflow_id)
     with open_transport(config) as transport, Client(config, transport) as client:
@@ -86,7 +86,7 @@ def cancel(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:
 
 
 def _waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDocument]:
-    """The step, which waits for an answer. Raises NotFound, CommandRefused."""
+    """Return the step, which waits for an answer. Raises NotFound, CommandRefused."""
     workflow_id = workflow_of(step_id)
     row = store.load_workflow(workflow_id)
     if row is None:
@@ -131,7 +131,7 @@ def _returns_text(facet: FacetPlan) -> str:
 
 
 def _told(invocation: Invocation, text: str, document: Mapping[str, object], reply: object) -> ExitCode:
-    """Tell what was sent. `reply` is what an evaluator has said to it; None: nothing yet."""
+    """Print what was sent. `reply` is an evaluator's answer to it; None: none yet."""
     terminal, is_answered = invocation.terminal(), reply is not None
     if terminal.as_json:
         terminal.document({**document, "answered": is_answered})

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands of `afl-stream` take, and what every command is wrapped in."""
+"""Options and arguments that several commands of `afl-stream` take, and the frame around every command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def common(command: F) -> F:
-    """Give a command the common options, as one Invocation, and turn what it raises into a message and a code."""
+    """Give a command the common options, as one Invocation, and turn its errors into a message and an exit code."""
 
     @click.option("--config", "config_file", metavar="FILE", help="Settings; by default ./afl-stream.toml, if there.")
     @click.option("--bootstrap", metavar="HOST:PORT", help="A Kafka broker; without one the embedded log is used.")
@@ -78,7 +78,7 @@ def _run(command: Callable[..., Any], invocation: Invocation, options: dict[str,
 
 
 def service(command: F) -> F:
-    """Take a signal that comes while a service starts, its modules' loading included, for a good end."""
+    """End a service with success on a signal that comes while it starts, its imports included."""
 
     @functools.wraps(command)
     def wrapped(invocation: Invocation, *args: Any, **options: Any) -> ExitCode:
@@ -93,7 +93,7 @@ def service(command: F) -> F:
 
 
 def files_argument(required: bool) -> Callable[[F], F]:
-    """The AFL files of a command, and how strictly they are judged."""
+    """Add the AFL files of a command, and the options for how strictly they are judged."""
     files = click.argument("files", nargs=-1, required=required, metavar="FILE.afl...")
     return lambda command: files(strictness_options(command))
 
@@ -138,7 +138,7 @@ allow_scripts_option = click.option("--allow-scripts", is_flag=True, help="Run t
 
 
 def end_without_output(error: OSError) -> ExitCode:
-    """Give up what is left to be written: the reader has had enough, or else the reason is told."""
+    """Give up the remaining output, because its reader has closed it, or else with the reason as an error."""
     give_up_output()
     if isinstance(error, BrokenPipeError):
         return ExitCode.INTERRUPTED

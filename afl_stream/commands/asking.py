@@ -1,4 +1,4 @@
-"""Commands that are given to the evaluators: sent, and on Kafka waited for until one of them has answered."""
+"""Commands to the evaluators: sent, and on Kafka waited for until an evaluator has answered."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ANSWER_TIMEOUT_S: Final = 5.0
 
 
 def ask(invocation: Invocation, client: Client, give: Callable[[float | None], T]) -> T | None:
-    """Give a command, and return what `give` returns once an evaluator has answered; None while none has.
+    """Send a command, and return what `give` returns once an evaluator has answered; None while none has.
 
-    `give` is told how long to wait for the answer. The embedded log serves one process, so no evaluator can answer
-    while this one has it. Nor is an answer waited for by a user who may not read it. Raises RefusedByEvaluator, and
-    what `give` raises.
+    `give` gets the time to wait for the answer. The embedded log serves one process, so no evaluator can answer while
+    this process has it. Nor is an answer waited for by a user without the right to read it. Raises RefusedByEvaluator,
+    and what `give` raises.
     """
     if not invocation.settings().is_kafka:
         give(None)
@@ -40,7 +40,7 @@ def ask(invocation: Invocation, client: Client, give: Callable[[float | None], T
 
 
 def what_comes_next(invocation: Invocation, verb: str, *, is_answered: bool) -> str:
-    """What is left to be done about a command that was given; `verb` is what an evaluator does with it."""
+    """Return what happens next with a command that was sent; `verb` is what an evaluator does with it."""
     if is_answered:
         return "an evaluator has taken it"
     none_yet = f"no evaluator has answered in {ANSWER_TIMEOUT_S:g} s: " if invocation.settings().is_kafka else ""

@@ -20,7 +20,7 @@ from afl_stream.transport import NotAuthorized, Transport, TransportError
 
 
 def plan_topics(invocation: Invocation, files: Sequence[str], *, script: bool) -> ExitCode:
-    """Show what `topics apply` would do; with `script`, as commands for somebody who is allowed to do it."""
+    """Show what `topics apply` would do; with `script`, as commands for a user who has the right to do it."""
     config, terminal = invocation.settings(), invocation.terminal()
     if script and not config.is_kafka:
         raise CommandRefused("--script is for a Kafka cluster: name one with --bootstrap HOST:PORT or kafka.bootstrap")
@@ -44,7 +44,7 @@ def plan_topics(invocation: Invocation, files: Sequence[str], *, script: bool) -
 
 
 def script_lines(plans: Sequence[TopicPlan], bootstrap: str) -> Iterator[str]:
-    """A line of shell for each topic that is missing: Kafka's own tool creates it."""
+    """Return a line of shell for each topic that is missing: Kafka's own tool creates it."""
     for plan in plans:
         if plan.action is PlanAction.CREATE:
             spec = plan.spec
@@ -57,7 +57,7 @@ def script_lines(plans: Sequence[TopicPlan], bootstrap: str) -> Iterator[str]:
 
 
 def apply_topics(invocation: Invocation, files: Sequence[str]) -> ExitCode:
-    """Create what is missing. One that cannot be created is told, and the others are created all the same."""
+    """Create what is missing. A topic that cannot be created is reported, and does not stop the others."""
     config, terminal = invocation.settings(), invocation.terminal()
     given = [compile_program(files, terminal, invocation.strictness)] if files else []
     failures: dict[str, TransportError] = {}
@@ -121,7 +121,7 @@ def show_config(invocation: Invocation) -> ExitCode:
 
 
 def _setting_text(value: object) -> str:
-    """A setting's value as it is written in a settings file."""
+    """Return a setting's value as it is written in a settings file."""
     if value is None:
         return "-"
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -133,7 +133,7 @@ def _planned(config: StreamConfig, transport: Transport, given: Sequence[Compile
 
 
 def _deployed(client: Client, transport: Transport) -> list[CompiledProgram]:
-    """The programs that workflows' names point to now."""
+    """Return the programs that workflows' names point to now."""
     if client.topology.definitions() not in transport.admin().topic_names():
         return []
     by_fingerprint = {fingerprint: name for name, fingerprint in client.definitions.workflows().items()}

@@ -1,4 +1,4 @@
-"""The command `dev`: a file, its agents, and all that is needed to run it, in this process."""
+"""The command `dev`: a file, its agents, and all services that it needs, in this process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from afl_stream.wire.messages import check_workflow_id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevOptions:
-    """What `dev` was told."""
+    """The options of `dev`."""
 
     files: Sequence[str]
     handlers: Sequence[str] = ()
@@ -128,7 +128,7 @@ def _check_handlers(deployment: LocalDeployment, options: DevOptions, program: C
 
 
 def _chosen(program: CompiledProgram, options: DevOptions) -> str | None:
-    """The workflow to start: the one that was named, or the only one there is."""
+    """Return the workflow to start: the one that was named, or the only one there is."""
     if options.workflow is not None:
         return program.workflow(options.workflow).qualified_name
     workflows = program.workflows()
@@ -155,7 +155,7 @@ def _introduce(terminal: Terminal, deployment: LocalDeployment, program: Compile
 
 @contextmanager
 def _progress(terminal: Terminal, title: str) -> Iterator[Callable[[Progress], None]]:
-    """A live bar on a terminal; nothing elsewhere."""
+    """Show a live bar on a terminal, and nothing elsewhere."""
     if terminal.as_json or not terminal.remarks.is_terminal:
         yield lambda _: None
         return

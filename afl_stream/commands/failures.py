@@ -1,4 +1,4 @@
-"""What goes wrong in a command, as a message and an exit code: the one place that maps exceptions to both."""
+"""Errors of commands, each with its message and exit code: the one place that maps exceptions to both."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
 
 
 def exit_code_of(error: BaseException) -> ExitCode:
-    """The exit code for an error that ended a command."""
+    """Return the exit code for an error that ended a command."""
     return next((code for kinds, code in _CODES if isinstance(error, kinds)), ExitCode.INTERNAL)
 
 
 def message_of(error: BaseException, invocation: Invocation = _NO_OPTIONS) -> str:
-    """What to tell about it."""
+    """Return the message for an error that ended a command."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if exit_code_of(error) is ExitCode.INTERNAL:
@@ -105,7 +105,7 @@ def message_of(error: BaseException, invocation: Invocation = _NO_OPTIONS) -> st
 
 
 def report(error: BaseException, invocation: Invocation) -> ExitCode:
-    """Tell what ended a command, and return its exit code."""
+    """Print what ended a command, and return its exit code."""
     code = exit_code_of(error)
     terminal = invocation.terminal()
     message = invocation.secrets.masked(message_of(error, invocation))

@@ -1,4 +1,4 @@
-"""A wait for a run on Kafka: what the lifecycle topic tells of it, and what the run waits for when that takes long."""
+"""The wait for a run on Kafka: its milestones on the lifecycle topic, and what it waits for when that takes long."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _ENDINGS: Final = {f"workflow.{status.lower()}": status for status in (COMPLETED
 class RunFollower:
     """Follows one run from its start command to its end.
 
-    The evaluator's answer to the command comes first: an end that is told before it may be that of another run, which
-    has the id that was chosen. Of an id that was drawn there is no other run. An evaluator of the release before names
-    no command: that it has started a run of this id, since the command was given, is its answer.
+    The evaluator's answer to the command comes first: an end that is reported before it may belong to another run with
+    the chosen id. A generated id has no other run. An evaluator of the previous release does not name the command: its
+    answer is that it has started a run of this id since the command was sent.
     """
 
     def __init__(self, workflow_id: str, command_id: str, *, is_drawn: bool) -> None:
@@ -72,7 +72,7 @@ class RunFollower:
         on_long_wait: Callable[[], None],
         long_wait_s: float = LONG_WAIT_S,
     ) -> Ending:
-        """Wait for the run's end, or for the word to stop. `on_long_wait` is called once, after `long_wait_s`.
+        """Wait for the run's end, or for a request to stop. `on_long_wait` is called once, after `long_wait_s`.
 
         Raises NotInTime, and BrokerUnavailable after an outage.
         """
@@ -99,7 +99,7 @@ class RunFollower:
 
 
 def _row_of(milestone: Lifecycle, status: str, started_at_ms: int) -> WorkflowRow:
-    """A run as far as the milestone of its end tells of it."""
+    """Return a run, as far as the milestone of its end describes it."""
     error = None
     if milestone.error is not None:
         reason = milestone.error

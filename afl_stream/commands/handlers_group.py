@@ -1,4 +1,4 @@
-"""The commands `afl-stream handlers ...`: their options and help. What they do is loaded when one is called."""
+"""The commands `afl-stream handlers ...`: their options and help. The code of a command is loaded when it is called."""
 
 from __future__ import annotations
 

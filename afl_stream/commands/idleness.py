@@ -1,4 +1,4 @@
-"""When a service that was told to end when it is idle has read everything."""
+"""The end of a service that was told to stop when it is idle: when it has read everything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _JOIN_TIMEOUT_ON_KAFKA_S = 60.0
 
 
 class NoPartitions(TransportError):
-    """A group gives this member nothing to read: others have all of it."""
+    """A group assigns no partitions to this member: others have all of them."""
 
     def __init__(self, groups: Sequence[str], waited_s: float) -> None:
         super().__init__(
@@ -42,16 +42,15 @@ class Idleness:
         self._empty = 0
 
     def busy(self) -> None:
-        """Something was read, or is under way."""
+        """Note that records were read, or that work is left."""
         self._empty = 0
 
     def is_over(self, without_partitions: Sequence[str] = (), has_read_all: bool = True) -> bool:
-        """Note a read that brought nothing, and say whether that was enough of them.
+        """Note a read that returned nothing, and return whether there were enough of them.
 
-        `has_read_all`: whether the broker says that nothing waits; reads that bring nothing while its replies are lost
-        are none of them.
-        `without_partitions`: the groups that have given this process none yet. Raises NoPartitions, on Kafka, when
-        they do not in time.
+        `has_read_all`: whether the broker says that no record is left; reads without it do not count, because its
+        replies may be lost. `without_partitions`: the groups that have assigned none to this process yet. Raises
+        NoPartitions, on Kafka, when they do not in time.
         """
         now_s = self._clock_s()
         if without_partitions:

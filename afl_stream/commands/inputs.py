@@ -1,4 +1,4 @@
-"""Values given on the command line: inputs by name, JSON documents, and what the declared types make of them."""
+"""Values given on the command line: inputs by name, and JSON documents, read by their declared types."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from afl_stream.commands.refusals import CommandRefused
 
 
 def given_inputs(pairs: Sequence[str], document: str | None, types: Mapping[str, object]) -> dict[str, Value]:
-    """The inputs of `--inputs DOCUMENT` and, over them, of each `--input NAME=VALUE`.
+    """Return the inputs of `--inputs DOCUMENT` and, over them, of each `--input NAME=VALUE`.
 
-    A value for a String is taken as it stands; another is JSON where it is any, else text (which then does not fit,
-    and the check says so). Raises CommandRefused and ValueRefused.
+    A value for a String is taken as it is; another is JSON if it parses, else text (which then does not fit, and the
+    check says so). Raises CommandRefused and ValueRefused.
     """
     inputs = {} if document is None else json_object(document, "--inputs")
     seen: set[str] = set()
@@ -36,9 +36,9 @@ def given_inputs(pairs: Sequence[str], document: str | None, types: Mapping[str,
 
 
 def json_object(text: str, what: str) -> dict[str, Value]:
-    """A JSON object of AFL values given as text, as `@file`, or as `-` for standard input.
+    """Return a JSON object of AFL values given as text, as `@file`, or as `-` for standard input.
 
-    Raises CommandRefused, and ValueRefused for a number or text that is no value.
+    Raises CommandRefused, and ValueRefused for a number or text that is not an AFL value.
     """
     where = what
     if text == "-":

@@ -1,4 +1,4 @@
-"""What every command is called with: the common options, and the settings that they lead to."""
+"""The invocation of a command: the common options, and the settings that they lead to."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NothingThere(Exception):
     """A file of the deployment that a command needs does not exist yet."""
 
     def __init__(self, path: Path, what: str, remedy: str, reason: str = "") -> None:
-        """`reason` says why it would be this file."""
+        """Build the message. `reason` says why it would be this file."""
         super().__init__(f"there is no {what} {path}{f' ({reason})' if reason else ''}; {remedy}")
         self.path = path
 
@@ -61,7 +61,7 @@ class Invocation:
     secrets: Secrets = field(default_factory=secrets_of_environment, repr=False, compare=False)
 
     def settings(self) -> StreamConfig:
-        """The settings: file, environment, then the options. Raises ConfigError, CommandRefused."""
+        """Return the settings: file, environment, then the options. Raises ConfigError, CommandRefused."""
         from afl_stream.settings.config import load_config
 
         if self.config_file is not None and not Path(self.config_file).is_file():
@@ -82,7 +82,7 @@ class Invocation:
         return config
 
     def command_line(self, *words: str) -> str:
-        """A command to type that means the same deployment as this one."""
+        """Return a command to type that is for the same deployment as this one."""
         options = (
             ("--config", self.config_file),
             ("--bootstrap", None if self.is_embedded else self.bootstrap),
@@ -95,29 +95,29 @@ class Invocation:
         return start + shlex.join(["afl-stream", *words, *given])
 
     def _names_a_cluster(self) -> bool:
-        """Say whether the settings alone lead to Kafka."""
+        """Return whether the settings alone lead to Kafka."""
         return dataclasses.replace(self, is_embedded=False, bootstrap=None).settings().is_kafka
 
     def with_files(self, *words: str) -> str:
-        """The same of a command that is given the files of this one: it judges them alike."""
+        """Return a command to type that also gets this command's files, and judges them as strictly."""
         flag = {Strictness.LENIENT: ["--lenient"], Strictness.STRICT: ["--strict"]}.get(self.strictness, [])
         return self.command_line(*words, *flag)
 
     def who_applies_it(self, verb: str) -> str:
-        """What is to happen next with a command or an answer that was sent: a running evaluator takes it at once."""
+        """Return what happens next with a command or an answer that was sent: a running evaluator applies it."""
         runner = self.command_line("evaluator", "--until-idle")
         if self.settings().is_kafka:
             return f"an evaluator {verb} it as soon as one runs ({self.command_line('evaluator')})"
         return f"an evaluator {verb} it: {runner}"
 
     def terminal(self) -> Terminal:
-        """Where the command's output goes."""
+        """Return the terminal for the command's output."""
         from afl_stream.commands.terminal import Terminal
 
         return Terminal(self.out or sys.stdout, sys.stderr, as_json=self.as_json, secrets=self.secrets)
 
     def set_up_logging(self) -> None:
-        """Log to stderr: warnings; with -v what happens, with -vv everything."""
+        """Log to stderr: warnings; with -v also what happens, with -vv everything."""
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(LogLineFormatter(self.secrets))
         logging.basicConfig(level=_LEVELS[min(self.verbosity, len(_LEVELS) - 1)], handlers=[handler])
@@ -127,7 +127,7 @@ class Invocation:
 def open_transport(
     config: StreamConfig, *, create: bool = False, remedy: str = "afl-stream topics apply FILE"
 ) -> Iterator[Transport]:
-    """The deployment's transport, closed at the end. `remedy` is the command that makes what is missing.
+    """Open the deployment's transport, and close it at the end. `remedy` is the command that creates what is missing.
 
     On Kafka raises BrokerUnavailable, AuthenticationFailed, BrokerTooOld and WrongCluster; on the embedded log
     FileInUse, FileUnusable, and NothingThere unless a log that is missing is to be created.
@@ -157,7 +157,7 @@ def _embedded(config: StreamConfig, *, create: bool, remedy: str) -> Transport:
 
 @contextmanager
 def open_store(config: StreamConfig, *, create: bool = False) -> Iterator[EngineStore]:
-    """The deployment's store, closed at the end. Raises NothingThere and the store's own errors."""
+    """Open the deployment's store, and close it at the end. Raises NothingThere and the store's own errors."""
     from afl_stream.evaluator.stores import open_configured_store
 
     if config.store.url is None and not create and not (file := config.store_file).path.exists():
@@ -168,10 +168,10 @@ def open_store(config: StreamConfig, *, create: bool = False) -> Iterator[Engine
 
 @contextmanager
 def store_here(config: StreamConfig, transport: Transport) -> Iterator[EngineStore | None]:
-    """The deployment's store, where it can be asked from this machine; None where it can't.
+    """Open the deployment's store if it can be reached from this machine; None if not.
 
-    On Kafka most commands run where no evaluator does. A store that is there all the same counts only when it has read
-    from this cluster, under this prefix. Raises the store's own errors.
+    On Kafka most commands run on machines without an evaluator. A store that exists all the same counts only when it
+    has read from this cluster, under this prefix. Raises the store's own errors.
     """
     from afl.engine.errors import ForeignStore, StoreMissing
     from afl_stream.evaluator.stores import open_configured_store
@@ -195,7 +195,7 @@ def store_here(config: StreamConfig, transport: Transport) -> Iterator[EngineSto
 
 
 def told_store(config: StreamConfig) -> str:
-    """Which store the settings lead to, and why, for people."""
+    """Return in words which store the settings lead to, and why."""
     if config.store.url is not None:
         return f"store {shown_url(config.store.url)} (as store.url says)"
     return f"store {config.store_file.path} ({config.store_file.reason})"
@@ -214,7 +214,7 @@ def _where_the_store_is(config: StreamConfig) -> str:
 
 
 def _or_the_embedded_log(config: StreamConfig) -> str:
-    """Where the runs may be that a cluster's store is asked for: `dev` leaves the cluster of the settings alone."""
+    """Return where the runs may be if a cluster's store has none: `dev` ignores the cluster of the settings."""
     from afl_stream.settings.sections import EmbeddedSettings
 
     if config.store.path is not None:
@@ -228,7 +228,10 @@ def _or_the_embedded_log(config: StreamConfig) -> str:
 
 
 def _or_the_cluster(config: StreamConfig) -> str:
-    """What else may be meant where a cluster's store is here, and none is named: another terminal had named it."""
+    """Return what else may be meant if a cluster's store is here and the settings name no cluster.
+
+    Another terminal may have named it.
+    """
     if not (config.data_dir / KAFKA_STORE_FILE).exists():
         return ""
     return f"; or name the Kafka cluster of {config.data_dir / KAFKA_STORE_FILE}: --bootstrap or AFL_KAFKA_BOOTSTRAP"

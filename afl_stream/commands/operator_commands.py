@@ -1,6 +1,6 @@
 """The commands by which operators act on runs: `cancel`, `retry`, `rerun` and `reset`.
 
-What cannot be done is refused with 2: at once where the store is at hand, else on Kafka by the evaluator's answer.
+A refused command ends with 2: at once if the store is at hand, else on Kafka by the evaluator's answer.
 """
 
 from __future__ import annotations

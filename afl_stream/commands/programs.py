@@ -1,4 +1,4 @@
-"""AFL files given to a command: compiled, or refused with an excerpt of each mistake."""
+"""The AFL files of a command: compiled, or refused with an excerpt of each mistake."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def compile_program(files: Sequence[str], terminal: Terminal, strictness: Strict
 
 
 def deployed_program(client: Client, transport: Transport, workflow: str) -> tuple[CompiledProgram, str]:
-    """The program that a workflow's name means now, and its qualified name. Raises TopicMissing, UnknownProgram."""
+    """Return the current program of a workflow's name, and its qualified name. Raises TopicMissing, UnknownProgram."""
     topic = client.topology.definitions()
     if topic not in transport.admin().topic_names():
         raise TopicMissing(topic, "programs")
@@ -59,7 +59,7 @@ def checked_inputs(
 
 
 def program_of(store: EngineStore, row: WorkflowRow) -> CompiledProgram | None:
-    """A run's program; None when it is not there or not to be read: much can be told without."""
+    """Return a run's program; None when it is missing or unreadable: most can be shown without it."""
     try:
         return stored_program(store, row.program)
     except (ProgramError, AFLError):
@@ -67,7 +67,7 @@ def program_of(store: EngineStore, row: WorkflowRow) -> CompiledProgram | None:
 
 
 def stored_plan(program: CompiledProgram | None, row: WorkflowRow) -> WorkflowPlan | None:
-    """The plan of a run's program; None when there is none, or it cannot be planned."""
+    """Return the plan of a run's program; None when there is none, or it cannot be planned."""
     try:
         return None if program is None else plan_workflow(program, row.name)
     except (ProgramError, AFLError):

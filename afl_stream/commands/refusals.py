@@ -1,4 +1,4 @@
-"""Why a command does nothing: the errors of the command line itself."""
+"""Refusals of commands: the errors of the command line itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CommandRefused(Exception):
 
 
 def refuse_unused_facets(facets: Sequence[str], registered: Sequence[str]) -> None:
-    """Refuse a facet of `--facet` that no handler is for: modules that name their facets themselves take none of it."""
+    """Refuse a facet of `--facet` that has no handler: modules that name their facets themselves ignore the option."""
     names = {*registered, *(name.rpartition(".")[2] for name in registered)}
     for facet in facets:
         if facet not in names and facet.rpartition(".")[2] not in registered:
@@ -26,7 +26,7 @@ def refuse_unused_facets(facets: Sequence[str], registered: Sequence[str]) -> No
 
 
 class NotFound(Exception):
-    """What a command is about does not exist."""
+    """The object of a command does not exist."""
 
     def __init__(self, what: str, name: str, hint: str = "", near: Sequence[str] = ()) -> None:
         meant = f"; did you mean {' or '.join(near)}?" if near else ""

@@ -17,7 +17,7 @@ from afl_stream.exit_codes import ExitCode
 
 
 def list_handlers(invocation: Invocation) -> ExitCode:
-    """Show what is registered."""
+    """Show the registered handlers."""
     terminal = invocation.terminal()
     with open_store(invocation.settings()) as store:
         found = StoredHandlers(store).stored()
@@ -50,7 +50,7 @@ def register_handlers(
     version: str,
     metadata: str | None,
 ) -> ExitCode:
-    """Register what the modules have. All of them are looked at before anything is stored."""
+    """Register the handlers of the modules. All of them are checked before anything is stored."""
     terminal = invocation.terminal()
     registrar = StoringRegistrar(
         checksum=checksum,
@@ -79,7 +79,7 @@ def register_handlers(
 
 
 def _warn_of_refusals(invocation: Invocation, allowed_handlers: str, registered: Sequence[HandlerRegistration]) -> None:
-    """Say which modules agents would not load that have the settings of this command and its working directory."""
+    """Warn of modules that agents would not load with this command's settings and working directory."""
     allowed, terminal = AllowedHandlers(allowed_handlers.split(",")), invocation.terminal()
     for module_uri in dict.fromkeys(registration.module_uri for registration in registered):
         try:
@@ -93,7 +93,7 @@ def _warn_of_refusals(invocation: Invocation, allowed_handlers: str, registered:
 
 
 def remove_handlers(invocation: Invocation, facets: Sequence[str]) -> ExitCode:
-    """Take registrations away; none when one of them is not there."""
+    """Remove registrations; none if one of them does not exist."""
     terminal = invocation.terminal()
     with open_store(invocation.settings()) as store:
         registry = StoredHandlers(store)

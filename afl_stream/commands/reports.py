@@ -1,4 +1,4 @@
-"""What a run came to, as a document for programs and as sentences for people."""
+"""The report of a run, as a document for programs and as sentences for people."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORDS = {COMPLETED: "completed", ERROR: "failed", CANCELLED: "was cancelled"}
 
 
 def run_document(ending: Ending, program: CompiledProgram | None = None) -> dict[str, object]:
-    """A run as one JSON document."""
+    """Return a run as one JSON document."""
     row = ending.row
     document: dict[str, object] = {"workflow_id": ending.workflow_id, "status": status_of(ending)}
     if row is not None:
@@ -43,19 +43,19 @@ def run_document(ending: Ending, program: CompiledProgram | None = None) -> dict
 
 
 def status_of(ending: Ending) -> str:
-    """The run's status; REJECTED when it was never started."""
+    """Return the run's status; REJECTED when it was never started."""
     if ending.rejected is not None:
         return "REJECTED"
     return "UNKNOWN" if ending.row is None else shown_status(ending.row.status)
 
 
 def shown_status(status: str) -> str:
-    """A run's status as it is shown. One that is stored as PAUSED waits for answers: nobody has paused it."""
+    """Return a run's status as it is shown. The stored PAUSED means that it waits for answers."""
     return "WAITING" if status == PAUSED else status
 
 
 def exit_code_of_run(ending: Ending) -> ExitCode:
-    """How a command ends that waited for this run."""
+    """Return the exit code of a command that waited for this run."""
     if ending.rejected is not None:
         return ExitCode.BAD_INPUT
     if ending.waiting:
@@ -68,7 +68,7 @@ def exit_code_of_run(ending: Ending) -> ExitCode:
 def show_ending(
     invocation: Invocation, terminal: Terminal, ending: Ending, plan: WorkflowPlan, program: CompiledProgram
 ) -> None:
-    """Tell people how a run ended, or what it waits for."""
+    """Show how a run ended, or what it waits for."""
     row = ending.row
     if ending.rejected is not None:
         terminal.warn(f"Error: refused by the evaluator: {ending.rejected.type}: {ending.rejected.message}")
@@ -85,14 +85,14 @@ def show_ending(
 
 
 def was_over_text(invocation: Invocation, row: WorkflowRow) -> str:
-    """That a run had ended before it was asked for, and what runs it again."""
+    """Return a note that a run had ended before the command, and what runs it again."""
     ended = f" at {time_text(row.ended_at_ms)}" if row.ended_at_ms else ""
     again = what_runs_again(invocation, row.id, row.status)
     return f"Note: run {row.id} ended before, as {row.status}{ended}, and nothing was run now. {again}"
 
 
 def what_runs_again(invocation: Invocation, workflow_id: str, status: str) -> str:
-    """What there is to do about an id whose run has ended with this status."""
+    """Return what can be done with an id whose run has ended with this status."""
     again = (
         f"from its start again: {invocation.command_line('reset', workflow_id)}"
         if status == COMPLETED
@@ -102,7 +102,7 @@ def what_runs_again(invocation: Invocation, workflow_id: str, status: str) -> st
 
 
 def show_result(terminal: Terminal, row: WorkflowRow, program: CompiledProgram | None = None) -> None:
-    """Write a run's outputs, or why it failed: with the line of the source, where the file is here and the same."""
+    """Print a run's outputs, or why it failed: with the line of the source, if the file is here and unchanged."""
     if row.status == CANCELLED:
         reason = "" if row.error is None else row.error.message
         terminal.line(f"cancelled{'' if reason in ('', 'cancelled') else f': {printable(reason)}'}")
@@ -118,7 +118,7 @@ def show_result(terminal: Terminal, row: WorkflowRow, program: CompiledProgram |
 def show_waiting(
     invocation: Invocation, terminal: Terminal, waiting: Sequence[WaitingStep], plan: WorkflowPlan | None
 ) -> None:
-    """List the events that nobody here answers, each with the command that does."""
+    """List the events that have no handler here, each with the command that answers it."""
     facets = facets_of(plan)
     count = len(waiting)
     terminal.line(f"{count} event{'s wait' if count > 1 else ' waits'} for an answer:")
@@ -133,12 +133,12 @@ def show_waiting(
 
 
 def facets_of(plan: WorkflowPlan | None) -> Mapping[str, FacetPlan]:
-    """The facets of a program by name; none where it is not known."""
+    """Return the facets of a program by name; none when it is unknown."""
     return {} if plan is None else {facet.name: facet for facet in plan.facets}
 
 
 def waiting_document(step: WaitingStep) -> dict[str, object]:
-    """A waiting step as JSON."""
+    """Return a waiting step as JSON."""
     return {
         "workflow_id": step.workflow_id,
         "step_id": step.step_id,
@@ -150,7 +150,7 @@ def waiting_document(step: WaitingStep) -> dict[str, object]:
 
 
 def error_document(error: ErrorRecord | None, program: CompiledProgram | None = None) -> dict[str, object] | None:
-    """A first cause as JSON; with the place in the source where the program says it."""
+    """Return a first cause as JSON; with its place in the source if the program has it."""
     if error is None:
         return None
     place = place_of(error, program)
@@ -159,7 +159,7 @@ def error_document(error: ErrorRecord | None, program: CompiledProgram | None = 
 
 
 def error_text(error: ErrorRecord, place: SourcePlace | None = None) -> str:
-    """A first cause as a sentence: where, which facet, what it said."""
+    """Return a first cause as a sentence: where, which facet, what it said."""
     where = str(place) if place is not None else f"line {error.line}" if error.line else ""
     called = ", ".join(part for part in (error.facet, where) if part)
     facet = f" ({called})" if called else ""
@@ -169,12 +169,12 @@ def error_text(error: ErrorRecord, place: SourcePlace | None = None) -> str:
 
 
 def place_of(error: ErrorRecord | None, program: CompiledProgram | None) -> SourcePlace | None:
-    """Where in which file a first cause stands, as far as the run's program says."""
+    """Return file and line of a first cause, if the run's program has them."""
     if error is None or program is None:
         return None
     return find_place(program, error.path, error.facet, error.line)
 
 
 def result_form(facet: FacetPlan) -> str:
-    """What an answer looks like: each return's name, with its type where the value goes."""
+    """Return the form of an answer: each return's name, with its type in place of the value."""
     return f"{{{', '.join(f'{json.dumps(name)}: <{type_name(kind)}>' for name, kind in facet.return_types.items())}}}"

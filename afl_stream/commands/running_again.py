@@ -1,4 +1,4 @@
-"""The commands `retry`, `rerun` and `reset`: what an operator lets a run do again."""
+"""The commands `retry`, `rerun` and `reset`, by which an operator runs a run or its steps again."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _TOLD = {
 
 
 def retry(invocation: Invocation, target: str, reason: str) -> ExitCode:
-    """Ask for what has failed of a run, or of a step, to be done again."""
+    """Ask for what has failed in a run, or in a step, to be retried."""
     workflow_id, step_id = _target(target)
     return _operate(invocation, workflow_id, Action(kind=Kind.RETRY, step_id=step_id, reason=reason))
 
 
 def rerun(invocation: Invocation, step_id: str, reason: str) -> ExitCode:
-    """Ask for a step to be run again, and all that depends on it."""
+    """Ask for a step to be run again, with all steps that depend on it."""
     return _operate(invocation, workflow_of(step_id), Action(kind=Kind.RERUN, step_id=step_id, reason=reason))
 
 
@@ -43,7 +43,7 @@ def reset(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:
 
 
 def _target(text: str) -> tuple[str, str | None]:
-    """A run's id, or a step's with that of its run."""
+    """Return a run's id, or a step's with that of its run."""
     return (workflow_of(text), text) if ":" in text else (check_workflow_id(text), None)
 
 
@@ -86,7 +86,7 @@ def _operate(invocation: Invocation, workflow_id: str, action: Action) -> ExitCo
 
 
 def _tried(store: EngineStore, workflow_id: str, action: Action) -> Sequence[str]:
-    """The steps that an evaluator would begin again now: the same is worked out here, and nothing of it is written.
+    """Return the steps that an evaluator would begin again now: computed here, and not stored.
 
     Raises NotFound and CommandRefused for what it would refuse.
     """

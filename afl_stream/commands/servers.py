@@ -1,4 +1,4 @@
-"""The command `servers`: who works on the deployment's store, as they report themselves."""
+"""The command `servers`: the servers that work on the deployment's store, as they report themselves."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _rank(server: ServerDefinition, now_ms: int) -> int:
-    """The living first, then those that are gone without a word, then those that ended."""
+    """Order the living first, then those that died without signing off, then those that ended."""
     return 2 if server.state in _ENDED else int(is_stale(server, now_ms))
 
 

@@ -93,12 +93,12 @@ def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
 
 
 def _server(service_name: str, group: str, store: EngineStore) -> Presence:
-    """A service that has a store, in the list of servers."""
+    """Return the record of a service that has a store, for the list of servers."""
     return Presence(store, SystemClock(), service_name=service_name, server_group=group, server_name="")
 
 
 def _handled_counts(agent: Agent) -> list[HandledCount]:
-    """What an agent has answered, as the list of servers shows it."""
+    """Return an agent's counters, as the list of servers shows them."""
     return [HandledCount(facet, count.handled, count.failed) for facet, count in agent.counts_by_facet().items()]
 
 
@@ -118,7 +118,7 @@ def run_agent(
     group: str | None,
     until_idle: bool,
 ) -> ExitCode:
-    """Run an agent: of these modules, and with `patterns` (none: of all facets) of what is registered in the store."""
+    """Run an agent: of these modules, or with `patterns` (none: of all facets) of what is registered in the store."""
     config, terminal = invocation.settings(), invocation.terminal()
     settings = AgentConfig(stream=config, group=group, facets=tuple(facets))
     with ExitStack() as opened:
@@ -183,7 +183,7 @@ def run_audit(
     from_end: bool,
     until_idle: bool,
 ) -> ExitCode:
-    """Run an audit: into a file in a group, or to standard output outside any."""
+    """Run an audit: into a file in a group, or to standard output without one."""
     config = invocation.settings()
     if file is None:
         # What is gone is told in a line: a stop would make the reader begin again, and find less.

@@ -40,7 +40,7 @@ from afl_stream.wire.messages import Lifecycle, check_workflow_id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOptions:
-    """What `start` was told."""
+    """The options of `start`."""
 
     workflow: str
     inputs: Sequence[str] = ()
@@ -52,7 +52,7 @@ class StartOptions:
 
 
 def start(invocation: Invocation, options: StartOptions) -> ExitCode:
-    """Start a run once its inputs are known to fit; wait for its end if told to."""
+    """Start a run once its inputs are checked; wait for its end if asked to."""
     if options.workflow_id is not None:
         check_workflow_id(options.workflow_id)
     if not options.wait:
@@ -106,14 +106,14 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
 
 
 def _status_before(known: WorkflowRow | None, answer: Lifecycle | None) -> str | None:
-    """How the run stood before it was asked for, as the evaluator says, or the store; None: it is new, or may be."""
+    """Return the status of a run that existed before, by the evaluator or the store; None: it is new, or may be."""
     if answer is not None:
         return answer.status if answer.kind == REPEATED else None
     return None if known is None else known.status
 
 
 def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
-    """On the embedded log: with an evaluator, and an agent if there are handlers, in this process."""
+    """Start on the embedded log: with an evaluator, and an agent if there are handlers, in this process."""
     from afl_stream.dev import LocalDeployment
 
     config, terminal = invocation.settings(), invocation.terminal()
@@ -151,7 +151,7 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
 
 
 def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode:
-    """On Kafka: evaluators and agents are other processes, and the lifecycle topic tells how the run ends."""
+    """Start on Kafka: evaluators and agents are other processes, and the lifecycle topic reports the run's end."""
     config, terminal = invocation.settings(), invocation.terminal()
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
@@ -181,8 +181,9 @@ def _followed(
     plan: WorkflowPlan,
     inputs: Mapping[str, Value],
 ) -> Ending:
-    """Start the run, and wait for its end, or for the word to stop. Raises NotInTime, once it is told what it waits
-    for.
+    """Start the run, and wait for its end, or for a request to stop.
+
+    Raises NotInTime, after it has printed what the run waits for.
     """
     config, terminal, stop = invocation.settings(), invocation.terminal(), StopFlag()
     workflow_id, command_id = options.workflow_id or workflow_id_v7(epoch_ms()), drawn_id()
@@ -215,7 +216,7 @@ def _check_id(
     program: CompiledProgram,
     inputs: Mapping[str, object],
 ) -> WorkflowRow | None:
-    """Return the run of an id that was chosen, where the store is on this machine and has it. Raises AlreadyExists."""
+    """Return the run of a chosen id, if the store is on this machine and has it. Raises AlreadyExists."""
     if workflow_id is None:
         return None
     with store_here(config, transport) as store:
@@ -223,7 +224,7 @@ def _check_id(
 
 
 def _told_by_the_store(config: StreamConfig, transport: Transport, ending: Ending) -> Ending:
-    """The same ending with all that the store knows of the run, where it is on this machine: path and line, say."""
+    """Return the ending with all that the store knows of the run, such as path and line, if it is on this machine."""
     if ending.row is not None:
         with store_here(config, transport) as store:
             row = None if store is None else store.load_workflow(ending.workflow_id)

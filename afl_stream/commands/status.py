@@ -133,8 +133,9 @@ def _show_tree(
 
 
 def _failure(node: TreeNode, program: CompiledProgram | None) -> str:
-    """Why a step has failed, or what it has caught. Those above a failed step fail by its error: it is told where it
-    happened.
+    """Return why a step has failed, or what it has caught.
+
+    The steps above a failed step fail by its error, which is shown only where it happened.
     """
     error = node.step.error
     if node.is_failed and error is not None and error.step_id == node.step.id:
@@ -150,7 +151,7 @@ def _error_text(error: ErrorRecord, program: CompiledProgram | None) -> str:
 
 
 def _most_telling(lines: Sequence[tuple[int, TreeNode]]) -> list[tuple[int, TreeNode]]:
-    """As many as a person reads: failures first, then what waits, then the highest; in the tree's order."""
+    """Return the lines to show, in the tree's order: failures first, then waiting steps, then the highest."""
     if len(lines) <= _MOST_STEPS:
         return list(lines)
     ranked = sorted(
@@ -171,7 +172,7 @@ def _status_text(row: WorkflowRow) -> str:
 
 
 def step_status(node: TreeNode, row: WorkflowRow) -> str:
-    """How a step stands, in words. In a run that has ended no step runs or waits any more."""
+    """Return a step's status in words. In a run that has ended no step runs or waits any more."""
     state = node.step.state
     if row.status == CANCELLED and (state != StepState.STATEMENT_COMPLETE and not _failed_by_itself(node)):
         return "cancelled"
@@ -187,7 +188,7 @@ def step_status(node: TreeNode, row: WorkflowRow) -> str:
 
 
 def _failed_by_itself(node: TreeNode) -> bool:
-    """Whether a step failed before its run was cancelled: that fails the root alone."""
+    """Return whether a step failed before its run was cancelled: that fails the root alone."""
     return node.is_failed and node.step.container_id is not None
 
 

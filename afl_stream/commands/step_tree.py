@@ -1,4 +1,4 @@
-"""A run's steps as a tree of calls, made of its rows alone: the engine is not needed to look."""
+"""A run's steps as a tree of calls, made of its rows alone, without the engine."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ class CaughtFailure:
 
 @dataclass(slots=True, kw_only=True)
 class TreeNode:
-    """One call, and the calls of its body. `label` is `name = Facet`, or `sys.log`, behind where it stands in a body:
-    the element's index in a foreach, the case of a `when`, the catch. Yields and blocks are nodes when they failed.
+    """One call, and the calls of its body.
+
+    `label` is `name = Facet`, or `sys.log`, behind its place in a body: the element's index in a foreach, the case of a
+    `when`, the catch. Yields and blocks are nodes when they failed.
     """
 
     step: StepDocument
@@ -44,7 +46,7 @@ class TreeNode:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its event is out and unanswered."""
+        """Whether its event is published and unanswered."""
         return self.step.state == StepState.EVENT_TRANSMIT and not EventState.is_terminal(self.step.event_state)
 
     @property
@@ -52,14 +54,14 @@ class TreeNode:
         return self.step.state == StepState.STATEMENT_ERROR
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, TreeNode]]:
-        """This node and all below it, in order of creation, each with its depth."""
+        """Return the node and all below it, in order of creation, each with its depth."""
         yield depth, self
         for child in self.children:
             yield from child.walk(depth + 1)
 
 
 def statement_names(plan: WorkflowPlan | None) -> dict[str, str]:
-    """Statement ids and the names that the program gives them."""
+    """Return statement ids and the names that the program gives them."""
     names: dict[str, str] = {}
     if plan is not None:
         for facet in plan.facets:
@@ -68,9 +70,9 @@ def statement_names(plan: WorkflowPlan | None) -> dict[str, str]:
 
 
 def step_tree(documents: Sequence[StepDocument], names: Mapping[str, str]) -> TreeNode | None:
-    """The tree below the root step; blocks and yields are nodes only where they have failed. None without a root.
+    """Return the tree below the root step, or None without a root. Blocks and yields are nodes if they failed.
 
-    `documents` are in order of creation, so that whatever a step stands in comes before it.
+    `documents` are in order of creation, so that a step comes after its containers.
     """
     root: TreeNode | None = None
     nodes: dict[str, TreeNode] = {}

@@ -27,7 +27,7 @@ _PAGE = 200
 
 
 def check_store(invocation: Invocation) -> ExitCode:
-    """Check the deployment's store and tell what is wrong."""
+    """Check the deployment's store and print what is wrong."""
     config, terminal = invocation.settings(), invocation.terminal()
     found = []
     with open_store(config) as store:
@@ -70,7 +70,7 @@ def _rules(config: StreamConfig) -> RecordRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeOptions:
-    """What `store purge` was told."""
+    """The options of `store purge`."""
 
     older_than: str | None = None
     workflow_ids: Sequence[str] = ()
@@ -110,12 +110,12 @@ def purge_store(invocation: Invocation, options: PurgeOptions) -> ExitCode:
 
 
 def _counted(count: int, what: str) -> str:
-    """A number of things; `what` is their plural."""
+    """Return a number of things; `what` is their plural."""
     return f"{count:,} {what.removesuffix('s') if count == 1 else what}"
 
 
 def _age_ms(config: StreamConfig, options: PurgeOptions) -> int | None:
-    """How long ago a run must have ended; None when runs are named. Raises CommandRefused."""
+    """Return how long ago a run must have ended; None when runs are named. Raises CommandRefused."""
     if options.workflow_ids:
         if options.older_than is not None:
             raise CommandRefused("--older-than and --workflow are two ways to choose runs: give one")
@@ -130,7 +130,7 @@ def _age_ms(config: StreamConfig, options: PurgeOptions) -> int | None:
 
 
 def _named(store: EngineStore, options: PurgeOptions) -> Iterator[WorkflowRow]:
-    """The runs that are named. All of them are looked at before one is purged."""
+    """Return the runs that are named. All of them are looked up before one is purged."""
     rows = []
     for workflow_id in dict.fromkeys(options.workflow_ids):
         row = store.load_workflow(workflow_id)

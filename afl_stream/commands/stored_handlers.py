@@ -1,4 +1,4 @@
-"""The registry of handlers that stands in the deployment's store, for agents to follow and for people to change."""
+"""The registry of handlers in the deployment's store, for agents to follow and for people to change."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class StoredHandlers:
         self._clock = clock or SystemClock()
 
     def registrations(self) -> Sequence[HandlerRegistration]:
-        """All of them. Raises RegistryUnavailable."""
+        """Return all registrations. Raises RegistryUnavailable."""
         return [_as_read(registration) for registration in self.stored()]
 
     def stored(self) -> list[StoredRegistration]:
-        """All of them as they are stored, by name. Raises RegistryUnavailable."""
+        """Return all registrations as they are stored, by name. Raises RegistryUnavailable."""
         try:
             found = self._store.list_handler_registrations()
         except StoreUnavailable as error:
@@ -38,7 +38,7 @@ class StoredHandlers:
         return sorted(found, key=lambda registration: registration.facet_name)
 
     def save(self, registration: HandlerRegistration) -> None:
-        """Insert or replace what answers a facet. Without a time limit it takes as long as it takes."""
+        """Insert or replace a facet's registration. Without a time limit its handler may take any time."""
         now_ms = self._clock.now_ms()
         known = self._store.get_handler_registration(registration.facet_name)
         self._store.save_handler_registration(
@@ -57,15 +57,15 @@ class StoredHandlers:
         )
 
     def remove(self, facet_name: str) -> bool:
-        """Take a registration away; False when there was none."""
+        """Remove a registration; return False when there was none."""
         return self._store.delete_handler_registration(facet_name)
 
 
 class StoringRegistrar:
-    """What a module's `register_handlers` is given where registrations are to be stored.
+    """The registrar that a module's `register_handlers` gets when registrations are stored.
 
-    What the module leaves open is filled in: the time limit, and as checksum the digest of the module's text, so that
-    registering it again after a change has it loaded anew.
+    It fills in what the module leaves open: the time limit, and as checksum the digest of the module's text, so that
+    registering it again after a change loads it anew.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class StoringRegistrar:
         self.registered: list[HandlerRegistration] = []
 
     def register(self, facet_name: str, handler: Handler, **details: Any) -> None:
-        """Refuse: a function has no name that another process could find it by. Raises HandlerModuleError."""
+        """Refuse: another process could not find a function object by name. Raises HandlerModuleError."""
         raise HandlerModuleError(
             module_of(handler),
             f"it registers a function object for {facet_name}, which cannot be stored",
@@ -103,7 +103,7 @@ class StoringRegistrar:
         metadata: Mapping[str, object] | None = None,
         **_in_process_only: Any,
     ) -> None:
-        """Note a registration. A path is noted in full: another process stands elsewhere."""
+        """Note a registration. A path is noted in full: another process has another working directory."""
         given = checksum if checksum is not None else self._checksum
         self.registered.append(
             HandlerRegistration(

@@ -14,10 +14,10 @@ _NARROWEST: Final = 12
 
 
 class TableLayout:
-    """How one table is written: lines of its heading, and lines of its rows.
+    """The layout of one table: the lines of its heading, and the lines of its rows.
 
-    `whole` names columns whose cells are copied by people: ids and names. They are never broken. `width` None: nothing
-    has to fit, as in a file or a pipe. Columns without a name hold texts.
+    `whole` names columns whose cells are copied by people: ids and names. They are never broken. `width` None: there is
+    no width to fit, as in a file or a pipe. Columns without a name hold texts.
     """
 
     def __init__(
@@ -45,17 +45,17 @@ class TableLayout:
             self._make_narrower(group, self._room(group))
 
     def heading(self) -> list[str]:
-        """The names of the columns, and a line below them."""
+        """Return the names of the columns, and a line below them."""
         lines = self._lines_of(self._columns)
         longest = max((cell_len(line) for line in [*lines, *self.rows()]), default=0)
         return [*lines, "─" * (longest if self._width is None else min(longest, self._width))]
 
     def rows(self) -> list[str]:
-        """The lines of all rows."""
+        """Return the lines of all rows."""
         return [line for row in self._rows for line in self._lines_of(row)]
 
     def _stacked(self) -> list[list[int]]:
-        """The columns of each line: an id and a text have lines of their own, the others share as many as they need."""
+        """Return the columns of each line: an id and a text have their own, the others share as few as they need."""
         groups: list[list[int]] = []
         is_open = False
         for at, name in enumerate(self._columns):
@@ -84,7 +84,7 @@ class TableLayout:
         return [line for line in lines if line] if self._is_stacked else lines
 
     def _side_by_side(self, group: Sequence[int], cells: Sequence[str]) -> list[str]:
-        """Cells of one row beside each other; more than one line where one of them is wrapped."""
+        """Return cells of one row beside each other; more than one line if one of them is wrapped."""
         wrapped = {at: _wrapped(cells[at], self._widths[at]) for at in group}
         lines = []
         for number in range(max(len(parts) for parts in wrapped.values())):
@@ -110,7 +110,7 @@ class TableLayout:
 
 
 def _wrapped(text: str, width: int | None) -> list[str]:
-    """The text on lines of this width, broken between words where it can be."""
+    """Return the text on lines of this width, broken between words where possible."""
     if width is None or cell_len(text) <= width:
         return [text]
     lines, line = [], text[: len(text) - len(text.lstrip())]

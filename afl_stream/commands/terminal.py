@@ -25,10 +25,10 @@ _LONGEST_LINE = 20_000
 
 
 class Terminal:
-    """Where one command writes: results to stdout, remarks to stderr. With `as_json`, stdout gets JSON only.
+    """The output of one command: results to stdout, remarks to stderr. With `as_json`, stdout gets JSON only.
 
-    Whatever is written to people has no secret in it, stands on one line, and has nothing that a terminal would obey.
-    A document for programs is data, and told as it is.
+    Text for people contains no secret, is on one line, and has no characters that control a terminal. A document for
+    programs is data, and is written as it is.
     """
 
     def __init__(self, out: TextIO, err: TextIO, *, as_json: bool, secrets: Secrets | None = None) -> None:
@@ -75,7 +75,7 @@ class Terminal:
                 self.warn(line)
 
     def rendered(self, text: str) -> None:
-        """Write findings on lines of their own, which were made for a terminal: printable already, maybe coloured."""
+        """Write lines that were rendered for a terminal: already printable, maybe coloured."""
         self._err.write(self._secrets.masked(text) + "\n")
         self._err.flush()
 
@@ -109,7 +109,7 @@ class Terminal:
 
     @property
     def _fits_screen(self) -> bool:
-        """Whether lines have to fit a width: those that go to a file or a pipe do not."""
+        """Whether lines have to fit a width: lines to a file or a pipe do not."""
         return self._out.isatty() or "COLUMNS" in os.environ
 
     def values(self, title: str, values: Iterable[tuple[str, object]]) -> None:
@@ -122,24 +122,24 @@ class Terminal:
 
 
 def one_line(text: str) -> str:
-    """A text on one line, in full: the cell of a table is folded, not cut."""
+    """Return a text on one line, in full: the cell of a table is folded, not cut."""
     return printable(text.replace("\n", " "), max_chars=len(text))
 
 
 def value_text(value: object, longest: int = _LONGEST_VALUE) -> str:
-    """A value as JSON, cut where nobody would read on."""
+    """Return a value as JSON, cut to a readable length."""
     document = write_json(value, indent=None)
     text = printable(document, max_chars=len(document))
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters; --json has all)"
 
 
 def time_text(at_ms: int) -> str:
-    """A time as people here read it."""
+    """Return a time as people here read it."""
     return datetime.fromtimestamp(at_ms / 1000).strftime("%Y-%m-%d %H:%M:%S") if at_ms else "-"
 
 
 def duration_text(duration_ms: int) -> str:
-    """A duration as people read it."""
+    """Return a duration as people read it."""
     seconds = duration_ms / 1000
     if seconds < 60:
         return f"{seconds:.1f} s"

@@ -1,4 +1,4 @@
-"""Events that no agent has answered yet, for people: which facet, which step, since when, and what would help."""
+"""Events that no agent has answered yet: which facet, which step, since when, and what would help."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ _NO_FACETS: Final[Mapping[str, FacetPlan]] = {}
 def unanswered_lines(
     invocation: Invocation, steps: Sequence[WaitingStep], facets: Mapping[str, FacetPlan] = _NO_FACETS
 ) -> list[str]:
-    """Lines for people: for each facet the step that has waited longest, and the commands that would help. `facets` are
-    those of the program, where it is known: they tell what an answer looks like.
+    """Return for each facet the step that has waited longest, and the commands that would help.
+
+    `facets` are those of the program, if it is known: they give the form of an answer.
     """
     found = unanswered_facets(steps)
     lines: list[str] = []
@@ -45,7 +46,7 @@ def unanswered_lines(
 
 
 def facets_of_steps(store: EngineStore, steps: Sequence[WaitingStep]) -> Mapping[str, FacetPlan]:
-    """The facets of waiting steps, as the programs of their runs declare them; as far as those are in the store."""
+    """Return the facets of waiting steps, as their runs' programs declare them, as far as those are in the store."""
     found: dict[str, FacetPlan] = {}
     for waits in unanswered_facets(steps)[:_MOST_FACETS]:
         if waits.facet not in found and (row := store.load_workflow(waits.first.workflow_id)) is not None:
@@ -54,7 +55,7 @@ def facets_of_steps(store: EngineStore, steps: Sequence[WaitingStep]) -> Mapping
 
 
 def agent_command(invocation: Invocation, facet: str) -> str:
-    """What would have a facet's events answered."""
+    """Return what would answer a facet's events."""
     config = invocation.settings()
     if not config.dispatch.is_topic(facet):
         return f"its events are tasks (dispatch): a poller or runner on task list {config.dispatch.task_list} does them"
@@ -63,12 +64,12 @@ def agent_command(invocation: Invocation, facet: str) -> str:
 
 
 def tell_unanswered(invocation: Invocation, heading: str, steps: Sequence[WaitingStep], plan: WorkflowPlan) -> None:
-    """Warn of steps that wait, where there are any."""
+    """Warn of steps that wait, if there are any."""
     invocation.terminal().warn_of(heading, unanswered_lines(invocation, steps, facets_of(plan)))
 
 
 def tell_not_ended(invocation: Invocation, deployment: LocalDeployment, workflow_id: str, plan: WorkflowPlan) -> None:
-    """Warn of the steps that a run waits for whose time is over: of whose handlers are still at work here, too."""
+    """Warn of the steps that a run still waits for after its time, including those whose handlers run here."""
     lines = unanswered_lines(invocation, deployment.unhandled(workflow_id), facets_of(plan))
     grace_s = deployment.config.agent.grace_s
     for waits in unanswered_facets(deployment.at_work(workflow_id))[:_MOST_FACETS]:
@@ -83,9 +84,9 @@ def why_it_waits(
     workflow_id: str,
     facets: Mapping[str, FacetPlan] = _NO_FACETS,
 ) -> list[str]:
-    """Lines that tell what a run waits for: read from the store where it is at hand, else asked of the evaluators.
+    """Return lines that say what a run waits for: from the store if it is at hand, else from the evaluators.
 
-    Never raises for what it cannot find out: it says that.
+    Never raises for what it cannot find out: the lines say that.
     """
     config = invocation.settings()
     with store_here(config, transport) as store:
@@ -105,14 +106,14 @@ def why_it_waits(
 
 
 def described_lines(invocation: Invocation, told: Lifecycle, facets: Mapping[str, FacetPlan] = _NO_FACETS) -> list[str]:
-    """Lines that tell what a run waits for, by an evaluator's answer."""
+    """Return lines that say what a run waits for, by an evaluator's answer."""
     steps = _described(told.workflow_id, told.outputs or {})
     status = "at work" if told.status is None else shown_status(told.status)
     return unanswered_lines(invocation, steps, facets) or [f"no event of it waits for an answer: it is {status}"]
 
 
 def _described(workflow_id: str, outputs: Mapping[str, object]) -> list[WaitingStep]:
-    """The waiting steps in an evaluator's answer. What is not as it should be is passed over."""
+    """Return the waiting steps in an evaluator's answer. Malformed ones are skipped."""
     listed = outputs.get("waiting")
     steps = []
     for entry in listed if isinstance(listed, list) else ():

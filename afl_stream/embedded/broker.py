@@ -31,7 +31,7 @@ _LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class UnknownPartition(TransportError):
-    """The topic is there, the partition is not."""
+    """The topic exists, the partition does not."""
 
     def __init__(self, where: TopicPartition, partitions: int) -> None:
         super().__init__(f"{where.topic} has partitions 0 to {partitions - 1}, and no {where.partition}")
@@ -47,7 +47,7 @@ class TopicRefused(TransportError):
 
 
 class GroupConsumer(Protocol):
-    """A consumer as commands to the broker name it."""
+    """A consumer, as commands to the broker name it."""
 
     @property
     def group(self) -> str | None: ...
@@ -57,11 +57,11 @@ class GroupConsumer(Protocol):
 
 
 class EmbeddedBroker:
-    """Holds the log of one process. With a `path` it is durable, and nobody else may have the file meanwhile.
+    """The log of one process. With a `path` it is durable, and no other process may have the file meanwhile.
 
-    In memory a record is in the log when `produce` returns. With a file, records and committed offsets gather, and
-    whoever needs them written writes all of them at once: a producer that flushes or has gathered many, a consumer
-    that has nothing else to read, a commit that waits. No thread runs behind the caller's back. See WriteQueue.
+    In memory a record is in the log when `produce` returns. With a file, records and committed offsets gather, and the
+    first caller that needs them written writes all of them at once: a producer that flushes or has gathered many, a
+    consumer that has nothing else to read, a commit that waits. There is no background thread. See WriteQueue.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class EmbeddedBroker:
         probe: Probe = no_probe,
         now_ms: Callable[[], int] = epoch_ms,
     ) -> None:
-        """Open it; a file that is not there is created. Raises FileInUse, FileUnusable."""
+        """Open the log; a file that does not exist is created. Raises FileInUse, FileUnusable."""
         self.probe = probe
         self.now_ms = now_ms
         #: Guards all below. Never wait for a write (`queue.exclusive`) while holding it.
@@ -132,7 +132,7 @@ class EmbeddedBroker:
             return {name: topic.description for name, topic in self._topics.items()}
 
     def topic(self, name: str) -> Topic:
-        """Raises UnknownTopic. Call it under the lock."""
+        """Return the topic. Raises UnknownTopic. Call it under the lock."""
         topic = self._topics.get(name)
         if topic is None:
             raise UnknownTopic(name)
@@ -142,14 +142,14 @@ class EmbeddedBroker:
         return name in self._topics
 
     def log(self, where: TopicPartition) -> PartitionLog:
-        """Raises UnknownTopic, UnknownPartition. Call it under the lock."""
+        """Return the log of the partition. Raises UnknownTopic, UnknownPartition. Call it under the lock."""
         logs = self.topic(where.topic).logs
         if not 0 <= where.partition < len(logs):
             raise UnknownPartition(where, len(logs))
         return logs[where.partition]
 
     def create_topic(self, name: str, partitions: int, replication: int, settings: Mapping[str, str]) -> None:
-        """Raises TopicExists, TopicRefused."""
+        """Create a topic. Raises TopicExists, TopicRefused."""
         if not _LEGAL_TOPIC.fullmatch(name) or name in (".", ".."):
             raise TopicRefused(name, "a name has 1 to 249 letters, digits, '.', '_' and '-'")
         if partitions < 1:
@@ -170,7 +170,7 @@ class EmbeddedBroker:
             self._rebalance_groups_of(name)
 
     def delete_topic(self, name: str) -> None:
-        """Drop it with its records and the groups' offsets in it. Raises UnknownTopic."""
+        """Delete a topic with its records and the groups' offsets in it. Raises UnknownTopic."""
         with self.queue.exclusive, self.lock:
             self.check_open()
             topic = self.topic(name)
@@ -187,7 +187,7 @@ class EmbeddedBroker:
             self._rebalance_groups_of(name)
 
     def append_marker(self, where: TopicPartition) -> None:
-        """Take up an offset without a record, as the end of a transaction does in Kafka. It is kept in memory only.
+        """Use up an offset without a record, as the end of a transaction does in Kafka. It is kept in memory only.
 
         Raises UnknownTopic, UnknownPartition.
         """
@@ -243,14 +243,14 @@ class EmbeddedBroker:
         return group
 
     def next_sequence(self) -> int:
-        """Numbers the members in the order in which they join."""
+        """Return the number of the next member, in the order in which they join."""
         self._sequence += 1
         return self._sequence
 
     def rebalance(self, group: str, *, moves: Mapping[TopicPartition, GroupConsumer] | None = None) -> None:
-        """Assign a group's partitions anew. Eager members give up everything first; sticky ones keep what they have.
+        """Assign a group's partitions anew. Eager members first give up everything; sticky ones keep what they have.
 
-        `moves` hands single partitions to members whatever the assignor would do, until the next rebalance.
+        `moves` gives single partitions to members whatever the assignor would do, until the next rebalance.
         """
         with self.lock:
             self.check_open()
@@ -260,19 +260,19 @@ class EmbeddedBroker:
             )
 
     def join(self, group: str, member: Member, assignor: Assignor) -> None:
-        """Raises AssignorMismatch. Under the lock."""
+        """Let a member join a group. Raises AssignorMismatch. Under the lock."""
         self.group(group).join(member, assignor)
         self.rebalance(group)
 
     def leave(self, group: str, member: Member) -> None:
-        """Under the lock."""
+        """Let a member leave a group. Under the lock."""
         self.group(group).leave(member)
         self.rebalance(group)
 
     def expire(self, consumer: GroupConsumer) -> None:
-        """Put a silent member out of its group, as a missed session does: others get its partitions, it is fenced.
+        """Remove a silent member from its group, as a missed session does: others get its partitions, it is fenced.
 
-        It hears of it at its next poll (on_lost), and joins anew then.
+        It learns of that at its next poll (on_lost), and then joins again.
         """
         with self.lock:
             self.check_open()
@@ -284,7 +284,7 @@ class EmbeddedBroker:
             member.wake()
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Take a group's offsets; durable after the next write. Under the lock."""
+        """Take a group's offsets; they are durable after the next write. Under the lock."""
         self.group(group).committed.update(offsets)
         self.queue.enqueue_offsets(group, offsets)
 
@@ -309,7 +309,7 @@ class EmbeddedBroker:
     # Life
 
     def check_open(self) -> None:
-        """Raises BrokerUnavailable."""
+        """Raise BrokerUnavailable if the broker is closed."""
         if self._closed:
             raise BrokerUnavailable("the embedded broker is closed")
 
@@ -318,12 +318,12 @@ class EmbeddedBroker:
         return self._closed
 
     def wake_at_close(self, wake: Callable[[], None], *, wanted: bool = True) -> None:
-        """Call `wake` under the lock when the broker stops, so that nobody waits for it (or no longer do so)."""
+        """Call `wake` under the lock when the broker stops, so that no wait is left; not any more unless `wanted`."""
         with self.lock:
             (self._waiting.add if wanted else self._waiting.discard)(wake)
 
     def close(self) -> None:
-        """Write what has gathered, and let go of the file."""
+        """Write what has gathered, and close the file."""
         if self._closed:
             return
         try:
@@ -332,7 +332,7 @@ class EmbeddedBroker:
             self.abandon()
 
     def abandon(self) -> None:
-        """Stop as a dying process does: what was not written is lost, the file and its lock are free."""
+        """Stop as a dying process does: what was not written is lost, the file and its lock are released."""
         with self.queue.exclusive, self.lock:
             self._closed = True
             self.queue.clear()

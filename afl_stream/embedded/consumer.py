@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class EmbeddedConsumer:
-    """A member of a group, or a reader of its own; see the Consumer port."""
+    """A member of a group, or a reader without one; see the Consumer port."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class EmbeddedConsumer:
     def subscribe(
         self, topics: Sequence[str], *, pattern: str | None = None, listener: RebalanceListener | None = None
     ) -> None:
-        """Raises AssignorMismatch, and TransportError for a consumer without a group."""
+        """Subscribe; see the port. Raises AssignorMismatch, and TransportError for a consumer without a group."""
         if self.group is None:
             raise TransportError("a consumer without a group cannot subscribe; assign partitions to it")
         compiled = None if pattern is None else re.compile(pattern)
@@ -109,11 +109,11 @@ class EmbeddedConsumer:
         return member
 
     def assign(self, positions: Mapping[TopicPartition, int | Start]) -> None:
-        """Raises UnknownTopic, UnknownPartition, and TransportError for a member of a group."""
+        """Assign; see the port. Raises UnknownTopic, UnknownPartition, and TransportError for a member of a group."""
         self._assign(positions, keep_others=False)
 
     def assign_more(self, positions: Mapping[TopicPartition, int | Start]) -> None:
-        """Raises UnknownTopic, UnknownPartition, and TransportError for a member of a group."""
+        """Assign; see the port. Raises UnknownTopic, UnknownPartition, and TransportError for a member of a group."""
         self._assign(positions, keep_others=True)
 
     def _assign(self, positions: Mapping[TopicPartition, int | Start], *, keep_others: bool) -> None:
@@ -127,7 +127,7 @@ class EmbeddedConsumer:
                 self._add(where, logs[where], begin if isinstance(start, Start) else start)
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """Raises TransportError for a member of a group."""
+        """Unassign; see the port. Raises TransportError for a member of a group."""
         with self._broker.lock:
             self._check_outside_groups()
             self._drop(partitions)
@@ -144,8 +144,10 @@ class EmbeddedConsumer:
         return records[0] if records else None
 
     def consume(self, max_records: int, timeout_s: float) -> list[Record]:
-        """Raises OffsetOutOfRange (again and again, until a seek, a pause or a rebalance), BrokerUnavailable, and
-        UnknownTopic once for a subscribed topic that is not there, or one that the pattern had found.
+        """Read records; see the port.
+
+        Raises OffsetOutOfRange (again and again, until a seek, a pause or a rebalance), BrokerUnavailable, and
+        UnknownTopic once for a subscribed topic that does not exist, or one that the pattern had found.
         """
         deadline_s = time.monotonic() + timeout_s
         wrote_late = False
@@ -179,7 +181,7 @@ class EmbeddedConsumer:
             self._broker.queue.write(max(0.0, remaining_s))
 
     def _follow_topic(self, where: TopicPartition) -> None:
-        """A topic was created again: go on in it where nothing of either log is skipped. Raises UnknownTopic."""
+        """Continue in a recreated topic where no record of either log is skipped. Raises UnknownTopic."""
         position, log = self._positions[where], self._broker.log(where)
         if position.offset == position.log.high == log.low:
             self._enter(position, log, log.low)
@@ -206,7 +208,7 @@ class EmbeddedConsumer:
     # Rebalances
 
     def _follow_group(self) -> None:
-        """Run the callbacks that are due, one step of the group at a time, until none is."""
+        """Run the callbacks that are due, one step of the group at a time, until none is left."""
         while True:
             with self._broker.lock:
                 self._check_open()
@@ -239,7 +241,10 @@ class EmbeddedConsumer:
                 self._welcome(granted, member)
 
     def _revoke(self, partitions: list[TopicPartition], member: Member) -> None:
-        """Until the callback is through, nobody else gets them; one that fails is asked again."""
+        """Revoke partitions.
+
+        No other member gets them until the callback has run; a callback that fails is called again.
+        """
         self._probe("rebalance.before_revoke")
         self._tell_gone(partitions)
         self._probe("rebalance.after_revoke")
@@ -249,7 +254,7 @@ class EmbeddedConsumer:
                 self._broker.group(self.group or "").release(member, partitions)
 
     def _tell_gone(self, partitions: Sequence[TopicPartition], *, is_lost: bool = False) -> None:
-        """Tell the listener. What is of a topic that is gone, or another one by now, is lost whatever comes first."""
+        """Call the listener. Partitions of a topic that is gone or recreated are lost, whatever comes first."""
         with self._broker.lock:
             lost = list(partitions) if is_lost else sorted(self._deleted() & set(partitions))
         if self._listener is not None and lost:
@@ -258,7 +263,7 @@ class EmbeddedConsumer:
             self._listener.on_revoked([where for where in partitions if where not in set(lost)])
 
     def _lose_made_anew(self) -> None:
-        """Topics that a member reads were deleted and made again: nothing of the earlier ones goes on."""
+        """Drop the partitions of topics that were deleted and recreated: their old positions have no meaning."""
         with self._broker.lock:
             lost = sorted(w for w in self._deleted() if self._broker.has_topic(w.topic))
         if not lost or (member := self.member) is None:
@@ -274,7 +279,7 @@ class EmbeddedConsumer:
             self._group_moved = True
 
     def _welcome(self, partitions: list[TopicPartition], member: Member) -> None:
-        """Ask the owner where to start. When that fails the partitions go back, and are given again."""
+        """Ask the listener where to start. If that fails the partitions are released, and assigned again."""
         try:
             self._probe("rebalance.before_assign")
             starts = None if self._listener is None else self._listener.on_assigned(partitions)
@@ -327,20 +332,20 @@ class EmbeddedConsumer:
             return frozenset(self._positions)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Raises NotAssigned, UnknownTopic."""
+        """Move the position. Raises NotAssigned, UnknownTopic."""
         with self._broker.lock:
             position = self._position(partition)
             self._enter(position, self._broker.log(partition), offset)
             self._ready[partition] = None
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Raises NotAssigned."""
+        """Pause partitions. Raises NotAssigned."""
         with self._broker.lock:
             for where in partitions:
                 self._position(where).paused = True
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        """Raises NotAssigned."""
+        """Resume partitions. Raises NotAssigned."""
         with self._broker.lock:
             for where in partitions:
                 self._position(where).paused = False
@@ -359,9 +364,9 @@ class EmbeddedConsumer:
           2. let others of the group see the offsets,
           3. with `wait`, write them to the file.
 
-        A crash before 3 leaves the older offsets after a restart: the records come again. Nothing is committed for a
-        topic that is not there, or is another one than was read: it begins with another record. Raises
-        BrokerUnavailable, and with `wait` UnknownTopic for one that is not there, when the others are committed.
+        After a crash before 3 the restarted broker has the older offsets: the records come again. Nothing is committed
+        for a topic that does not exist, or was recreated since it was read: it begins with another record. Raises
+        BrokerUnavailable, and with `wait` UnknownTopic for a topic that does not exist, after the others are committed.
         """
         self._probe("commit.before")
         with self._broker.lock:
@@ -375,7 +380,7 @@ class EmbeddedConsumer:
             raise UnknownTopic(missing)
 
     def _deleted(self) -> set[TopicPartition]:
-        """Those of topics that are gone, or others by now under the same name."""
+        """Return the partitions of topics that are gone, or were recreated."""
         return {where for where, position in self._positions.items() if position.log.deleted}
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
@@ -384,13 +389,13 @@ class EmbeddedConsumer:
             return self._offsets.committed(partitions)
 
     def position(self, partition: TopicPartition) -> int:
-        """Raises NotAssigned."""
+        """Return the next offset to read. Raises NotAssigned."""
         with self._broker.lock:
             position = self._position(partition)
             return position.log.low if position.offset is None else position.offset
 
     def watermarks(self, partition: TopicPartition) -> Watermarks:
-        """Raises UnknownTopic, UnknownPartition."""
+        """Return a partition's bounds. Raises UnknownTopic, UnknownPartition."""
         with self._broker.lock:
             self._check_open()
             return self._broker.log(partition).bounds
@@ -422,7 +427,7 @@ class EmbeddedConsumer:
                 self.member = None
 
     def abandon(self) -> None:
-        """Stop without a word, as a dying process does: no callback runs, the group has to expire this member."""
+        """Stop as a dying process does: no callback runs, and the group has to expire this member."""
         with self._broker.lock:
             self._detach()
 

@@ -1,4 +1,4 @@
-"""Faults on command: what a test hands to the embedded transport as its probe, to fail or crash between two steps."""
+"""Faults on command: a probe that a test gives to the embedded transport, to fail or crash between two steps."""
 
 import sys
 from collections import Counter
@@ -29,11 +29,11 @@ FAULT_POINTS = (
 
 
 def no_probe(point: str) -> None:
-    """The probe of everyday: lets each step pass."""
+    """Do nothing: the default probe."""
 
 
 class Swallowed(Exception):
-    """Stands for a reply that never comes: whoever asked goes on waiting, and nobody is told."""
+    """Stands for a reply that never comes: the caller continues to wait, and no error is reported."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Faults:
             self._planned.clear()
 
     def reached(self, point: str) -> int:
-        """How many times `point` was reached."""
+        """Return how many times `point` was reached."""
         with self._lock:
             return self._reached[point]
 

@@ -53,7 +53,7 @@ CREATE TABLE committed (
 
 
 class FileInUse(TransportError):
-    """The file serves one process, and another one (or another broker of this one) has it."""
+    """Another process, or another broker of this one, has the file, which serves one process."""
 
     def __init__(self, path: Path, pid: int) -> None:
         super().__init__(
@@ -63,7 +63,7 @@ class FileInUse(TransportError):
 
 
 class FileUnusable(TransportError):
-    """The file is no log of ours, is damaged, or cannot be read or written."""
+    """The file is not an embedded log, is damaged, or cannot be read or written."""
 
     def __init__(self, path: Path, found: str) -> None:
         super().__init__(f"{path} cannot be used as an embedded log: {found}")
@@ -71,14 +71,14 @@ class FileUnusable(TransportError):
 
 
 class FileLock:
-    """Keeps other processes from the log by a lock on a file beside it. The kernel frees it if the process dies."""
+    """A lock on a file beside the log, which keeps other processes out. The kernel frees it if the process dies."""
 
     #: Locks of this process. POSIX locks do not exclude their own process, so these are looked at first.
     _held: dict[Path, int] = {}
     _held_lock = Lock()
 
     def __init__(self, path: Path) -> None:
-        """Raises FileInUse, FileUnusable."""
+        """Take the lock. Raises FileInUse, FileUnusable."""
         self._key = path.resolve()
         with self._held_lock:
             if self._key in self._held:
@@ -129,7 +129,7 @@ _NULL_LENGTH = 0xFFFF_FFFF
 
 
 def pack_headers(headers: Headers) -> bytes | None:
-    """Names and values, each behind its length in four bytes. Unreadable headers are no bytes."""
+    """Return names and values, each behind its length in four bytes. Unreadable headers are packed as no bytes."""
     if not headers:
         return b"" if isinstance(headers, UnreadableHeaders) else None
     parts: list[bytes] = []
@@ -144,7 +144,7 @@ def pack_headers(headers: Headers) -> bytes | None:
 
 
 def unpack_headers(packed: bytes | None) -> Headers:
-    """The reverse of `pack_headers`."""
+    """Reverse `pack_headers`."""
     if packed is None:
         return ()
     if not packed:
@@ -163,13 +163,13 @@ def unpack_headers(packed: bytes | None) -> Headers:
 
 
 class LogFile:
-    """The durable side of a broker. Writes are one transaction a call and are on disk when it returns.
+    """The durable side of a broker. Each call writes one transaction, which is on disk when it returns.
 
-    One thread writes at a time and one reads at a time (they have a connection each): the broker sees to that.
+    One thread writes at a time and one reads at a time (they have a connection each): the broker guarantees that.
     """
 
     def __init__(self, path: Path, new_cluster_id: str) -> None:
-        """Open or create it. Raises FileInUse, FileUnusable."""
+        """Open the file or create it. Raises FileInUse, FileUnusable."""
         self.path = path
         self._lock = FileLock(path)
         self._connections: list[sqlite3.Connection] = []
@@ -191,7 +191,7 @@ class LogFile:
             raise
 
     def _check_magic(self) -> None:
-        """SQLite would take an empty file, and would say "not a database" only later."""
+        """Refuse a foreign file now. SQLite would take an empty file, and would say "not a database" only later."""
         try:
             with self.path.open("rb") as file:
                 head = file.read(len(_SQLITE_MAGIC))
@@ -218,7 +218,7 @@ class LogFile:
         return connection
 
     def _is_new(self) -> bool:
-        """Whether the file is empty. Raises FileUnusable when it is neither that nor a log that can be read."""
+        """Return whether the file is empty. Raises FileUnusable when it is neither that nor a log that can be read."""
         (application,) = self._writer.execute("PRAGMA application_id").fetchone()
         (version,) = self._writer.execute("PRAGMA user_version").fetchone()
         (tables,) = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -233,7 +233,7 @@ class LogFile:
         return False
 
     def _create(self, cluster_id: str) -> None:
-        """All at once: a crash leaves an empty file, or a complete one."""
+        """Create all tables in one transaction: a crash leaves an empty file, or a complete one."""
         with self._transaction():
             for statement in _SCHEMA.split(";"):
                 self._writer.execute(statement)
@@ -343,7 +343,10 @@ class LogFile:
             )
 
     def compact(self, topic_id: int, partition: int) -> None:
-        """Keep the last record of each key, and all without a key. The last one stays, so offsets are not reused."""
+        """Keep the last record of each key, and all without a key.
+
+        The newest record stays, so offsets are not reused.
+        """
         with self._naming_faults(), self._transaction():
             self._writer.execute(
                 "DELETE FROM records WHERE topic_id=?1 AND partition=?2 AND key IS NOT NULL AND offset NOT IN"
@@ -352,7 +355,7 @@ class LogFile:
             )
 
     def first_since(self, topic_id: int, partition: int, since_ms: int) -> int | None:
-        """The first offset whose record is not older than `since_ms`."""
+        """Return the first offset whose record is not older than `since_ms`."""
         with self._naming_faults():
             row = self._writer.execute(
                 "SELECT offset FROM records WHERE topic_id=? AND partition=? AND timestamp_ms>=?"
@@ -362,7 +365,7 @@ class LogFile:
         return None if row is None else int(row[0])
 
     def read(self, topic_id: int, where: TopicPartition, offset: int, limit: int) -> list[Record]:
-        """Up to `limit` records from `offset` on."""
+        """Return up to `limit` records from `offset` on."""
         with self._naming_faults():
             rows = self._reader.execute(
                 "SELECT offset, key, value, headers, timestamp_ms FROM records"
@@ -383,7 +386,7 @@ class LogFile:
             ]
 
     def close(self) -> None:
-        """Let go of the file and of its lock. What was not written is not written."""
+        """Close the file and release its lock. Unwritten records are not written."""
         for connection in self._connections:
             connection.close()
         self._connections.clear()

@@ -1,4 +1,4 @@
-"""Groups of the embedded broker: who gets which partition, and the steps by which a partition changes hands."""
+"""Groups of the embedded broker: the assignment of partitions, and the steps by which a partition changes hands."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from afl_stream.transport import Assignor, CommittedOffset, TopicPartition, Tran
 
 
 class AssignorMismatch(TransportError):
-    """Members of one group must spread partitions in one way."""
+    """A member uses another assignor than its group."""
 
     def __init__(self, group: str, found: Assignor, right: Assignor) -> None:
         super().__init__(f"group {group} assigns by {right}; a member that assigns by {found} cannot join")
@@ -17,7 +17,7 @@ class AssignorMismatch(TransportError):
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """One consumer in one group: what it asked for, what it shall have (`target`) and what it has (`held`)."""
+    """One consumer in one group: its subscription, its assignment (`target`) and what it holds now (`held`)."""
 
     client_id: str
     sequence: int
@@ -39,7 +39,7 @@ class Member:
 
 
 def assign_range(members: Sequence[Member], topics: Mapping[str, int]) -> dict[int, set[TopicPartition]]:
-    """Topic by topic, consecutive partitions to members in order; keyed by the members' sequence."""
+    """Assign consecutive partitions to members in order, topic by topic; keyed by the members' sequence."""
     given: dict[int, set[TopicPartition]] = {member.sequence: set() for member in members}
     for topic, partitions in sorted(topics.items()):
         takers = [member for member in members if member.wants(topic)]
@@ -55,7 +55,10 @@ def assign_range(members: Sequence[Member], topics: Mapping[str, int]) -> dict[i
 
 
 def assign_sticky(members: Sequence[Member], topics: Mapping[str, int]) -> dict[int, set[TopicPartition]]:
-    """Everyone keeps what it has, loads differ by one at most where subscriptions allow, the least moves."""
+    """Assign so that members keep what they have and few partitions move.
+
+    Loads differ by at most one where subscriptions allow that.
+    """
     wanting = {topic: [member for member in members if member.wants(topic)] for topic in topics}
     given: dict[int, set[TopicPartition]] = {}
     taken: set[TopicPartition] = set()
@@ -81,7 +84,7 @@ def assign_sticky(members: Sequence[Member], topics: Mapping[str, int]) -> dict[
 
 
 def _move_one(members: Sequence[Member], given: dict[int, set[TopicPartition]]) -> bool:
-    """Move one partition from a fuller member to one that has at least two less; say whether there was one."""
+    """Move one partition from a fuller member to one that has at least two less; return whether one was moved."""
     by_load = sorted(members, key=lambda member: len(given[member.sequence]))
     for fullest in reversed(by_load):
         for least in by_load:
@@ -100,7 +103,7 @@ class Group:
     """One consumer group. Not safe for threads: the broker's lock is held around each call.
 
     A partition changes hands in this order:
-      1. `rebalance` decides who shall have it,
+      1. `rebalance` decides which member gets it,
       2. its holder finds it in `to_revoke`, runs its callback, and gives it up with `release`,
       3. its next holder takes it with `grant`, and runs its callback.
     A holder that dies before 2 keeps it until it is expired; one that dies after 3 likewise.
@@ -119,19 +122,19 @@ class Group:
         return tuple(self._members)
 
     def check_assignor(self, assignor: Assignor) -> None:
-        """Raises AssignorMismatch when members that are here assign in another way."""
+        """Raise AssignorMismatch when present members use another assignor."""
         if self._members and assignor is not self._assignor:
             raise AssignorMismatch(self.name, assignor, self._assignor)
 
     def join(self, member: Member, assignor: Assignor) -> None:
-        """Take a member in; a `rebalance` must follow. Raises AssignorMismatch."""
+        """Add a member; a `rebalance` must follow. Raises AssignorMismatch."""
         self.check_assignor(assignor)
         self._assignor = assignor
         self._members.append(member)
         self._members.sort(key=lambda known: known.order)
 
     def leave(self, member: Member) -> None:
-        """Let a member go, and free what it holds; a `rebalance` must follow."""
+        """Remove a member, and free what it holds; a `rebalance` must follow."""
         if member in self._members:
             self._members.remove(member)
         for partition in list(member.held):
@@ -140,7 +143,7 @@ class Group:
         member.target.clear()
 
     def rebalance(self, topics: Mapping[str, int], moves: Mapping[TopicPartition, Member] | None = None) -> None:
-        """Decide anew who shall have what, of `topics` (partitions by name); `moves` overrule the assignor."""
+        """Decide the assignment of `topics` (partitions by name) anew; `moves` overrule the assignor."""
         self._epoch += 1
         assign = assign_range if self._assignor is Assignor.RANGE else assign_sticky
         given = assign(self._members, topics)
@@ -156,7 +159,7 @@ class Group:
         return self._owners.get(partition) is member
 
     def to_revoke(self, member: Member) -> list[TopicPartition]:
-        """What this member must give up before the group goes on: all of it when assignment is eager."""
+        """Return what this member must give up before the group continues: all of it when assignment is eager."""
         if self._assignor is Assignor.RANGE:
             if member.held and member.revoked_epoch != self._epoch:
                 return sorted(member.held)
@@ -165,7 +168,7 @@ class Group:
         return sorted(member.held - member.target)
 
     def release(self, member: Member, partitions: Sequence[TopicPartition]) -> None:
-        """The member's callback has run: others may take these."""
+        """Let others take these partitions: the member's callback has run."""
         for partition in partitions:
             if self.owns(member, partition):
                 del self._owners[partition]
@@ -174,7 +177,7 @@ class Group:
             other.wake()
 
     def grant(self, member: Member) -> list[TopicPartition]:
-        """Take what is due to this member and free: all at once when eager, else as it becomes free."""
+        """Assign what is due to this member and free: all at once when eager, else as it becomes free."""
         due = sorted(member.target - member.held)
         free = [partition for partition in due if partition not in self._owners]
         if self._assignor is Assignor.RANGE and len(free) < len(due):
@@ -185,6 +188,6 @@ class Group:
         return free
 
     def forget_topic(self, topic: str) -> None:
-        """The topic is gone, and so are the group's positions in it."""
+        """Drop a deleted topic and the group's positions in it."""
         for partition in [p for p in self.committed if p.topic == topic]:
             del self.committed[partition]

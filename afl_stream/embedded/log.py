@@ -1,4 +1,4 @@
-"""Topics of the embedded broker: a partition's records in memory, and behind them those that only the file has."""
+"""Topics of the embedded broker: a partition's newest records in memory, and all of them in the file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ TAIL_RECORDS = 10_000
 
 
 class Reader(Protocol):
-    """Who wants to hear that a partition has more to read."""
+    """A reader that is notified when a partition has more to read."""
 
     def more(self, partition: TopicPartition) -> None:
-        """Called under the broker's lock."""
+        """Note that a partition has more. Called under the broker's lock."""
 
 
 class PartitionLog:
@@ -41,7 +41,7 @@ class PartitionLog:
         return Watermarks(low=self.low, high=self.high)
 
     def append(self, records: Sequence[Record]) -> None:
-        """Add records, whose offsets go on from `high`, and tell the readers."""
+        """Add records, with offsets from `high` on, and notify the readers."""
         self._tail.extend(records)
         self.high += len(records)
         if self._file is not None and len(self._tail) > 2 * TAIL_RECORDS:
@@ -49,7 +49,7 @@ class PartitionLog:
         self.tell()
 
     def append_marker(self) -> None:
-        """Add an offset that is never delivered, and tell the readers."""
+        """Add an offset that is never delivered, and notify the readers."""
         self.markers.add(self.high)
         self.append([Record(self.where.topic, self.where.partition, self.high, None, None)])
 
@@ -58,7 +58,7 @@ class PartitionLog:
             reader.more(self.where)
 
     def read(self, offset: int, limit: int) -> Sequence[Record]:
-        """Up to `limit` records from `offset` on. Compaction leaves gaps: the first may come after `offset`."""
+        """Return up to `limit` records from `offset` on. Compaction leaves gaps: the first may come after `offset`."""
         if offset >= self._tail_start or self._file is None:
             start = max(0, offset - self._tail_start)
             return self._tail[start : start + limit]
@@ -68,11 +68,11 @@ class PartitionLog:
         return offset >= self._tail_start
 
     def first_since(self, since_ms: int) -> int | None:
-        """The first offset in memory whose record is not older than `since_ms`."""
+        """Return the first offset in memory whose record is not older than `since_ms`."""
         return next((record.offset for record in self._tail if record.timestamp_ms >= since_ms), None)
 
     def truncate(self, low: int) -> None:
-        """Forget what is before `low`."""
+        """Drop the records before `low`."""
         self.low = low
         if low > self._tail_start:
             self._drop(min(low - self._tail_start, len(self._tail)))
@@ -85,7 +85,7 @@ class PartitionLog:
 
 @dataclass(slots=True, eq=False)
 class Topic:
-    """A topic and its partitions. One that was deleted and created again is another one."""
+    """A topic and its partitions. A recreated topic is another object."""
 
     description: TopicDescription
     topic_id: int

@@ -1,4 +1,4 @@
-"""Topics that a member of a group is subscribed to or has read, and that are not there: each is told of once."""
+"""Topics that a group's member is subscribed to or has read, and that do not exist: each is reported once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from afl_stream.transport import UnknownTopic
 
 
 class MissingTopics:
-    """What was told to one member since it subscribed. Under the broker's lock."""
+    """The missing topics that were reported to one member since it subscribed. Under the broker's lock."""
 
     def __init__(self) -> None:
         self._seen_version = -1
@@ -17,13 +17,13 @@ class MissingTopics:
         self._found: set[str] = set()
 
     def note_found(self, topics: Iterable[str]) -> None:
-        """The member is given partitions of these: they are there, also if they were missing once."""
+        """Note that these topics exist: the member was assigned partitions of them."""
         given = set(topics)
         self._found |= given
         self._told -= given
 
     def check(self, wanted: frozenset[str], version: int, has_topic: Callable[[str], bool]) -> None:
-        """Look again when topics have come or gone: `version` is another one then. Raises UnknownTopic."""
+        """Check again if topics have come or gone since: `version` has changed then. Raises UnknownTopic."""
         if self._seen_version == version:
             return
         for topic in sorted(wanted | self._found):

@@ -1,4 +1,4 @@
-"""What a group of the embedded broker has committed: who may commit what, and what is there."""
+"""The offsets that a group of the embedded broker has committed, and the check of who may commit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from afl_stream.transport import CommittedOffset, Fenced, TopicPartition, Transp
 
 
 class GroupOffsets:
-    """The committed offsets of one consumer's group. All but `write` is called under the broker's lock."""
+    """The committed offsets of one consumer's group. All methods but `write` are called under the broker's lock."""
 
     def __init__(self, broker: EmbeddedBroker, group: str | None) -> None:
         self._broker = broker
@@ -24,9 +24,9 @@ class GroupOffsets:
         *,
         refuses_lost: bool,
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Let others of the group see the offsets, and return those of topics that are there.
+        """Let others of the group see the offsets, and return those of topics that exist.
 
-        Those of partitions that are not the member's are left out, or make this raise Fenced.
+        Offsets of partitions that the member does not own are left out, or make this raise Fenced.
         """
         if self._group is None:
             raise TransportError("a consumer without a group cannot commit")
@@ -44,17 +44,17 @@ class GroupOffsets:
         return there
 
     def write(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Have what is shown in the file. Raises BrokerUnavailable. Not under the broker's lock."""
+        """Write the visible offsets to the file. Raises BrokerUnavailable. Not under the broker's lock."""
         assert self._group is not None
         self._broker.queue.write()
         self._broker.queue.check_committed(self._group, offsets)
 
     def missing_topic(self, partitions: Iterable[TopicPartition]) -> str | None:
-        """The first topic of these that is not there."""
+        """Return the first of the partitions' topics that does not exist."""
         return min((where.topic for where in partitions if not self._broker.has_topic(where.topic)), default=None)
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """What is committed for these; nothing outside any group."""
+        """Return what is committed for these; nothing without a group."""
         if self._group is None:
             return {}
         known = self._broker.group(self._group).committed

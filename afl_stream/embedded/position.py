@@ -1,4 +1,4 @@
-"""Where an embedded consumer stands in one partition, and what it fetched ahead."""
+"""The position of an embedded consumer in one partition, and the records that it fetched ahead."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,7 +10,7 @@ FETCH_RECORDS = 500
 
 
 class NotAssigned(TransportError):
-    """The partition is not this consumer's at the moment."""
+    """The partition is not assigned to this consumer at the moment."""
 
     def __init__(self, partition: TopicPartition) -> None:
         super().__init__(f"{partition.topic}[{partition.partition}] is not assigned to this consumer")
@@ -18,7 +18,7 @@ class NotAssigned(TransportError):
 
 
 class Position:
-    """Where a consumer stands in one partition. `offset` is unset while the owner is asked where to start."""
+    """The position of a consumer in one partition. `offset` is unset while the owner is asked where to start."""
 
     __slots__ = ("_fetched", "_next", "log", "offset", "paused")
 
@@ -37,7 +37,7 @@ class Position:
         return self.offset is None or self.log.deleted or not self.log.low <= self.offset <= self.log.high
 
     def take(self, limit: int) -> Sequence[Record]:
-        """Up to `limit` records, which then count as read."""
+        """Return up to `limit` records, which then count as read."""
         offset = self.offset or 0
         if self._next < len(self._fetched):
             records = self._fetched[self._next : self._next + limit]
@@ -56,7 +56,7 @@ class Position:
 
 
 def view_of(positions: Mapping[TopicPartition, Position]) -> BrokerView:
-    """What the broker tells of these, beside what is read."""
+    """Return what the broker says about these partitions besides their records."""
     held = {where: position for where, position in positions.items() if not position.log.deleted}
     waiting = {
         where: position.log.high - max(position.offset, position.log.low)
@@ -79,8 +79,10 @@ def take_in_turn(
     follow_topic: Callable[[TopicPartition], None],
     log_of: Callable[[TopicPartition], PartitionLog],
 ) -> list[Record]:
-    """Take records of what is ready: of each partition its share of `limit` first, so that none waits for a longer one,
-    and then what more there is. `follow_topic` hears of a topic that is gone. Raises OffsetOutOfRange.
+    """Take records of what is ready: first each partition's share of `limit`, then what more there is.
+
+    The shares let no partition wait for a longer one. `follow_topic` is called for a topic that is gone. Raises
+    OffsetOutOfRange.
     """
     taken: list[Record] = []
     for share in (-(-limit // max(1, len(ready))), limit):

@@ -1,4 +1,4 @@
-"""What is on its way into the embedded log: records and committed offsets, gathered and written together."""
+"""The write queue of the embedded log: records and committed offsets are gathered and written together."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ WRITE_AT_RECORDS = 2_000
 
 
 class Delivery(Protocol):
-    """Hears what became of a record."""
+    """A producer's side of a record, which takes the result."""
 
     def settled(self, queued: "Queued", error: Exception | None, offset: int) -> None:
-        """Called under the broker's lock: the record is durable at `offset`, or it failed."""
+        """Take the result: the record is durable at `offset`, or it failed. Called under the broker's lock."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,14 +43,14 @@ class Queued:
 
 
 class WriteQueue:
-    """Gathers records and committed offsets until somebody needs them on disk. Without a file, records pass at once.
+    """Gathers records and committed offsets until a caller needs them on disk. Without a file, records pass at once.
 
     One write, in this order:
       1. take all that has gathered, and give the records their offsets,
       2. write it to the file in one transaction, which is on disk at its end,
       3. put the records into the log that consumers see, and settle the deliveries.
-    A crash before the end of 2 loses records that nobody was told about. After 2 they are read after a restart,
-    although their producer was never told: it will produce them again.
+    A crash before the end of 2 loses records whose delivery was not reported. After 2 they are read after a restart,
+    although their delivery was never reported: their producer will produce them again.
     """
 
     def __init__(self, file: LogFile | None, lock: "RLock", *, check_open: Callable[[], None], probe: Probe) -> None:
@@ -65,7 +65,10 @@ class WriteQueue:
         self._refused: Exception | None = None
 
     def enqueue(self, queued: Queued) -> bool:
-        """Take a record, and say whether so many wait for the file that they should be written now. Under the lock."""
+        """Take a record, and return whether so many wait for the file that they should be written now.
+
+        Under the lock.
+        """
         if self._file is None:
             self._publish([queued])
             return False
@@ -80,7 +83,7 @@ class WriteQueue:
             self._queued_offsets.update({(group, where): offset for where, offset in offsets.items()})
 
     def forget_topic(self, topic: str) -> None:
-        """Offsets in a deleted topic are not written any more. Under both locks."""
+        """Drop the offsets in a deleted topic. Under both locks."""
         for key in [key for key in self._queued_offsets if key[1].topic == topic]:
             del self._queued_offsets[key]
 
@@ -90,19 +93,19 @@ class WriteQueue:
         self._queued_offsets.clear()
 
     def unqueue(self, delivery: Delivery) -> None:
-        """Forget the records of a producer that died before they were written."""
+        """Drop the records of a producer that died before they were written."""
         with self.exclusive, self._lock:
             self._queued = [queued for queued in self._queued if queued.delivery is not delivery]
 
     def has_queued(self) -> bool:
-        """Whether anything waits to be written."""
+        """Return whether anything waits to be written."""
         return bool(self._queued or self._queued_offsets)
 
     def write(self, timeout_s: float = -1) -> bool:
-        """Write what has gathered (steps 1 to 3), and say whether that was done in time.
+        """Write what has gathered (steps 1 to 3), and return whether that was done in time.
 
-        Records that the file refuses fail at their producer; offsets are kept for the next write, and
-        `check_committed` says so. Raises BrokerUnavailable when the broker is closed.
+        Records that the file refuses fail at their producer; offsets are kept for the next write, and `check_committed`
+        raises for them. Raises BrokerUnavailable when the broker is closed.
         """
         if self._file is None:
             return True
@@ -191,7 +194,7 @@ class WriteQueue:
             log.append(records)
 
     def check_committed(self, group: str, partitions: Iterable[TopicPartition]) -> None:
-        """Raises the file's error when the last `write` left offsets of these unwritten."""
+        """Raise the file's error when the last `write` left offsets of these partitions unwritten."""
         with self._lock:
             if self._refused is not None and any((group, where) in self._queued_offsets for where in partitions):
                 raise self._refused

@@ -58,7 +58,7 @@ CLOSE_TIMEOUT_S = 30.0
 
 
 class EmbeddedProducer:
-    """Writes records into the broker of this process; see the Producer port."""
+    """A producer for the broker of this process; see the Producer port."""
 
     def __init__(self, broker: EmbeddedBroker, probe: Probe, queue_limit: int) -> None:
         self._broker = broker
@@ -82,7 +82,10 @@ class EmbeddedProducer:
         partition: int | None = None,
         on_delivery: DeliveryCallback | None = None,
     ) -> None:
-        """Raises UnknownTopic, UnknownPartition, RecordTooLarge, QueueFull, BrokerUnavailable."""
+        """Queue a record; see the port.
+
+        Raises UnknownTopic, UnknownPartition, RecordTooLarge, QueueFull, BrokerUnavailable.
+        """
         self._probe("produce.before_append")
         broker = self._broker
         size = len(key or b"") + len(value or b"") + sum(len(name) + len(text or b"") for name, text in headers)
@@ -127,7 +130,7 @@ class EmbeddedProducer:
         return turn % partitions
 
     def settled(self, queued: Queued, error: Exception | None, offset: int) -> None:
-        """Called by the broker, under its lock."""
+        """Take the result of a delivery. The broker calls this under its lock."""
         self._unwritten -= 1
         if queued.on_delivery is not None:
             where = TopicPartition(queued.topic.description.name, queued.partition)
@@ -168,14 +171,14 @@ class EmbeddedProducer:
                 return self._unwritten + len(self._finished)
 
     def _write(self, timeout_s: float) -> bool:
-        """Have the broker write, and say whether it did; one that is closed leaves the records queued."""
+        """Let the broker write, and return whether it did; a closed broker leaves the records queued."""
         try:
             return self._broker.queue.write(timeout_s)
         except BrokerUnavailable:
             return False
 
     def _run_callbacks(self) -> int:
-        """Run what is due, on this thread, without the lock: callbacks may produce."""
+        """Run the callbacks that are due, on this thread, without the lock: callbacks may produce."""
         ran = 0
         for _ in range(len(self._finished)):
             try:
@@ -195,7 +198,7 @@ class EmbeddedProducer:
         self._broker.wake_at_close(self._changed.notify_all, wanted=False)
 
     def abandon(self) -> None:
-        """Stop as a dying process does: records that are not written are lost, no callback runs."""
+        """Stop as a dying process does: records that are not written are lost, and no callback runs."""
         self._closed = True
         self._broker.wake_at_close(self._changed.notify_all, wanted=False)
         self._broker.queue.unqueue(self)
@@ -213,7 +216,7 @@ class EmbeddedAdmin:
         return self._broker.cluster_id
 
     def broker_count(self) -> int | None:
-        """No copies are made here: there is one log."""
+        """Return None: there is one log, without copies."""
         self._broker.check_open()
         return None
 
@@ -227,7 +230,10 @@ class EmbeddedAdmin:
     def create_topic(
         self, name: str, *, partitions: int, replication: int = 1, settings: Mapping[str, str] | None = None
     ) -> None:
-        """Raises TopicExists, TopicRefused. `replication` is kept, not carried out: there is one log."""
+        """Create a topic.
+
+        `replication` is stored and has no effect: there is one log. Raises TopicExists, TopicRefused.
+        """
         self._broker.create_topic(name, partitions, replication, settings or {})
 
     def delete_topic(self, name: str) -> None:
@@ -237,7 +243,7 @@ class EmbeddedAdmin:
 class EmbeddedTransport:
     """One party's view of a broker; see the Transport port. Given a path, or nothing, it has a broker of its own.
 
-    Services of one process that talk to each other share an EmbeddedBroker, with a transport each.
+    Services of one process that exchange records share an EmbeddedBroker, with a transport each.
     """
 
     def __init__(
@@ -247,7 +253,7 @@ class EmbeddedTransport:
         probe: Probe | None = None,
         queue_limit: int = QUEUE_LIMIT,
     ) -> None:
-        """Raises FileInUse, FileUnusable for a path."""
+        """Open a broker, or use the given one. Raises FileInUse, FileUnusable for a path."""
         self._owns_broker = not isinstance(log, EmbeddedBroker)
         if isinstance(log, EmbeddedBroker):
             self.broker = log
@@ -283,9 +289,9 @@ class EmbeddedTransport:
         return EmbeddedAdmin(self.broker)
 
     def close(self) -> None:
-        """Close the consumers and producers that are still open, and the broker if it is this transport's own.
+        """Close the consumers and producers that are still open, and the broker if this transport opened it.
 
-        Callbacks of a consumer run on this thread then: close a consumer on the thread that polls it, before.
+        A consumer's callbacks then run on this thread, so close a consumer first, on the thread that polls it.
         """
         for consumer in list(self._consumers):
             consumer.close()
@@ -295,7 +301,7 @@ class EmbeddedTransport:
             self.broker.close()
 
     def abandon(self) -> None:
-        """End this party as a killed process does: nothing is said, written or left; its members are expired."""
+        """End this party as a killed process does: nothing is written, no group is left, and its members expire."""
         for producer in list(self._producers):
             producer.abandon()
         for consumer in list(self._consumers):

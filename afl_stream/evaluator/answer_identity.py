@@ -1,4 +1,4 @@
-"""What an answer or a start speaks of, by the ids in it."""
+"""The identity of an answer or a start, by the ids in it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _MOST_INPUTS: Final = 5
 
 
 def workflow_of_answer(answer: Answer) -> str:
-    """The workflow that an answer is for: its step's, which the one that it may name is, or it had not been read."""
+    """Return the workflow that an answer is for: that of its step, which agrees with any that the answer names."""
     return workflow_of(answer.step_id) if answer.workflow_id is None else answer.workflow_id
 
 
 def attempt_of_answer(answer: Answer) -> int | None:
-    """The attempt that an answer is for; None: the current one. Raises Unreadable when its fields contradict."""
+    """Return the attempt that an answer is for; None: the current one. Raises Unreadable when its fields contradict."""
     if answer.event_id is None or (
         answer.attempt is not None and answer.event_id == event_id_of(answer.step_id, answer.attempt)
     ):
@@ -42,9 +42,10 @@ def attempt_of_answer(answer: Answer) -> int | None:
 def differences_of_start(
     run: WorkflowRow | Tombstone, command: StartWorkflow, do_the_same: Callable[[str, str], bool]
 ) -> tuple[str, ...]:
-    """What a start asks for that a workflow of its id, which exists or was purged, was not started with. Nothing: it is
-    that workflow's own start, which comes a second time. `do_the_same` tells of the fingerprints of two programs
-    whether these do the same.
+    """Return how a start differs from the start of the workflow that has its id, which exists or was purged.
+
+    No difference: it is a copy of that workflow's own start. `do_the_same` takes two fingerprints of programs and
+    returns whether the programs do the same.
     """
     is_short = command.workflow == run.name.rsplit(".", 1)[-1]
     program = command.program or run.program
@@ -65,7 +66,7 @@ def start_differences(
     *,
     is_same_program: Callable[[], bool],
 ) -> tuple[str, ...]:
-    """In what a start differs from that of a workflow, in words for people: its name, program, and each input."""
+    """Return in words how a start differs from that of a workflow: in name, program, and each input."""
     found = []
     if workflow != run.name:
         found.append(f"it runs {run.name}, not {printable(workflow, _SHOWN_CHARS)}")
@@ -91,14 +92,14 @@ def start_differences(
 
 
 def _shown(name: str, value: object) -> str:
-    """An input's value for a message: without what may be a secret, and cut."""
+    """Return an input's value for a message: without what may be a secret, and cut."""
     if is_secret(name, value):
         return MASK
     return printable(masked_text(json.dumps(value, ensure_ascii=False, default=str)), _SHOWN_CHARS)
 
 
 def has_inputs(run: WorkflowRow | Tombstone, inputs: Mapping[str, object]) -> bool:
-    """Whether a workflow was started with these inputs."""
+    """Return whether a workflow was started with these inputs."""
     if isinstance(run, Tombstone):
         return run.inputs_digest == digest_of_inputs(inputs)
     # Not Python's equality, for which true is 1.

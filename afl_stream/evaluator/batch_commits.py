@@ -1,4 +1,4 @@
-"""The commit of a batch: what came of it is persisted, published and forgotten, and Kafka's offsets follow."""
+"""The commit of a batch: its results are persisted, published and forgotten, and Kafka's offsets follow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class BatchCommits:
-    """Does steps 3 to 5 of the control loop, and counts what they have come to. Belongs to the loop's thread."""
+    """Does steps 3 to 5 of the control loop, and counts the results. Belongs to the loop's thread."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class BatchCommits:
         scripts: ScriptTurns,
         probe: Probe,
     ) -> None:
-        """`runnable` is the loop's queue of workflows with more to do, and `scripts` has those that steps wait for."""
+        """Take the loop's queue of workflows with more to do (`runnable`), and the `scripts` that steps wait for."""
         self._d = deployment
         self._positions = positions
         self._publisher = publisher
@@ -48,7 +48,7 @@ class BatchCommits:
         self.published = 0
 
     def commit(self, unit: UnitOfWork, records: Sequence[Record], consumer: Consumer) -> None:
-        """Persist what came of these records and of turns, publish it, and let the consumer's offsets follow.
+        """Persist the results of these records and turns, publish them, and let the consumer's offsets follow.
 
         Raises NotStorable, WorkflowConflict and PositionLost; nothing was written then.
         """
@@ -87,14 +87,14 @@ class BatchCommits:
             self._scripts.offer(due)
 
     def _forget_ended(self, ended: list[str]) -> None:
-        """Workflows have ended: their scripts are not run, and they have no turns."""
+        """Drop the scripts and turns of workflows that have ended."""
         self._scripts.drop(ended)
         for workflow_id in ended if self._runnable else ():
             if workflow_id in self._runnable:
                 self._runnable.remove(workflow_id)
 
     def _report_doubled(self, doubled: Mapping[str, tuple[str, str]]) -> None:
-        """Say once a facet that two groups answer it, however many there are and whatever they call themselves."""
+        """Log once for each facet that two groups answer it, whatever the groups are called."""
         for facet, (first, other) in doubled.items():
             if facet not in self.doubled:
                 self.doubled[facet] = first, other
@@ -111,7 +111,7 @@ class BatchCommits:
             self._d.warnings.warning("commits of offsets", uncommitted, error)
 
     def commit_published(self) -> None:
-        """Nothing else to do: delete the rows of what was published."""
+        """Delete the outbox rows that are published, when there is no batch to commit."""
         published = self._publisher.take_published()
         try:
             self._d.store.commit_batch(Batch(published=published, now_ms=self._d.clock.now_ms()))

@@ -1,4 +1,4 @@
-"""What a unit of work writes besides workflows: parked records, dead letters, and milestones for subscribers."""
+"""The writes of a unit of work besides workflows: parked records, dead letters, and milestones for subscribers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SideEffects:
         self._parking = ParkingClaim(deployment.parking)
 
     def park(self, record: Record, workflow_id: str, step_id: str) -> bool:
-        """Keep a record until what it speaks of appears. False: there is no room, and it is a dead letter."""
+        """Keep a record until its step or workflow appears. False: there is no room, and it is a dead letter."""
         parked = ParkedRecord(
             id=f"{record.topic}/{record.partition}/{record.offset}",
             workflow_id=workflow_id,
@@ -54,7 +54,7 @@ class SideEffects:
         return True
 
     def committed(self) -> None:
-        """The batch is in the store."""
+        """Note that the batch is in the store."""
         self._parking.committed()
 
     def dead_letter(self, record: Record, error: Exception) -> None:
@@ -95,7 +95,7 @@ class SideEffects:
     # --- answers to commands ------------------------------------------------------------------------------------
 
     def refuse(self, command: Command, error: Exception, *, is_no_run: bool = False) -> None:
-        """Tell whoever gave a command that it is not carried out. `is_no_run`: a run will not be there."""
+        """Answer a command that it is refused. `is_no_run`: the run that it asks for will not exist."""
         workflow = printable(command.workflow) if isinstance(command, StartWorkflow) else None
         kind = REJECTED if is_no_run else REFUSED
         reason = kept_error(error)
@@ -103,7 +103,7 @@ class SideEffects:
         self.tell(command.workflow_id, kind, workflow=workflow, error=reason, command_id=command.command_id)
 
     def repeat(self, command: Command, status: str, ended: WorkflowRow | None = None) -> None:
-        """Tell whoever gave a command that what it asks for is there already; of an `ended` run also how it ended."""
+        """Answer a command that its effect exists already; for an `ended` run also how it ended."""
         if command.command_id is None:
             return
         milestone = Lifecycle(
@@ -128,7 +128,7 @@ class SideEffects:
         self._d.dispatch.tell_outputs(self.batch, milestone)
 
     def reply(self, workflow_id: str, step_id: str, outcome: Outcome, command_id: str) -> None:
-        """Tell whoever answered a step by hand what became of the answer."""
+        """Answer a person who answered a step by hand with the outcome."""
         if outcome is Outcome.APPLIED or outcome in PARKED:
             kind = KEPT if outcome in PARKED else APPLIED
             self.tell(workflow_id, kind, step_id=step_id, command_id=command_id)
@@ -137,7 +137,7 @@ class SideEffects:
             self.tell(workflow_id, REFUSED, step_id=step_id, error=error, command_id=command_id)
 
     def describe(self, command: DescribeWorkflow, row: WorkflowRow, waiting: Sequence[WaitingStep]) -> None:
-        """Tell how a run stands, and the first of the steps that wait for an answer."""
+        """Answer with the status of a run, and the first of the steps that wait for an answer."""
         described = [
             {"step_id": step.step_id, "facet": step.facet, "attempt": step.attempt, "since_ms": step.since_ms}
             for step in waiting[:MAX_DESCRIBED_STEPS]
@@ -155,6 +155,7 @@ class SideEffects:
 
 
 def record_of(row: ParkedRecord) -> Record:
+    """Return a parked record as it was read from its topic."""
     return Record(
         topic=row.topic,
         partition=row.partition,

@@ -1,4 +1,4 @@
-"""How many records a batch takes: as many as are handled in a time that nobody minds waiting for."""
+"""The size of a batch: as many records as are handled in an acceptable wait."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _LEAST_RECORDS: Final = 50
 
 
 class BatchSize:
-    """The size of the next batch, from how long the last ones took.
+    """The size of the next batch, computed from how long the last ones took.
 
-    Whoever comes next waits for the batch that is being handled: its time is kept near `aim_s`, its size between 50
-    and `most` records, whichever is less. Workflows that go on without a record take of that time, and leave records
-    half of it at least.
+    The next record waits for the current batch: the time of a batch is kept near `aim_s`, its size between 50 and
+    `most` records, whichever is less. Workflows that continue without a record share that time; at least half of it is
+    left to records.
     """
 
     def __init__(self, most: int, aim_s: float) -> None:
@@ -22,7 +22,7 @@ class BatchSize:
         self.records = most
 
     def took(self, records: int, elapsed_s: float, turns_s: float = 0.0) -> None:
-        """A batch of so many records took so long, `turns_s` of it for workflows that went on without one."""
+        """Note that a batch of so many records took so long; `turns_s` of it went to workflows without a record."""
         if not records:
             return
         elapsed_s -= turns_s

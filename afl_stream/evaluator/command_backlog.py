@@ -1,7 +1,7 @@
-"""Commands that lay on their topic when its partitions were taken over: they are read before any workflow goes on.
+"""Commands that were on their topic when its partitions were assigned: they are read before any workflow continues.
 
 A workflow that was runnable when its last owner died may have been cancelled since. Its cancellation is on the commands
-topic, and takes effect before the workflow computes on: else it might never be come to.
+topic, and must take effect before the workflow continues; otherwise it might come too late.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LONGEST_WAIT_S: Final = 5.0
 
 
 class CommandBacklog:
-    """What is to be read first. Belongs to the loop's thread."""
+    """The commands to read first. Belongs to the loop's thread."""
 
     def __init__(self, topic: str, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._topic = topic
@@ -29,14 +29,17 @@ class CommandBacklog:
         self._until_s = 0.0
 
     def add(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Partitions were taken over whose logs end there; those of other topics are left out."""
+        """Add assigned partitions, by the ends of their logs; those of other topics are left out."""
         added = {partition: end for partition, end in ends.items() if partition.topic == self._topic}
         if added:
             self._ends.update(added)
             self._until_s = self._monotonic_s() + LONGEST_WAIT_S
 
     def is_read(self, read_up_to: Callable[[TopicPartition], int | None], paused: Collection[TopicPartition]) -> bool:
-        """Whether it is read, or nobody waits for it any longer. `read_up_to` is None for a partition that is gone."""
+        """Return whether the backlog is read, or is not waited for any longer.
+
+        `read_up_to` is None for a partition that was revoked.
+        """
         if not self._ends:
             return True
         left = {

@@ -1,4 +1,4 @@
-"""What the units of work of one evaluator share: the store, the engine's workflows, the codec, and what is deployed."""
+"""The context that the units of work of one evaluator share: store, engine workflows, codec, and definitions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from afl_stream.wire.codec import Codec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """What every unit of work of one evaluator shares."""
+    """The context that all units of work of one evaluator share."""
 
     config: StreamConfig
     store: EngineStore

@@ -1,4 +1,4 @@
-"""The control loop: reads commands and answers, moves workflows on, and persists before it commits an offset."""
+"""The control loop: it reads commands and answers, advances workflows, and persists before it commits an offset."""
 
 from __future__ import annotations
 
@@ -58,24 +58,25 @@ class ControlLoop:
       4. publish the outbox (`control.published`),
       5. commit the offsets (`control.committed`).
 
-    A crash before 3 delivers the records again, and the same work makes the same ids. After 3 the records are behind
-    the stored position, where reading starts; the outbox is published by whoever owns its lane next, before it reads;
-    Kafka's committed offset only follows, for lag and for people.
+    After a crash before 3 the records are delivered again, and the same work makes the same ids. After 3 the records
+    are behind the stored position, where reading starts; the next owner of a lane publishes its outbox before it reads.
+    Kafka's committed offset only follows, to show the lag.
 
-    A workflow that cannot be evaluated or stored (a value has no form, memory ran out, the engine has a defect) splits
-    the batch like a conflict. If it fails alone too, it ends as ERROR from what is stored of it, and its record is a
-    dead letter: the next owner does not meet it again.
+    A workflow that cannot be evaluated or stored (a value has no stored form, memory ran out, the engine has a defect)
+    splits the batch as a conflict does. If the workflow also fails alone, it ends as ERROR from its stored state, and
+    its record becomes a dead letter, so that the next owner does not meet it again.
 
-    A cancellation takes effect before its workflow goes on: those of a batch are known before it is worked on, and
-    after partitions were taken over no runnable workflow goes on before the commands that lay there are read.
+    A cancellation takes effect before its workflow continues: the cancellations of a batch are known before the batch
+    is applied, and after partitions were assigned no runnable workflow continues before the commands waiting there are
+    read.
 
     A batch may also have turns: workflows that are runnable, and scripts that have ended (script_turns.py has their
-    steps). Scripts run elsewhere: no record and no workflow waits for one.
+    steps). Scripts run elsewhere: no record and no workflow waits for a script.
 
-    A batch is one transaction, but no workflow holds up another: one that another writer has changed is read again,
-    and after that the batch is split. A record that cannot be read yet holds up its partition and no other: one of a
-    newer release until the upgrade, one whose schema is gone until that is back. Losing a position means that the
-    partition has another owner: everything is dropped, and the loop joins its group again.
+    A batch is one transaction, but no workflow holds up another: a workflow that another writer has changed is read
+    again, and after that the batch is split. A record that cannot be read yet pauses its partition and no other: a
+    record of a newer release until the upgrade, a record whose schema is gone until the schema is back. A lost position
+    means that the partition has another owner: the loop drops everything and joins its group again.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class ControlLoop:
         self._unapplied = [record for record in self._unapplied if record.topic_partition not in gone]
 
     def _rejoin(self, why: Exception) -> None:
-        """Another owner has our partitions: drop everything, say why, and join again."""
+        """Drop everything because another owner has the partitions; log why, and join the group again."""
         self._positions_lost += 1
         _log.warning("evaluator lost its partitions and joins again; nothing of its batch was written: %s", why)
         self._unapplied.clear()
@@ -147,10 +148,11 @@ class ControlLoop:
     # --- batches ------------------------------------------------------------------------------------------------
 
     def run_once(self, timeout_s: float) -> int:
-        """Handle one batch, waiting up to `timeout_s` for its first record; how many records it had.
+        """Handle one batch, and wait up to `timeout_s` for its first record; return the number of its records.
 
         Raises SchemaUnavailable when no schema can be looked up right now, and BrokerUnavailable when no broker
-        answers: what was read waits, call again later. WrongStore when the deployment has another store by now.
+        answers: the records that were read wait for the next call. Raises WrongStore when another store was claimed for
+        the deployment.
         """
         self._publisher.settle()
         self._sweeps.run_due()
@@ -184,9 +186,9 @@ class ControlLoop:
         return len(records)
 
     def _read_up_to(self, partition: TopicPartition) -> int | None:
-        """The offset behind what is applied, or is part of this batch; None: the partition is not ours.
+        """Return the offset behind what is applied, or is part of this batch; None: the partition is not ours.
 
-        The store's position stays before what is no record, as markers of transactions at the end of a log.
+        The store's position stays before offsets without a record, such as transaction markers at the end of a log.
         """
         applied = self._positions.next_offset(partition)
         # A take-over that broke off late has given the partition back, and left its position.
@@ -207,7 +209,7 @@ class ControlLoop:
         return records
 
     def _consume(self, max_records: int, timeout_s: float) -> list[Record]:
-        """Read on, also where the log is not what it was: none are returned then, and reading goes on elsewhere."""
+        """Read records; when a log has changed, return none, and continue reading where that is possible."""
         try:
             return self._consumer.consume(max_records, timeout_s)
         except OffsetOutOfRange as error:
@@ -220,7 +222,7 @@ class ControlLoop:
         return []
 
     def _find_way_on(self, partitions: list[TopicPartition]) -> None:
-        """The log is not what it was. Raises what `Positions.take` finds, or reads on where that says."""
+        """Handle a log that has changed: raise what `Positions.take` finds, or seek to where it says."""
         starts = self._positions.take(partitions, self._consumer)
         silent = [partition for partition in starts if self._paused.is_silent(partition)]
         self._paused.forget(starts)
@@ -229,7 +231,7 @@ class ControlLoop:
         self._consumer.resume(silent)
 
     def _stay_in_group(self) -> None:
-        """Let the group see that we live while records wait. What comes of a rebalance meanwhile waits behind them."""
+        """Poll so that the group keeps this member while records wait. Assigned partitions wait behind them."""
         held = sorted(self._consumer.assignment())
         self._consumer.pause(held)
         try:
@@ -266,7 +268,7 @@ class ControlLoop:
             raise
 
     def _insist(self, records: list[Record], turns: list[Turn]) -> None:
-        """Each conflict means that another writer got on; so this ends."""
+        """Repeat until there is no conflict. Each conflict means that another writer made progress, so this ends."""
         while True:
             try:
                 self._attempt_or_give_up(records, turns)
@@ -275,7 +277,7 @@ class ControlLoop:
                 self._conflicts += 1
 
     def _attempt_or_give_up(self, records: list[Record], turns: list[Turn]) -> None:
-        """Raises WorkflowConflict for the one as for the other."""
+        """Attempt a record or a turn, and end its workflow if that fails. Both raise WorkflowConflict."""
         try:
             self._attempt(records, turns)
         except (NotStorable, NotEvaluable) as error:
@@ -297,9 +299,9 @@ class ControlLoop:
         self._commit(unit, records)
 
     def _apply(self, unit: UnitOfWork, records: list[Record]) -> list[Record]:
-        """Apply the records; those of a partition that has to stand still wait there, and are not among the returned.
+        """Apply the records and return those applied; records of a paused partition wait, and are not returned.
 
-        Nor are those behind the position: a rebalance may deliver a record again within one read.
+        Records behind the position are not returned either: a rebalance may deliver a record again within one read.
         """
         applied: list[Record] = []
         ends: dict[TopicPartition, int] = {}
@@ -326,7 +328,7 @@ class ControlLoop:
         return applied
 
     def _pause(self, record: Record, error: NewerFormat | SchemaGone) -> None:
-        """Read nothing more there for now; a record whose schema is gone is tried again, and what follows it."""
+        """Pause the record's partition; if its schema is gone, the record and those behind it are retried later."""
         partition = record.topic_partition
         self._paused.add(record, error)
         told = "%s[%d] is paused at offset %d: %s"
@@ -335,7 +337,7 @@ class ControlLoop:
         self._consumer.pause([partition])
 
     def _try_paused(self) -> None:
-        """Read on where a schema may be back. All from there on comes again, so none is taken from what waits."""
+        """Resume reading where a schema may be back. All records from there come again, so waiting ones are dropped."""
         if due := self._paused.try_due():
             self._unapplied = [r for r in self._unapplied if r.offset < due.get(r.topic_partition, r.offset + 1)]
             self._consumer.resume(list(due))
@@ -346,7 +348,7 @@ class ControlLoop:
     # --- looking at it, and its end -----------------------------------------------------------------------------
 
     def stats(self) -> ControlStats:
-        """A snapshot; may be called by any thread: what the loop changes meanwhile is copied in one step first."""
+        """Return a snapshot. Any thread may call this: what the loop changes meanwhile is copied in one step first."""
         return ControlStats(
             outcomes=dict(self._commits.outcomes),
             batches=self._commits.batches,
@@ -367,7 +369,7 @@ class ControlLoop:
 
     @property
     def consumer(self) -> Consumer:
-        """The member of the group that it reads by now."""
+        """The consumer of the loop's current membership."""
         return self._consumer
 
     @property
@@ -376,7 +378,7 @@ class ControlLoop:
         return self._publisher.in_flight
 
     def is_idle(self) -> bool:
-        """Whether nothing is under way: no runnable workflow, no script, no record unacknowledged or undeleted."""
+        """Return whether no work is left: no runnable workflow, no script, no record unacknowledged or undeleted."""
         return not (
             self._runnable
             or self._scripts.count
@@ -388,7 +390,7 @@ class ControlLoop:
     def close(self, timeout_s: float = 10.0) -> None:
         """Stop cleanly: wait for acknowledgements, delete what was published, leave the group.
 
-        What is not acknowledged in time stays in the outbox, for whoever owns its lane next.
+        What is not acknowledged in time stays in the outbox for the lane's next owner.
         """
         try:
             try:
@@ -402,7 +404,7 @@ class ControlLoop:
             self.leave()
 
     def leave(self) -> None:
-        """Leave the group and release everything, whatever is under way: the store has what was persisted."""
+        """Leave the group and release everything, even in the middle of a batch: the store has what was persisted."""
         try:
             self._leave_group()
         finally:

@@ -1,4 +1,4 @@
-"""What a control loop has done since it started, for logs, health and people."""
+"""The counters of a control loop since it started, for logs, health and people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from afl_stream.transport import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlStats:
-    """What a control loop has done since it started."""
+    """Counters of a control loop since it started."""
 
     outcomes: Mapping[Outcome, int]
     batches: int

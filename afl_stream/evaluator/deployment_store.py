@@ -1,4 +1,4 @@
-"""Whose store the deployment has: claimed by its evaluators, and refused to every other store by name."""
+"""The store that a deployment has: its evaluators claim it, and every other store is refused by name."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _MOST_RUNS: Final = 1_000
 
 
 class WrongStore(StreamError):
-    """The evaluators of the deployment have another store than this one."""
+    """The deployment's evaluators have another store than this one."""
 
     def __init__(self, fact: str, group: str, records: int) -> None:
         self.fact, self.group, self.records = fact, group, records
         super().__init__(self.told("afl-stream evaluator --new-store"))
 
     def told(self, command: str) -> str:
-        """The message, with the command that gives the deployment this store."""
+        """Return the message, with the command that makes this store the deployment's."""
         if self.records:
             then = (
                 f"reads the {_records(self.records)} that this store has not read, and handlers do again what came of"
@@ -63,7 +63,7 @@ def _records(count: int) -> str:
 
 
 class DeploymentStore:
-    """The store of one evaluator, held against the one that the deployment has.
+    """The store of one evaluator, checked against the one that the deployment has.
 
     To claim the deployment, in this order:
       1. read the claims on the definitions topic, and refuse a store that is not the one they name (`claim.judged`),
@@ -71,8 +71,8 @@ class DeploymentStore:
       3. write a claim with the next number and this mark, and wait for its acknowledgement (`claim.published`),
       4. read the claims again: of two that were written at once the first counts, and the other evaluator ends.
 
-    A crash before 3 leaves a mark that nobody asks for. One between 3 and 4 leaves a claim that counts, or one that
-    every reader passes over and the next evaluator of the store that counts writes over.
+    A crash before 3 leaves a mark that nothing refers to. A crash between 3 and 4 leaves a claim that counts, or one
+    that every reader ignores and that the next evaluator of the right store replaces.
 
     Belongs to one thread.
     """
@@ -88,7 +88,7 @@ class DeploymentStore:
         probe: Probe = no_probe,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`keep_announced` announces schemas again that are gone from their topic."""
+        """Prepare to claim. `keep_announced` announces schemas again that are gone from their topic."""
         self._keep_announced = keep_announced
         self._is_due = False
         self._store = store
@@ -103,7 +103,7 @@ class DeploymentStore:
         self._claimed_s = self._looked_s = 0.0
 
     def claim(self, *, is_new: bool) -> None:
-        """Claim the deployment for this store, before anything is read. `is_new`: also where it has another one.
+        """Claim the deployment for this store, before anything is read. `is_new`: also where it has another store.
 
         Raises WrongStore, SchemaUnavailable, and what the transport raises.
         """
@@ -128,7 +128,7 @@ class DeploymentStore:
             self._definitions.restore(self._stored_programs())
 
     def look(self) -> None:
-        """See that the deployment still has this store, and say so anew when that is due.
+        """Check that the deployment still has this store, and renew the claim when that is due.
 
         Raises WrongStore when another store, or a copy of this one, has been claimed since.
         """
@@ -144,14 +144,14 @@ class DeploymentStore:
                 raise lost
 
     def look_soon(self) -> None:
-        """Have the next `look_when_due` look: somebody has joined the group or left it, maybe with another store."""
+        """Let the next `look_when_due` check the claim: a member has come or gone, maybe with another store."""
         self._is_due = True
 
     def look_when_due(self, broker_answers: Callable[[], bool] = lambda: True) -> None:
-        """Look when it is time to, and announce again what is gone of the schemas.
+        """Check the claim when it is time to, and announce schemas again that are gone.
 
-        Not while the broker does not answer: looking waits for it, and whoever tells of outages would wait, too.
-        Raises WrongStore. What cannot be looked at now is looked at again later: no work waits for that.
+        Does nothing while the broker does not answer: the check would wait for it, and delay the report of an outage.
+        Raises WrongStore. A check that fails is repeated later; no work waits for it.
         """
         if not self._is_due and self._monotonic_s() - self._looked_s < LOOK_INTERVAL_S:
             return
@@ -167,7 +167,7 @@ class DeploymentStore:
             _log.warning("whether the deployment still has this store is not known: %s", error)
 
     def _stored_programs(self) -> Iterator[tuple[str, CompiledProgram]]:
-        """The workflows that the store knows, each with the program of its newest run."""
+        """Return the workflows that the store knows, each with the program of its newest run."""
         names: set[str] = set()
         for row in self._store.list_workflows(limit=_MOST_RUNS):
             if row.name in names:
@@ -208,7 +208,7 @@ class DeploymentStore:
         return None
 
     def _refusal_of_empty(self) -> WrongStore | None:
-        """Refuse a store that has read nothing while the group has committed offsets: they are of another one."""
+        """Refuse a store that has read nothing while the group has committed offsets: they belong to another store."""
         if self._read_up_to():
             return None
         committed = self._committed()
@@ -221,7 +221,7 @@ class DeploymentStore:
         )
 
     def _lost_to(self) -> WrongStore | None:
-        """Why this store is not the deployment's any more."""
+        """Return why this store is not the deployment's any more, or None."""
         claim = self._definitions.claims.current
         # The marks that the store has now: other evaluators set theirs in it, too.
         identity = self._store.identity()
@@ -231,14 +231,14 @@ class DeploymentStore:
         return self._refusal(f"{self._told(claim)}; {what}, and this is {self._own_name()}")
 
     def _is_behind(self) -> bool:
-        """Whether the store has read less than its group has committed."""
+        """Return whether the store has read less than its group has committed."""
         # Asked first: the offsets follow the store's positions, so those of one store are never behind.
         committed = self._committed()
         read = self._read_up_to()
         return any(read.get(where, 0) < offset for where, offset in committed.items())
 
     def _read_up_to(self) -> dict[TopicPartition, int]:
-        """The next offset that the store has of each partition of this cluster."""
+        """Return the next offset that the store has for each partition of this cluster."""
         cluster = self._transport.admin().cluster_id()
         read: dict[TopicPartition, int] = {}
         for place, offset in self._store.positions().items():
@@ -261,7 +261,7 @@ class DeploymentStore:
     # --- claiming -----------------------------------------------------------------------------------------------
 
     def _take_over(self, refusal: WrongStore) -> None:
-        """Make this store one that may be claimed although the deployment has another one."""
+        """Allow this store to be claimed although the deployment has another one."""
         claim = self._definitions.claims.current
         _log.warning(
             "the deployment gets a new store, as --new-store says: %s; group %s reads the %s that it has not read",
@@ -296,7 +296,7 @@ class DeploymentStore:
         return WrongStore(fact, self._group, self._unread())
 
     def _unread(self) -> int:
-        """How many records the evaluators' topics hold that this store has not read."""
+        """Return how many records the evaluators' topics hold that this store has not read."""
         reader: Consumer = self._transport.consumer(None)
         read = self._read_up_to()
         try:

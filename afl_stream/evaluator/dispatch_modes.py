@@ -1,4 +1,4 @@
-"""The two ways of an event out of a deployment's engine, one for each facet: a record on its topic, or a task."""
+"""The two ways in which events leave the engine, chosen for each facet: a record on its topic, or a task."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from afl_stream.settings.config import DispatchSettings
 
 
 class DispatchByMode:
-    """Writes each event once: to the outbox, or as a task for pollers of the store, as the settings say of its facet.
+    """Writes each event once: to the outbox, or as a task for pollers of the store, as the settings say for its facet.
 
     A workflow without a lane was not started by this deployment, but by an `Evaluator` on the store: all of its events
-    are tasks, whoever goes on with it.
+    are tasks, whichever process continues it.
     """
 
     def __init__(self, outbox: OutboxDispatch, settings: DispatchSettings) -> None:
@@ -35,7 +35,7 @@ class DispatchByMode:
         self._outbox.prepare(plan)
 
     def serves(self, execution: Execution) -> bool:
-        """Every workflow of the store can be gone on with here."""
+        """Return True: every workflow of the store can be continued here."""
         return True
 
     def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None:
@@ -46,12 +46,12 @@ class DispatchByMode:
             self._outbox.dispatch(execution, step, event_id, effects)
 
     def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:
-        """End the task, if it was one, in the answer's commit."""
+        """End the event's task, if it has one, in the answer's commit."""
         if self._is_task(execution, step):
             self._tasks.answered(execution, step, effects)
 
     def ended(self, execution: Execution, effects: Batch) -> None:
-        """Tell subscribers, and cancel the tasks that nobody need do any more."""
+        """Publish the milestone of the workflow's end, and cancel the tasks that are not needed any more."""
         self._outbox.ended(execution, effects)
         if execution.open_events:
             effects.task_ends += [

@@ -1,7 +1,7 @@
-"""Where reading goes on: the store's positions, held against the logs that the broker has now.
+"""The offsets where reading continues: the store's positions, compared with the logs that the broker has now.
 
-A stored position belongs to one cluster, one topic (by id, not only by name) and one partition. What no longer fits is
-an error that names the lost range, or the operator's choice to go on without it.
+A stored position belongs to one cluster, one topic (by id, not only by name) and one partition. A position that no
+longer fits raises an error that names the lost range, unless the operator has chosen to continue without it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GO_ON_WITHOUT = (
 
 
 class RecordsLost(StreamError):
-    """Reading cannot go on where the store left off. `fact` says in words what was found."""
+    """Reading cannot continue where the store left off. `fact` says in words what was found."""
 
     #: What is to be looked at before records are given up.
     _look_first = "See that this store and this cluster belong together (afl-stream config tells both)"
@@ -46,7 +46,7 @@ class RecordsLost(StreamError):
 
 
 class PositionOutsideLog(RecordsLost):
-    """The position in the store is outside the partition's log: what lay between is lost, or this is another log."""
+    """The stored position is out of range: records between it and the log are lost, or this is another log."""
 
     def __init__(self, partition: TopicPartition, position: int, low: int, high: int) -> None:
         if position < low:
@@ -58,7 +58,7 @@ class PositionOutsideLog(RecordsLost):
 
 
 class TopicMadeAnew(RecordsLost):
-    """The topic of this name is another one than the store has read from."""
+    """The topic was recreated since the store has read from it."""
 
     def __init__(self, partition: TopicPartition, position: int, earlier_id: str, found_id: str) -> None:
         super().__init__(
@@ -99,7 +99,10 @@ class Positions:
     """The positions of the partitions that one control loop owns."""
 
     def __init__(self, store: EngineStore, admin: Admin, cluster_id: str, *, goes_on: bool) -> None:
-        """`goes_on`: lost records are reported and gone on without, at the log's beginning; else they are an error."""
+        """Take the store and the broker.
+
+        `goes_on`: lost records are logged and reading continues at the log's beginning; else they are an error.
+        """
         self._store = store
         self._admin = admin
         self._cluster_id = cluster_id
@@ -111,7 +114,7 @@ class Positions:
         self._ends: dict[TopicPartition, int] = {}
 
     def check_cluster(self) -> None:
-        """Raises WrongCluster when all that the store has read is of another cluster, and that is not gone without."""
+        """Raise WrongCluster when the store has read only another cluster, unless lost records are allowed."""
         places = sorted(self._store.positions())
         if not places or self._goes_on or any(place.cluster_id == self._cluster_id for place in places):
             return
@@ -127,14 +130,14 @@ class Positions:
         )
 
     def take(self, partitions: Sequence[TopicPartition], consumer: Consumer) -> dict[TopicPartition, int]:
-        """Take partitions over, and say where to read each of them from.
+        """Take over assigned partitions, and return where to read each of them from.
 
         In this order:
           1. compare what the store has with the broker's topics and logs,
           2. write in one commit what is new to the store: where a partition begins, which topic a position is of.
 
-        A crash between them leaves it to the next owner. From 2 on, a topic made again, and records that go before
-        they were read, are seen even if this owner reads nothing.
+        A crash between them leaves it to the next owner. From 2 on, a recreated topic, and records that are deleted
+        before they were read, are noticed even if this owner reads nothing.
 
         Raises TopicMadeAnew, PositionOutsideLog, UnknownTopic, BrokerUnavailable, and PositionLost when another owner
         was faster.
@@ -158,13 +161,13 @@ class Positions:
         return {partition: self._next[partition] for partition in partitions}
 
     def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the logs of these partitions ended when they were last taken."""
+        """Return where the logs of these partitions ended when they were last taken."""
         return {partition: self._ends[partition] for partition in partitions if partition in self._ends}
 
     def _continued(
         self, partition: TopicPartition, place: Position, stored: Mapping[Position, int], bounds: Watermarks
     ) -> PositionMove:
-        """How reading goes on there, as a move from what the store has to where it begins."""
+        """Return how reading continues there, as a move from the stored position to the start."""
         known = {p: n for p, n in stored.items() if p[:3] == place[:3]}
         if place not in known and not place.topic_id and len(known) == 1:
             # The broker tells no ids (any more): the name has to do.
@@ -189,7 +192,7 @@ class Positions:
         return PositionMove(position=place, expected=known[before], next_offset=next_offset, replaces=replaces)
 
     def _report(self, error: RecordsLost, bounds: Watermarks) -> None:
-        """Raise it, or tell of it where lost records are gone on without."""
+        """Raise the error, or log it if reading continues without lost records."""
         if not self._goes_on:
             raise error
         partition = error.partition
@@ -216,25 +219,25 @@ class Positions:
                 )
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """They are no longer ours."""
+        """Drop revoked partitions."""
         for partition in partitions:
             self._places.pop(partition, None)
             self._next.pop(partition, None)
 
     def owned(self) -> list[TopicPartition]:
-        """The partitions in order."""
+        """Return the owned partitions in order."""
         return sorted(self._next)
 
     def of_topic(self, topic: str) -> list[TopicPartition]:
-        """Those of one topic."""
+        """Return the owned partitions of one topic."""
         return [partition for partition in self.owned() if partition.topic == topic]
 
     def next_offset(self, partition: TopicPartition) -> int | None:
-        """The offset of the next record to handle; None: the partition is not ours."""
+        """Return the offset of the next record to handle; None: the partition is not ours."""
         return self._next.get(partition)
 
     def is_made_anew(self, topic: str) -> bool:
-        """Whether the broker has another topic of this name now than we read from, or may have."""
+        """Return whether the topic was recreated since this reader began, or may have been."""
         found = self._admin.topics([topic]).get(topic)
         if found is None or not found.topic_id:
             return False
@@ -243,12 +246,12 @@ class Positions:
         return any(not known or is_another_topic(known, found.topic_id) for known in held)
 
     def moves(self, ends: Mapping[TopicPartition, int]) -> list[PositionMove]:
-        """The moves to these next offsets, for the batch that has handled what is before them."""
+        """Return the moves to these next offsets, for the batch that has handled the records before them."""
         return [
             PositionMove(position=self._places[partition], expected=self._next[partition], next_offset=next_offset)
             for partition, next_offset in ends.items()
         ]
 
     def moved(self, ends: Mapping[TopicPartition, int]) -> None:
-        """The moves are in the store."""
+        """Note that the moves are in the store."""
         self._next.update(ends)

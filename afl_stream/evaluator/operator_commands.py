@@ -1,4 +1,4 @@
-"""The commands by which operators run a workflow again, or part of it: what they ask of the engine and what is told."""
+"""The commands by which operators run a workflow again, or part of it: the engine's action and the answer."""
 
 from __future__ import annotations
 
@@ -24,13 +24,11 @@ MILESTONES: Final = {
 
 
 class BatchOfItsOwn(Exception):
-    """A command works on what is stored of a workflow, and the batch has changed that workflow already: each of its
-    records is applied by itself.
-    """
+    """A command works on a stored workflow that the batch has changed, so its records are applied one by one."""
 
 
 def action_of(command: RunAgain) -> Action:
-    """What a command asks of the engine."""
+    """Return the action that a command asks of the engine."""
     return Action(
         kind=_KINDS[type(command)],
         step_id=None if isinstance(command, ResetWorkflow) else command.step_id,
@@ -42,8 +40,8 @@ def action_of(command: RunAgain) -> Action:
 def run_again(deployment: Deployment, unit: UnitOfWork, command: RunAgain) -> Outcome:
     """Open a workflow again.
 
-    It is committed as it was opened, and goes on in a batch of its own after that. A command whose id is in the log of
-    its run has been carried out: the entry is written in the commit that opens the workflow.
+    It is committed as it was opened, and continues in a later batch. A command whose id is in the log of its run has
+    been carried out: the entry is written in the commit that opens the workflow.
 
     Raises NothingToRunAgain, OperationRefused, BatchOfItsOwn, and what reading the workflow raises.
     """

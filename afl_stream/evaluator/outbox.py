@@ -1,8 +1,8 @@
-"""The outbox: events and milestones become rows of the commit that makes them, and records after it.
+"""The outbox: events and milestones are rows of the commit that makes them, and are published as records after it.
 
 `OutboxDispatch` encodes inside the unit of work, so a value that does not fit fails its step by name and publishing
-meets no bad value. `OutboxPublisher` sends what was committed and remembers what the broker has acknowledged; the
-rows go in the next batch's transaction. In the row means Created, row gone means Dispatched.
+meets only encoded records. `OutboxPublisher` sends what was committed and remembers what the broker has acknowledged;
+the rows are deleted in the next batch's transaction. In the row means Created, row gone means Dispatched.
 """
 
 from __future__ import annotations
@@ -60,11 +60,14 @@ Probe = Callable[[str], None]
 
 
 def no_probe(point: str) -> None:
-    """The default probe: nothing happens between the steps."""
+    """Do nothing: the default probe."""
 
 
 class Lanes:
-    """Who publishes a workflow's records: the owner of its control partition, or else their writer itself."""
+    """The lanes of workflows: who publishes a workflow's records.
+
+    It is the owner of the workflow's control partition, or else their writer itself.
+    """
 
     def __init__(self, control_partitions: int) -> None:
         # A workflow is asked about once a step; its partition costs more than the rest of the question.
@@ -76,7 +79,7 @@ class Lanes:
         self.owned: frozenset[int] = frozenset()
 
     def owns(self, workflow_id: str) -> bool:
-        """Whether this evaluator owns the workflow's control partition."""
+        """Return whether this evaluator owns the workflow's control partition."""
         # Asked about many workflows in a row, which would push those at work out of what is remembered.
         return partition_for(workflow_id.encode(), self._control_partitions) in self.owned
 
@@ -86,11 +89,12 @@ class Lanes:
 
 
 def control_lane(partition: int) -> str:
+    """Return the name of a control partition's lane."""
     return f"control/{partition}"
 
 
 class OutboxDispatch:
-    """The engine's way out in dispatch mode `topic`: events as encoded records."""
+    """The engine's port for outgoing events in dispatch mode `topic`: events become encoded records."""
 
     def __init__(
         self,
@@ -101,7 +105,10 @@ class OutboxDispatch:
         *,
         traceparent: Callable[[str, str], str | None] | None = None,
     ) -> None:
-        """`traceparent` gives an event's trace context, by the ids of its workflow and its own; it must not raise."""
+        """Take what encoding needs.
+
+        `traceparent` returns an event's trace context, by the ids of its workflow and its own; it must not raise.
+        """
         self._traceparent = traceparent
         self._codec = codec
         self._topology = topology
@@ -133,7 +140,7 @@ class OutboxDispatch:
                 self._writers[facet] = (writer, topic, EventHeaders(facet.name, source=SOURCE))
 
     def serves(self, execution: Execution) -> bool:
-        """Every workflow of the store can be gone on with here."""
+        """Return True: every workflow of the store can be continued here."""
         return True
 
     def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None:
@@ -162,10 +169,10 @@ class OutboxDispatch:
         effects.outbox.append(OutboxRecord(lane, topic, key, value, described))
 
     def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:
-        """An event has no row of its own to end: its state is in its step's."""
+        """Do nothing: an event has no row of its own, its state is in its step's."""
 
     def ended(self, execution: Execution, effects: Batch) -> None:
-        """Tell subscribers of the lifecycle topic how the workflow ended."""
+        """Publish a milestone about how the workflow ended."""
         error = execution.root.error
         milestone = Lifecycle(
             workflow_id=execution.id,
@@ -180,7 +187,7 @@ class OutboxDispatch:
         self.tell_outputs(effects, milestone)
 
     def tell_outputs(self, effects: Batch, milestone: Lifecycle) -> None:
-        """Add a milestone's record; without its outputs, and with the reason, where they cannot be sent."""
+        """Add a milestone's record; without its outputs, and with the reason, if they cannot be sent."""
         try:
             self.tell(effects, milestone)
         except (ValueRefused, EventTooLarge) as refused:
@@ -199,7 +206,7 @@ class OutboxDispatch:
 
 
 def _returns_of(facet: FacetPlan) -> DeclaredReturns | None:
-    """What the agents of a facet are told of its returns; None when it declares none, and takes any result."""
+    """Return what a facet's agents learn about its returns; None when it declares none, and takes any result."""
     if not facet.return_types:
         return None
     required = facet.always_required
@@ -207,7 +214,7 @@ def _returns_of(facet: FacetPlan) -> DeclaredReturns | None:
 
 
 class _Sent:
-    """The records of one commit that are on their way: a run of sequence numbers, some acknowledged."""
+    """The records of one commit that are being sent: a range of sequence numbers, some acknowledged."""
 
     __slots__ = ("failed", "first", "last", "open")
 
@@ -231,7 +238,10 @@ class OutboxPublisher:
     def __init__(
         self, store: Store, producer: Producer, probe: Probe = no_probe, *, queue_timeout_s: float = _QUEUE_TIMEOUT_S
     ) -> None:
-        """`queue_timeout_s`: how long a full local queue is waited for, before the broker counts as away."""
+        """Take what publishing needs.
+
+        `queue_timeout_s` limits the wait for a full local queue; after it the broker counts as away.
+        """
         self._queue_timeout_s = queue_timeout_s
         self._store = store
         self._producer = producer
@@ -249,7 +259,7 @@ class OutboxPublisher:
 
     @property
     def in_flight(self) -> int:
-        """Records sent and not acknowledged yet, and those whose delivery failed and that wait to be sent again."""
+        """The number of records sent and not acknowledged yet, and of those that failed and wait to be sent again."""
         return self._in_flight + len(self._retries)
 
     @property
@@ -258,7 +268,7 @@ class OutboxPublisher:
         return bool(self._acknowledged)
 
     def holds(self, sequence: int) -> bool:
-        """Whether this row is on its way, or published and about to be deleted."""
+        """Return whether this row is being sent, or is published and about to be deleted."""
         return (
             any(first <= sequence <= last for first, last in self._open.items())
             or any(first <= sequence <= last for first, last in self._acknowledged)
@@ -267,18 +277,18 @@ class OutboxPublisher:
         )
 
     def _under_way(self) -> set[int]:
-        """The sequence numbers of all that `holds` says yes to."""
+        """Return the sequence numbers of all rows for which `holds` is true."""
         ranges = [*self._open.items(), *self._acknowledged]
         sent = {sequence for first, last in ranges for sequence in range(first, last + 1)}
         return sent | {row.sequence for row in self._retries} | self._aside.keys()
 
     def undeliverable(self) -> Counter[str]:
-        """How many rows wait for each topic that is missing, or that is too small for them."""
+        """Return the number of rows that wait for each topic that is missing, or too small for them."""
         # A copy in one step: health asks from a thread of its own.
         return Counter(row.record.topic for row in self._aside.copy().values())
 
     def retry_undeliverable(self) -> None:
-        """Send again what no topic took: it may have been made or enlarged since."""
+        """Send again the records that no topic took: it may have been created or enlarged since."""
         for row in list(self._aside.values()):
             if row.sequence not in self._open:
                 self._send(_Sent(row.sequence, row.sequence), row)
@@ -295,7 +305,7 @@ class OutboxPublisher:
         self._probe("outbox.published")
 
     def publish_stored(self, stored: Iterable[StoredOutboxRecord]) -> int:
-        """Send rows read from the store, and say how many there were."""
+        """Send rows read from the store, and return their number."""
         count = 0
         for row in stored:
             self._send(_Sent(row.sequence, row.sequence), row)
@@ -305,8 +315,8 @@ class OutboxPublisher:
     def publish_lanes(self, lanes: Iterable[str], timeout_s: float) -> int:
         """Send all that these lanes hold, wait until it is acknowledged, and delete the rows.
 
-        This is what a new owner does before it reads. What no topic takes waits, and does not hold up the rest.
-        Raises BrokerUnavailable when not all was acknowledged in time; called again, it sends nothing twice.
+        A new owner does this before it reads. Records that no topic takes wait, and do not hold up the rest. Raises
+        BrokerUnavailable when not all was acknowledged in time; called again, it sends nothing twice.
         """
         count, under_way = 0, self._under_way()
         for lane in lanes:
@@ -324,7 +334,7 @@ class OutboxPublisher:
         return count
 
     def drain(self, timeout_s: float) -> None:
-        """Wait until everything sent is acknowledged. Raises BrokerUnavailable when it is not in time."""
+        """Wait until everything sent is acknowledged. Raises BrokerUnavailable when that takes too long."""
         self._drain(timeout_s, lambda producer, timeout_s: producer.flush(timeout_s))
 
     def _drain(self, timeout_s: float, flush: Callable[[Producer, float], int]) -> None:
@@ -339,7 +349,7 @@ class OutboxPublisher:
     def settle(self) -> None:
         """Take in acknowledgements, and send again what could not be delivered.
 
-        Raises BrokerUnavailable while records cannot even be handed over: more of them would only wait, too.
+        Raises BrokerUnavailable while no record can even be queued: more records would only wait, too.
         """
         self._producer.poll(0)
         self._away = None
@@ -350,7 +360,7 @@ class OutboxPublisher:
             raise self._away
 
     def take_published(self) -> list[tuple[int, int]]:
-        """The ranges of rows that are published, for the next batch to delete; adjacent ones are joined."""
+        """Return the ranges of rows that are published, for the next batch to delete; adjacent ones are joined."""
         ranges, self._acknowledged = sorted(self._acknowledged), []
         joined: list[tuple[int, int]] = []
         for first, last in ranges:
@@ -361,7 +371,7 @@ class OutboxPublisher:
         return joined
 
     def give_back(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """The batch that was to delete these was refused: they wait for the next."""
+        """Keep these ranges for the next batch: the batch that was to delete them was refused."""
         self._acknowledged.extend(ranges)
 
     def _send(self, sent: _Sent, row: StoredOutboxRecord) -> None:

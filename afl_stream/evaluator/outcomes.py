@@ -1,4 +1,4 @@
-"""What a control record can turn out to be, as a table: the first row whose condition holds decides."""
+"""Outcomes of a control record, as a table: the first row whose condition holds decides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from afl.engine.states import EventState
 
 
 class Outcome(StrEnum):
-    """What became of a record on control or commands."""
+    """The outcome of a record on control or commands."""
 
     #: The step moved on, or its partial result was stored.
     APPLIED = "applied"
@@ -59,7 +59,7 @@ class Case(NamedTuple):
 
     @property
     def is_answered(self) -> bool:
-        """Whether this very attempt has its answer already."""
+        """Whether this very attempt already has its answer."""
         return (
             self.step is not None
             and self.step.event_state in (EventState.COMPLETED, EventState.ERROR)
@@ -67,8 +67,9 @@ class Case(NamedTuple):
         )
 
     def done_twice(self, group: str | None) -> tuple[str, tuple[str, str]] | None:
-        """The facet, and the groups that answer it, where this duplicate comes from another group than the answer: all
-        work is done twice then. One from the same group is a redelivery.
+        """Return the facet and the two groups that answer it, if another group than the duplicate's has answered.
+
+        All work is done twice then. A duplicate from the same group is a redelivery.
         """
         step = self.step
         if step is None or step.facet is None or not step.answered_by or not group or group == step.answered_by:
@@ -85,7 +86,7 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row: this outcome, when the condition holds."""
+    """One row: this outcome, if the condition holds."""
 
     outcome: Outcome
     when: Callable[[Case], bool]
@@ -120,7 +121,7 @@ MEANINGS: Mapping[Outcome, str] = {
 
 
 def judge(case: Case) -> Outcome:
-    """What the answer is."""
+    """Return the outcome of the answer."""
     for rule in ANSWER_RULES:
         if rule.when(case):
             return rule.outcome

@@ -1,4 +1,4 @@
-"""Parked answers, judged again when what they speak of may have come, and given up when their time is over."""
+"""Parked answers: judged again when their step may have asked, and given up when they expire."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _HEADS_EXPIRED = 10_000
 class ParkedAnswers:
     """Judges the parked answers of the workflows whose partitions this evaluator owns. Belongs to the loop's thread.
 
-    Values are read only of answers whose step is in the store, or whose workflow has ended, or whose time is over. An
+    Values are read only of answers whose step is in the store, or whose workflow has ended, or that have expired. An
     answer that was read and is still early is read again when its step has changed.
 
-    A turn is short, so its order is fair: workflows that are hot here come first, because what moves is hot, and before
-    others those for which little is parked; an answer of each is judged before a second one of any; and of one
-    workflow's the first are those whose step has changed last.
+    A turn is short, so its order is fair: workflows that are hot here come first, because active workflows are hot, and
+    among the others those with few parked answers; one answer of each workflow is judged before a second one of any;
+    within a workflow the answers whose step has changed last come first.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ParkedAnswers:
         commit: Callable[[UnitOfWork], None],
         monotonic_s: MonotonicClock = monotonic_s,
     ) -> None:
-        """`commit` persists a unit and publishes it."""
+        """Take the context; `commit` persists a unit and publishes it."""
         self._d = deployment
         self._commit = commit
         self._monotonic_s = monotonic_s
@@ -58,7 +58,7 @@ class ParkedAnswers:
         self._newer: set[str] = set()
 
     def turn(self, now_ms: int) -> None:
-        """Do what there is to do, for a moment."""
+        """Judge and expire what is due, for a short time."""
         until_s = self._monotonic_s() + _TURN_S
         self._d.parking.forget()
         self._expire(now_ms, until_s)
@@ -96,7 +96,7 @@ class ParkedAnswers:
                 return
 
     def _judge(self, heads: Sequence[ParkedHead], until_s: float) -> set[str]:
-        """Judge these in one batch, or one by one where that is refused; the workflows that are left for later."""
+        """Judge these in one batch, or one by one if that is refused; return the workflows that are left for later."""
         rows = self._d.store.parked(ids=[head.id for head in heads], limit=len(heads))
         left = set() if self._try(rows) else self._judge_each(rows, until_s)
         judged = [head for head in heads if head.workflow_id not in left]
@@ -106,9 +106,9 @@ class ParkedAnswers:
         return left
 
     def _judge_each(self, rows: Sequence[ParkedRecord], until_s: float) -> set[str]:
-        """Judge one by one, so that no workflow holds up another, one at least; the workflows that are left for later.
+        """Judge one by one, at least one, so that no workflow holds up another; return the workflows left for later.
 
-        Those of which an answer could not be judged before come last, in turn.
+        Workflows of which an answer could not be judged before come last, in turn.
         """
         left: set[str] = set()
         for number, row in enumerate(sorted(rows, key=self._turns())):
@@ -124,9 +124,7 @@ class ParkedAnswers:
         return left
 
     def _turns(self) -> Callable[[ParkedRecord | ParkedHead], int]:
-        """The order in which answers are judged: last those of workflows that wait, that which was tried last behind
-        the others.
-        """
+        """Return the order in which answers are judged: workflows that wait come last, the last tried behind them."""
         turns = {workflow_id: number for number, workflow_id in enumerate(self._waiting, 1)}
         return lambda answer: turns.get(answer.workflow_id, 0)
 
@@ -147,8 +145,10 @@ class ParkedAnswers:
         self._commit(unit)
 
     def _try_one(self, row: ParkedRecord) -> bool:
-        """Judge one answer. False: another writer has its workflow, its schema is away, or not even its end can be
-        stored: it is judged later, and nothing else waits for that.
+        """Judge one answer; return False if it has to be judged later.
+
+        Another writer has its workflow, its schema is unavailable, or not even its end can be stored. No other answer
+        waits for it.
         """
         try:
             try:
@@ -177,7 +177,7 @@ class ParkedAnswers:
         give_up(self._d, record_of(row), None, error, commit)
 
     def _forget_gone(self, there: Sequence[ParkedWorkflow]) -> None:
-        """Keep the memory to what is parked."""
+        """Drop notes about answers that are no longer parked."""
         if len(self._judged) > 2 * len(there):
             names = {at.workflow_id for at in there}
             self._judged = {name: revision for name, revision in self._judged.items() if name in names}
@@ -238,7 +238,7 @@ class ParkedAnswers:
 
 
 def _by_records(found: Iterable[ParkedWorkflow]) -> Iterator[list[ParkedWorkflow]]:
-    """Slices whose parked records one question may be about."""
+    """Return slices whose parked records fit one question."""
     asked: list[ParkedWorkflow] = []
     records = 0
     for at in found:
@@ -252,8 +252,10 @@ def _by_records(found: Iterable[ParkedWorkflow]) -> Iterator[list[ParkedWorkflow
 
 
 def _in_turn(found: Iterable[list[ParkedHead]]) -> list[ParkedHead]:
-    """One of each workflow, then the next of each; of one workflow first those whose step has changed last, and in the
-    order of parking those to one step: the first of them wins.
+    """Return one answer of each workflow, then the next of each.
+
+    Within a workflow, the answers whose step has changed last come first; those to one step keep the order in which
+    they were parked, because the first of them wins.
     """
     ranked = [
         (rank, head)
@@ -265,7 +267,7 @@ def _in_turn(found: Iterable[list[ParkedHead]]) -> list[ParkedHead]:
 
 
 def _by_bytes(heads: Iterable[ParkedHead]) -> Iterator[list[ParkedHead]]:
-    """Slices whose values may be in memory at once."""
+    """Return slices whose values fit in memory together."""
     batch: list[ParkedHead] = []
     size_bytes = 0
     for head in heads:

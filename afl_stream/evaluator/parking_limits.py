@@ -1,4 +1,4 @@
-"""How much room is left for answers that come before what they speak of."""
+"""The room that is left for answers that come before their step has asked."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NOTHING = ParkedUsage(0, 0)
 
 
 class ParkingRoom:
-    """Says whether one more answer may be parked. Belongs to the loop's thread.
+    """Decides whether one more answer may be parked. Belongs to the loop's thread.
 
-    What is in the store is counted now and then, and what this evaluator adds is added; so with several evaluators
-    the whole may go over its limit by what the others park between two counts.
+    The store's content is counted from time to time, and this evaluator's own answers are added; so with several
+    evaluators the whole may exceed its limit by what the others park between two counts.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ParkingRoom:
         self._counted_s = 0.0
 
     def check(self, workflow_id: str, step_id: str, size_bytes: int, claim: ParkingClaim) -> None:
-        """Raises TooManyParked when there is no room for an answer beside what the claim has taken."""
+        """Raise TooManyParked when there is no room for an answer beside those of the claim."""
         settings = self._settings
         found = self._workflows.get(workflow_id)
         if found is None:
@@ -57,7 +57,7 @@ class ParkingRoom:
             raise TooManyParked(step_id, f"{whole.size_bytes} bytes in all", limit)
 
     def add(self, claim: ParkingClaim) -> None:
-        """What the claim has taken is in the store."""
+        """Note that the answers of the claim are in the store."""
         for workflow_id, usage in claim.workflows.items():
             if workflow_id in self._workflows:
                 self._workflows[workflow_id] = _sum(self._workflows[workflow_id], usage)
@@ -65,13 +65,13 @@ class ParkingRoom:
             self._all = _sum(self._all, claim.all)
 
     def forget(self) -> None:
-        """Count again what is asked next: parked answers have been judged or have expired since."""
+        """Count again at the next question: parked answers have been judged or have expired since."""
         self._workflows.clear()
         if self._monotonic_s() - self._counted_s > _COUNT_HOLDS_S:
             self._all = None
 
     def forget_all(self) -> None:
-        """The same at once, because many have gone."""
+        """Count everything again at the next question, because many answers have gone."""
         self._workflows.clear()
         self._all = None
 
@@ -83,8 +83,9 @@ class ParkingRoom:
 
 
 class ParkingClaim:
-    """The room that one unit of work takes. It counts for others when the unit is committed: one that is dropped, and
-    computed again, has taken nothing.
+    """The room that one unit of work takes. It counts for others when the unit is committed.
+
+    A unit that is dropped and computed again has taken none.
     """
 
     def __init__(self, room: ParkingRoom) -> None:
@@ -100,7 +101,7 @@ class ParkingClaim:
         self.all = _sum(self.all, answer)
 
     def committed(self) -> None:
-        """The unit is in the store."""
+        """Note that the unit is in the store."""
         self._room.add(self)
 
 

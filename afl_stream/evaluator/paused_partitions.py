@@ -1,4 +1,4 @@
-"""The partitions at which an evaluator stands still: until it is upgraded, or until a schema that is gone is back."""
+"""The partitions that an evaluator has paused: until an upgrade, or until a schema that is gone is back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ LONGEST_WAIT_S: Final = 10.0
 
 @dataclass(slots=True, eq=False)
 class _Pause:
-    """`retry_at_s` None: this process never goes on there. `is_tried`: it is read again, and says whether it may."""
+    """One pause.
+
+    `retry_at_s` None: this process never resumes it. `is_tried`: it is read again to see whether it works.
+    """
 
     offset: int
     why: str
@@ -26,7 +29,7 @@ class _Pause:
 
 
 class PausedPartitions:
-    """From which offset on nothing is applied, and why. Belongs to the loop's thread, but for `reasons`."""
+    """The offsets from which on nothing is applied, and why. Belongs to the loop's thread, but for `reasons`."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._monotonic_s = monotonic_s
@@ -37,11 +40,11 @@ class PausedPartitions:
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
-        """All of them, also those that are being tried."""
+        """All paused partitions, also those that are being tried."""
         return self._pauses.keys()
 
     def add(self, record: Record, error: NewerFormat | SchemaGone) -> None:
-        """Note that the record cannot be applied, and nothing that is behind it."""
+        """Note that the record cannot be applied, and no record behind it."""
         before = self._pauses.get(record.topic_partition)
         wait_s = FIRST_WAIT_S
         if before is not None and before.offset == record.offset:
@@ -51,18 +54,18 @@ class PausedPartitions:
         self._pauses[record.topic_partition] = _Pause(record.offset, why, wait_s, retry_at_s)
 
     def holds(self, partition: TopicPartition, offset: int) -> bool:
-        """Whether the record there is not to be applied now."""
+        """Return whether the record at this offset must not be applied now."""
         pause = self._pauses.get(partition)
         return pause is not None and not pause.is_tried and offset >= pause.offset
 
     def passed(self, partition: TopicPartition, offset: int) -> None:
-        """Note that the record there was applied: one that was tried is over."""
+        """Note that the record at this offset was applied, which ends a pause that was tried."""
         pause = self._pauses.get(partition)
         if pause is not None and offset >= pause.offset:
             del self._pauses[partition]
 
     def try_due(self) -> dict[TopicPartition, int]:
-        """Those that are to be read again now, and from where."""
+        """Return the partitions to read again now, and from where."""
         now_s, due = self._monotonic_s(), {}
         for partition, pause in self._pauses.items():
             if pause.retry_at_s is not None and not pause.is_tried and now_s >= pause.retry_at_s:
@@ -71,15 +74,15 @@ class PausedPartitions:
         return due
 
     def is_silent(self, partition: TopicPartition) -> bool:
-        """Whether nothing is to be read there."""
+        """Return whether nothing may be read from the partition."""
         pause = self._pauses.get(partition)
         return pause is not None and not pause.is_tried
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """They are gone, or read from elsewhere."""
+        """Drop partitions that were revoked, or are read from elsewhere."""
         for partition in partitions:
             self._pauses.pop(partition, None)
 
     def reasons(self) -> Mapping[TopicPartition, str]:
-        """Which partitions stand still, and why. Any thread may ask."""
+        """Return which partitions are paused, and why. Any thread may call this."""
         return {partition: pause.why for partition, pause in self._pauses.copy().items()}

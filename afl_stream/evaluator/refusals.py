@@ -1,4 +1,4 @@
-"""What the engine raises of a program, a workflow, its inputs or a command that cannot be used, now or later."""
+"""Errors that the engine raises for a program, workflow, input or command that can never be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carries out what the settings say of finished workflows: how long they are kept, and how long their tombstones."""
+"""Retention of finished workflows and of their tombstones, as the settings say."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Retention:
         self._next_look_s = float("-inf")
 
     def run_due(self) -> None:
-        """Delete some rows of what is being purged; when there is nothing, look for what has become due."""
+        """Delete some rows of runs that are being purged; if there are none, look for runs that are due."""
         try:
             self._delete_some()
             now_s = self._d.clock.monotonic_s()

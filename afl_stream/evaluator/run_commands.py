@@ -1,4 +1,4 @@
-"""The commands that start, cancel and describe a workflow: what is done, and what whoever gave one is answered."""
+"""The commands that start, cancel and describe a workflow: their effects and their answers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def start(deployment: Deployment, unit: UnitOfWork, command: StartWorkflow, reco
 
 
 def _repeat_start(unit: UnitOfWork, command: StartWorkflow, run: WorkflowRow | Tombstone) -> None:
-    """Answer a start whose run is there, or was."""
+    """Answer a start whose run exists, or existed."""
     if isinstance(run, Tombstone):
         if command.command_id is not None:
             unit.effects.refuse(command, AlreadyPurged(run.workflow_id, run.name, run.status, run.ended_at_ms))
@@ -93,8 +93,9 @@ def cancel(deployment: Deployment, unit: UnitOfWork, command: CancelWorkflow) ->
 
 
 def describe(deployment: Deployment, unit: UnitOfWork, command: DescribeWorkflow) -> Outcome:
-    """Tell what the store knows of a workflow, or that this batch starts it. What else this batch makes of it may come
-    later than that.
+    """Report what the store knows of a workflow, or that this batch starts it.
+
+    Other changes of this batch may be missing in the report.
     """
     row = unit.row(command.workflow_id)
     if row is None:

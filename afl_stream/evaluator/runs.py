@@ -22,7 +22,7 @@ LONG_WAIT_S: Final = 10.0
 
 
 class ServiceEnded(StreamError):
-    """A handler, or something else in a service, asked for the end of the process (SystemExit, for one)."""
+    """A handler, or another part of a service, asked for the end of the process (SystemExit, for one)."""
 
     def __init__(self, service: str, error: BaseException) -> None:
         super().__init__(f"the {service} was ended by {exception_line(error)}; what it had in hand is not answered")
@@ -31,9 +31,10 @@ class ServiceEnded(StreamError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """Why a wait for a workflow is over: it ended (`row` says how), was `rejected`, only `waiting` steps are left that
-    no handler here answers, or it was interrupted (none of the others). `was_over`: it had ended before it was asked
-    for, and nothing was run.
+    """The end of a wait for a workflow.
+
+    The workflow ended (`row` says how), was `rejected`, only `waiting` steps are left that have no handler here, or the
+    wait was interrupted (none of the others). `was_over`: it had ended before the wait, and nothing was run.
     """
 
     workflow_id: str
@@ -50,10 +51,10 @@ class Ending:
 def check_same_start(
     store: EngineStore, workflow_id: str, name: str, program: CompiledProgram, inputs: Mapping[str, object]
 ) -> WorkflowRow | None:
-    """Return the run that the store has of this id, if it has one, and it was started in just this way.
+    """Return the stored run of this id, if there is one, and it was started in just this way.
 
-    Raises AlreadyExists for one of another workflow or program, or with other inputs; AlreadyPurged when it had this
-    very one.
+    Raises AlreadyExists for a run of another workflow or program, or with other inputs; AlreadyPurged when the same run
+    was purged.
     """
     run = store.load_workflow(workflow_id) or store.tombstone(workflow_id)
     if run is None:

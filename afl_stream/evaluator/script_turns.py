@@ -1,4 +1,4 @@
-"""Scripts of the control loop's workflows: handed to a runner after the commit, taken back as turns of their own."""
+"""Scripts of the control loop's workflows: submitted to a runner after the commit, taken back as turns of their own."""
 
 from __future__ import annotations
 
@@ -30,24 +30,25 @@ _BACKOFF_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedScript:
-    """A script, and how it ended."""
+    """A script and its result."""
 
     job: ScriptJob
     ending: ScriptEnding
 
 
 class ScriptTurns:
-    """Has the scripts of workflows run while the loop goes on with others.
+    """Runs the scripts of workflows while the loop continues with others.
 
     For each script, in this order:
       1. the step that waits for it is stored, its workflow as runnable (the loop's commit, `control.persisted`),
-      2. it is handed to the runner (`scripts.submitted`),
+      2. it is submitted to the runner (`scripts.submitted`),
       3. when it has ended, the loop takes it back (`scripts.taken`),
-      4. its step goes on, and its workflow runs to the fixed point, in memory (`control.applied`),
+      4. its step continues, and its workflow runs to the fixed point, in memory (`control.applied`),
       5. that is persisted in one transaction (`control.persisted`), with no offset.
 
-    A crash before 5 leaves what 1 wrote: the workflow is runnable, and whoever owns its partition next hands the script
-    out again. So a script may run twice, and has its effect once: the second of two ends meets a step that has gone on.
+    A crash before 5 leaves what 1 wrote: the workflow is runnable, and the next owner of its partition submits the
+    script again. So a script may run twice, and has its effect once: the second result meets a step that has already
+    continued.
 
     Belongs to the loop's thread, but for what the runner's threads call when a script has ended.
     """
@@ -60,7 +61,7 @@ class ScriptTurns:
         *,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`runner` None: no workflow of this loop waits for a script."""
+        """Take the runner. None: no workflow of this loop waits for a script."""
         self._runner = runner
         self._room = workers * _WITH_RUNNER_PER_WORKER
         self._probe = probe
@@ -77,15 +78,15 @@ class ScriptTurns:
 
     @property
     def count(self) -> int:
-        """Scripts that are waiting, running, or ended and not applied."""
+        """The number of scripts that wait, run, or have ended and are not applied."""
         return len(self._known)
 
     def patience_s(self, timeout_s: float) -> float:
-        """How long to wait for records: not long while an ended script may come in."""
+        """Return how long to wait for records: not long while a script may end."""
         return min(timeout_s, _PATIENCE_S) if self._known else timeout_s
 
     def offer(self, jobs: Iterable[ScriptJob]) -> None:
-        """Have these run, those that are known already left out, and hand over what the runner has room for."""
+        """Queue these scripts, except known ones, and submit as many as the runner has room for."""
         for job in jobs:
             if job.step_id not in self._known:
                 self._known[job.step_id] = job
@@ -93,7 +94,7 @@ class ScriptTurns:
         self._hand_over()
 
     def take(self, most: int) -> list[EndedScript]:
-        """Up to `most` scripts that have ended. Each stays known until it is told to be `done`, or given back."""
+        """Return up to `most` ended scripts. Each stays known until `done` or `give_back`."""
         taken, self._given_back = self._given_back[:most], self._given_back[most:]
         while self._ended and len(taken) < most:
             job, future = self._ended.popleft()
@@ -113,22 +114,23 @@ class ScriptTurns:
         return taken
 
     def give_back(self, taken: list[EndedScript]) -> None:
-        """They could not be applied now: they are taken first the next time."""
+        """Take these scripts first the next time: they could not be applied now."""
         self._given_back[:0] = taken
 
     def done(self, taken: Iterable[EndedScript]) -> None:
-        """What came of them is stored, or nobody waits for them any more."""
+        """Drop these scripts: their results are stored, or are not needed any more."""
         for ended in taken:
             self._known.pop(ended.job.step_id, None)
 
     def drop_waiting(self, is_dropped: Callable[[str], bool]) -> None:
-        """Leave scripts to others that the runner does not have yet, by workflow. What runs is not stopped: its end
-        counts if it is the first.
+        """Drop, by workflow, scripts that are not submitted yet: another evaluator runs them.
+
+        Running scripts are not stopped: their result counts if it is the first.
         """
         self.drop([workflow_id for workflow_id in self._waiting if is_dropped(workflow_id)])
 
     def drop(self, workflow_ids: Iterable[str]) -> None:
-        """Run no more scripts of these workflows."""
+        """Drop the scripts of these workflows that do not run yet."""
         for workflow_id in workflow_ids:
             for job in self._waiting.pop(workflow_id, ()):
                 del self._known[job.step_id]

@@ -1,4 +1,4 @@
-"""The evaluator as a service: what it is made of, what it checks before it starts, and the loop that runs it."""
+"""The evaluator as a service: its parts, the checks before it starts, and the loop that runs it."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def open_script_pool(settings: ScriptSettings) -> ScriptPool:
 def tune_collector() -> None:
     """Set the garbage collector for a process that keeps many small, long-lived records.
 
-    The default looks at all of them again after every few thousand new ones; measured, that costs two thirds of the
-    time at 100,000 steps. Call once, when a service starts.
+    The default scans all of them after every few thousand new ones; measured, that costs two thirds of the time at
+    100,000 steps. Call once, when a service starts.
     """
     gc.collect()
     gc.freeze()
@@ -80,7 +80,7 @@ def tune_collector() -> None:
 
 
 class EvaluatorService:
-    """One evaluator: a member of the evaluators' group. Made, run and closed by one thread."""
+    """One evaluator: a member of the evaluators' group. Created, run and closed by one thread."""
 
     def __init__(
         self,
@@ -95,13 +95,14 @@ class EvaluatorService:
         scripts: ScriptRunner | None = None,
         new_store: bool = False,
     ) -> None:
-        """Check the topics and join the group. `telemetry` sees every transition and iteration, `monotonic_s` tells
-        how long an outage lasts. `scripts` runs scripts, where `evaluator.allow_scripts` says so, in place of a pool of
-        this service's own. Without `telemetry` there is what the settings of that name say.
+        """Check the topics and join the group.
 
-        `new_store` gives the deployment this store where it has another one, or where that is not known.
+        `telemetry` sees every transition and iteration; without it the settings of that name decide. `monotonic_s`
+        measures how long an outage lasts. `scripts` runs scripts, where `evaluator.allow_scripts` says so, in place of
+        a pool of this service's own. `new_store` gives the deployment this store where it has another one, or where
+        that is not known.
 
-        Raises TopicMissing, TopicTooSmall or PartitionsDiffer with the command that mends it, WrongCluster when the
+        Raises TopicMissing, TopicTooSmall or PartitionsDiffer with the command that corrects it, WrongCluster when the
         store belongs to another cluster, WrongStore when the deployment has another store, and what `open_script_pool`
         and `open_telemetry` raise.
         """
@@ -163,12 +164,13 @@ class EvaluatorService:
         on_batch: Callable[[ControlStats], None] | None = None,
         on_idle: Callable[[], None] | None = None,
     ) -> None:
-        """Run until `stop` is set, then finish cleanly. `on_idle` is called after each read that brought nothing while
-        nothing is under way; it may set `stop`.
+        """Run until `stop` is set, then finish cleanly.
+
+        `on_idle` is called after each read that returned nothing while no work is left; it may set `stop`.
 
         A schema that cannot be looked up is waited for, with backoff, and so are brokers that do not answer, for
-        `kafka.outage_timeout_s` at most. Everything else that is raised ends the service: nothing is lost by it, the
-        next one goes on from the store.
+        `kafka.outage_timeout_s` at most. Every other error ends the service: nothing is lost by it, the next one
+        continues from the store.
         """
         try:
             self._run(stop, on_batch, on_idle)
@@ -210,24 +212,25 @@ class EvaluatorService:
 
     @property
     def has_read_all(self) -> bool:
-        """Whether the broker says that nothing waits to be read. For the thread that calls `run`."""
+        """Whether the broker says that no record is left to read. For the thread that calls `run`."""
         return self._watchdog.has_read_all(self.loop.consumer)
 
     def health(self) -> Health:
-        """Whether the evaluator gets on. Any thread may ask."""
+        """Return whether the evaluator makes progress. Any thread may call this."""
         found = (self._watchdog.problem, self._waiting_for)
         paused = (f"{p.topic}[{p.partition}]: {why}" for p, why in self.loop.stats().paused.items())
         reasons = (*(reason for reason in found if reason is not None), *paused)
         return Health(ready=not reasons, reasons=reasons)
 
     def remaining(self) -> str:
-        """What is to be done before it has drained, in words. Takes no lock: a signal handler asks."""
+        """Describe the work left before it has drained. Takes no lock, because a signal handler calls it."""
         left = self.loop.unacknowledged
         return f"{left} outbox records to be acknowledged by the broker" if left else ""
 
     def close(self) -> None:
-        """Finish what is under way and leave the group. Scripts that run are ended: whoever takes their partitions
-        over runs them again.
+        """Finish the current work and leave the group.
+
+        Running scripts are ended: the next owners of their partitions run them again.
         """
         try:
             self.loop.close()
@@ -242,7 +245,10 @@ class EvaluatorService:
             self._telemetry.close()
 
     def _checked_topics(self) -> frozenset[str]:
-        """The topics that every deployment has, once they are as they must be. What they may lose is told."""
+        """Return the topics that every deployment has, after a check of each.
+
+        Logs settings by which they may lose records.
+        """
         admin, names = self._transport.admin(), self._topology.names(())
         existing = admin.topics(names)
         self._topology.require((), existing)
@@ -251,14 +257,14 @@ class EvaluatorService:
         return frozenset(existing)
 
     def _missing_topics(self, wanted: frozenset[str]) -> list[str]:
-        """Those that do not exist; the broker is asked again before one is called missing."""
+        """Return the topics that do not exist; the broker is asked again before one is reported missing."""
         if not wanted <= self._existing:
             self._existing = self._transport.admin().topic_names()
         return sorted(wanted - self._existing)
 
 
 def _definitions(transport: Transport, codec: Codec, topology: Topology, store: EngineStore) -> Definitions:
-    """What was deployed; what the topic has lost of it, the store gives."""
+    """Return the deployed programs; the store replaces those that the topic has lost."""
     return Definitions(
         transport, codec, topology.definitions(), store.load_program, store.load_annotations, is_keeper=True
     )

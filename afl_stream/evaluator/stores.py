@@ -1,4 +1,4 @@
-"""Opens the store that the settings name: a file of SQLite, or a database of MongoDB."""
+"""The store that the settings name: a file of SQLite, or a database of MongoDB."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def open_configured_store(
     clock: Clock | None = None,
     probe: Callable[[str], None] = lambda step: None,
 ) -> EngineStore:
-    """Open the deployment's store; make it where there is none and `create` is true.
+    """Open the deployment's store; create it if it does not exist and `create` is true.
 
-    Raises StoreMissing where there is none, StoreUnavailable, StoreCorrupt, ForeignStore.
+    Raises StoreMissing if it does not exist, StoreUnavailable, StoreCorrupt, ForeignStore.
     """
     if config.store.url is not None:
         return _in_mongodb(config, config.store.url, create, clock, probe)

@@ -1,5 +1,6 @@
-"""What a control loop looks at now and then: parked answers, runs left half done, outbox rows of writers that died, and
-finished runs that are to be purged.
+"""Regular sweeps of a control loop over what no record wakes.
+
+These are parked answers, runs left half done, outbox rows of writers that died, and finished runs to purge.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _LANES_LOCK = "outbox-sweep"
 
 
 class Sweeps:
-    """Catches up on what no record will wake. Belongs to the loop's thread; nothing depends on when it runs."""
+    """Catches up on work that no record wakes. Belongs to the loop's thread; nothing depends on when it runs."""
 
     def __init__(
         self,
@@ -41,7 +42,10 @@ class Sweeps:
         commit: Callable[[UnitOfWork], None],
         probe: Probe = no_probe,
     ) -> None:
-        """`runnable` is the loop's queue of workflows with more to do; `commit` persists a unit and publishes it."""
+        """Take the context.
+
+        `runnable` is the loop's queue of workflows with more to do; `commit` persists a unit and publishes it.
+        """
         self._d = deployment
         self._publisher = publisher
         self._runnable = runnable
@@ -73,8 +77,10 @@ class Sweeps:
         self._runnable.extend(self._runnable_of(partitions))
 
     def _adopt_runnable(self, now_ms: int) -> None:
-        """Go on with workflows of ours that somebody else has moved and left: a poller of the store, which only stores
-        answers, or another evaluator that had their records and has died.
+        """Continue our workflows that another process has changed and left.
+
+        That is a poller of the store, which only stores answers, or another evaluator that had their records and has
+        died.
         """
         for workflow_id in self._runnable_of(self._d.lanes.owned):
             try:
@@ -98,8 +104,9 @@ class Sweeps:
         ]
 
     def _publish_orphans(self, now_ms: int) -> None:
-        """Publish what has waited for long and is not on its way from here: its writer died after the commit, with a
-        lane of its own, or with one that it had lost to us before it knew.
+        """Publish old rows that are not being sent from here: their writer died after the commit.
+
+        It had a lane of its own, or one that this evaluator took over before the writer knew.
         """
         after_ms = self._d.config.evaluator.lane_sweep_after_ms
         # Those from the future were written before a clock was set back: a copy more does no harm.

@@ -1,4 +1,4 @@
-"""The telemetry of a service, made as the settings say: nowhere, to lines of JSON, or to OpenTelemetry."""
+"""The telemetry of a service, as the settings say: off, lines of JSON, or OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SERVICE_NAME = "afl-stream-evaluator"
 
 
 def open_telemetry(settings: TelemetrySettings) -> Telemetry | None:
-    """What is to watch the runs; its owner closes it. None where it is off: then the engine calls nothing.
+    """Return the telemetry of the runs, which its owner closes; None if it is off: then the engine calls nothing.
 
-    Raises ConfigError for a file that cannot be written, and where the extra `otel` is not installed.
+    Raises ConfigError for a file that cannot be written, and if the extra `otel` is not installed.
     """
     if settings.sink == "logging":
         return Telemetry(sink=_LinesOfJson(settings))

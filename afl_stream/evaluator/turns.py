@@ -1,4 +1,4 @@
-"""Turns: workflows that can go on without a record, and what they do of it in one batch."""
+"""Turns: workflows that can continue without a record, and what they do in one batch."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from afl_stream.evaluator.unit_of_work import UnitOfWork
 
 
 class Turn(NamedTuple):
-    """A workflow that can go on without a record: by itself, or because a script of it has ended."""
+    """A workflow that can continue without a record: by itself, or because one of its scripts has ended."""
 
     workflow_id: str
     script: EndedScript | None = None
 
 
 def take_turns(unit: UnitOfWork, turns: Sequence[Turn], clock: Clock, until_s: float) -> float:
-    """Let workflows go on, one at least, until it is `until_s` by the monotonic clock; runnable ones that are left are
-    put off. Returns how long that took, in seconds.
+    """Continue workflows, one at least, until the monotonic clock reaches `until_s`; return how many seconds that took.
+
+    Runnable workflows that are left are put off.
     """
     started_s = time.monotonic()
     for number, turn in enumerate(turns):
@@ -35,7 +36,7 @@ def take_turns(unit: UnitOfWork, turns: Sequence[Turn], clock: Clock, until_s: f
 
 
 def _take_turn(unit: UnitOfWork, turn: Turn) -> None:
-    """Go on with a workflow. One that cannot be read stays as it is, and holds up no other."""
+    """Continue a workflow. One that cannot be read stays as it is, and does not hold up the others."""
     try:
         if turn.script is not None:
             _end_script(unit, turn.script)
@@ -52,7 +53,7 @@ def _take_turn(unit: UnitOfWork, turn: Turn) -> None:
 
 
 def _end_script(unit: UnitOfWork, ended: EndedScript) -> None:
-    """Let the step go on that waited for a script, if it still does: the first end counts."""
+    """Continue the step that waited for a script, if it still does: the first result counts."""
     job = ended.job
     execution = unit.execution(job.workflow_id)
     if execution is not None and job.step_id in execution.scripts:

@@ -59,7 +59,10 @@ class UnitOfWork:
     """
 
     def __init__(self, deployment: Deployment, *, is_alone: bool = False) -> None:
-        """`is_alone`: one record or one turn is all that there is; its workflow has the time of the whole batch."""
+        """Take the context.
+
+        `is_alone`: the unit has a single record or turn, whose workflow gets the time of the batch.
+        """
         self._d = deployment
         self.warnings = deployment.warnings
         settings = deployment.config.evaluator
@@ -88,11 +91,11 @@ class UnitOfWork:
     # --- records ------------------------------------------------------------------------------------------------
 
     def read(self, records: Iterable[Record]) -> None:
-        """Decode records that are about to be applied; what is wrong with one is raised when its turn comes.
+        """Decode records that are about to be applied; the error of a record is raised when its turn comes.
 
-        Decoding them in one go takes half of the time that it takes between applying them: the same code runs again
-        and again. It ends at a schema that cannot be looked up now, which ends the batch. One that is gone ends it for
-        the record's partition: what is behind it there is not applied before it.
+        Decoding them in one go takes half of the time that it takes between applying them: the same code runs again and
+        again. It ends at a schema that cannot be looked up now, which ends the batch. A schema that is gone ends it for
+        the record's partition: records behind it there are not applied before it.
         """
         held: set[tuple[str, int]] = set()
         for record in records:
@@ -114,8 +117,8 @@ class UnitOfWork:
     def apply(self, record: Record) -> Outcome:
         """Apply one record of control or commands.
 
-        Raises NewerFormat and SchemaGone (pause the partition), and any other SchemaUnavailable (wait, skip nothing);
-        what is wrong with the record itself becomes a dead letter.
+        Raises NewerFormat and SchemaGone (pause the partition), and any other SchemaUnavailable (wait, skip nothing); a
+        record that is itself at fault becomes a dead letter.
         """
         outcome = self._guarded(record, self._apply)
         self.outcomes[outcome] += 1
@@ -234,12 +237,12 @@ class UnitOfWork:
             return Outcome.REJECTED
 
     def _refuse(self, command: Command, error: Exception) -> None:
-        """Tell whoever gave the command; and whoever waits for a run that there will be none, unless there is one."""
+        """Answer a command that it is refused, and that its run will not exist unless there is one already."""
         is_no_run = isinstance(command, StartWorkflow) and self.row(command.workflow_id) is None
         self.effects.refuse(command, error, is_no_run=is_no_run)
 
     def open_again(self, workflow_id: str, action: Action) -> bool:
-        """Let a stored workflow run again, in a batch of its own after this one; False when there is none."""
+        """Let a stored workflow run again, in a later batch of its own; return False when there is none."""
         if workflow_id in self._changed:
             raise BatchOfItsOwn
         known = self.execution(workflow_id, is_checked=True) is not None
@@ -256,17 +259,17 @@ class UnitOfWork:
     # --- workflows ----------------------------------------------------------------------------------------------
 
     def add(self, execution: Execution) -> None:
-        """Take in a workflow that has just been started."""
+        """Add a workflow that has just been started."""
         self._executions[execution.id] = execution
         self.touch(execution)
 
     def is_under_way(self, workflow_id: str) -> bool:
-        """Whether this unit has the workflow, and it has not ended."""
+        """Return whether this unit has the workflow, and it has not ended."""
         execution = self._executions.get(workflow_id)
         return execution is not None and not execution.is_ended
 
     def execution(self, workflow_id: str, *, is_checked: bool = False, to_end: bool = False) -> Execution | None:
-        """The workflow as this unit has it: hot from memory, which may be stale unless it is checked, or stored."""
+        """Return the workflow as this unit has it: hot from memory (stale, maybe, unless it is checked), or stored."""
         if workflow_id not in self._executions:
             hot = None if is_checked else self._d.workflows.take(workflow_id)
             execution = hot or self._d.workflows.load(workflow_id, to_end=to_end)
@@ -283,7 +286,7 @@ class UnitOfWork:
             self.evaluate(execution)
 
     def scripts_due(self) -> list[ScriptJob]:
-        """The scripts that steps of this unit have come to. Ask when the batch is committed."""
+        """Return the scripts that steps of this unit have reached. Ask when the batch is committed."""
         return [
             job
             for execution in self._executions.values()
@@ -292,7 +295,7 @@ class UnitOfWork:
         ]
 
     def to_go_on(self) -> list[str]:
-        """The workflows that have more to do in a later batch."""
+        """Return the workflows that have more to do in a later batch."""
         return [workflow_id for workflow_id in self.over_budget if not self._has_ended(workflow_id)]
 
     def _has_ended(self, workflow_id: str) -> bool:
@@ -300,12 +303,13 @@ class UnitOfWork:
         return execution is not None and execution.is_ended
 
     def ended(self) -> list[str]:
-        """The workflows among those of this unit that have ended, in it or before."""
+        """Return the workflows among those of this unit that have ended, in it or before."""
         return [execution.id for execution in self._executions.values() if execution is not None and execution.is_ended]
 
     def give_up(self, record: Record | None, workflow_id: str | None, error: Exception) -> None:
-        """What came of a record or turn cannot be evaluated or stored: the record is a dead letter, and its workflow
-        has failed; without an id, the record's is left as it is stored.
+        """Fail the workflow of a record or turn that cannot be evaluated or stored, and dead-letter the record.
+
+        Without a workflow id, the record's workflow is left as it is stored.
         """
         if record is not None:
             self.effects.dead_letter(record, error)
@@ -327,8 +331,9 @@ class UnitOfWork:
             execution.abort(exception_class(error), exception_text(error))
 
     def evaluate(self, execution: Execution) -> None:
-        """Run to the fixed point, or until the workflow's budget of this batch is used up; not at all where a record
-        cancels it. Raises NotEvaluable: the unit is of no use then.
+        """Run to the fixed point, or until the workflow's budget of this batch is used up; not if a record cancels it.
+
+        Raises NotEvaluable: the unit must be dropped then.
         """
         if not execution.queue or execution.id in self.over_budget:
             return
@@ -351,7 +356,10 @@ class UnitOfWork:
                 return
 
     def apply_parked(self, rows: list[ParkedRecord]) -> None:
-        """Judge parked records again. What has found its step is done with; what has not until it expires, too."""
+        """Judge parked records again.
+
+        Those that have found their step are settled; the others stay until they expire.
+        """
         for row in rows:
             record = record_of(row)
             try:
@@ -369,7 +377,7 @@ class UnitOfWork:
             self.batch.unparked.append(row.id)
 
     def finish(self) -> Batch:
-        """The batch to commit."""
+        """Return the batch to commit."""
         batch = self.batch
         for workflow_id, execution in self._changed.items():
             batch.confirms.pop(workflow_id, None)
@@ -377,7 +385,7 @@ class UnitOfWork:
         return batch
 
     def keep(self) -> None:
-        """The batch is committed: what it worked on stays hot."""
+        """Keep the unit's workflows hot: the batch is committed."""
         value_sizes.forget()
         self.effects.committed()
         for execution in self._executions.values():
@@ -393,7 +401,7 @@ class UnitOfWork:
         self._changed[execution.id] = execution
 
     def confirm(self, workflow_id: str) -> None:
-        """What was decided without a write holds only if the store still has the revision that it was decided on."""
+        """Require the store's revision of the workflow: a decision without a write relied on it."""
         if workflow_id not in self._changed:
             if workflow_id in self._executions:
                 # Also when it was not there: another evaluator may have started it since.
@@ -406,7 +414,7 @@ class UnitOfWork:
             self.batch.confirms[workflow_id] = revision
 
     def row(self, workflow_id: str) -> WorkflowRow | None:
-        """The workflow's row as it is stored; of one that this unit has started, what is known of it yet."""
+        """Return the workflow's stored row; for a workflow that this unit has started, what is known of it yet."""
         execution = self._executions.get(workflow_id)
         if execution is not None and not execution.revision:
             # Started in this very unit: the store does not know it yet.

@@ -1,4 +1,4 @@
-"""The end of a workflow that cannot be evaluated or stored: the loop goes on, and no evaluator meets it again."""
+"""The end of a workflow that cannot be evaluated or stored: the loop continues, and no evaluator meets it again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXHAUSTED: Final = (MemoryError, RecursionError, OverflowError)
 
 @contextmanager
 def not_evaluable(workflow_id: str | None = None) -> Iterator[None]:
-    """What is exhausted while records are applied is told as NotEvaluable: of that workflow, or of a record's."""
+    """Raise NotEvaluable in place of errors of exhaustion inside: for that workflow, or for that of a record."""
     try:
         yield
     except EXHAUSTED as error:
@@ -27,7 +27,7 @@ def not_evaluable(workflow_id: str | None = None) -> Iterator[None]:
 
 
 def free_memory(deployment: Deployment) -> None:
-    """Drop what the store has too: it may be memory that was short."""
+    """Drop the caches, the store's too: memory may have been short."""
     value_sizes.forget()
     deployment.workflows.forget_all()
 
@@ -39,10 +39,10 @@ def give_up(
     error: StreamError,
     commit: Callable[[UnitOfWork], None],
 ) -> None:
-    """End the workflow of a record, or of a turn. Where not even that can be stored, it is left as it is.
+    """End the workflow of a record, or of a turn. If not even that can be stored, the workflow is left as it is.
 
-    Raises WorkflowConflict when another writer came first: try again what led here. Raises what `commit` raises when
-    not even the record's dead letter can be stored.
+    Raises WorkflowConflict when another writer came first: the caller tries again. Raises what `commit` raises when not
+    even the record's dead letter can be stored.
     """
     free_memory(deployment)
     unit = UnitOfWork(deployment)

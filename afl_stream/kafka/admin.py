@@ -1,4 +1,4 @@
-"""Topics and the cluster, as Kafka tells of them."""
+"""Topics and the cluster, as Kafka describes them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class KafkaAdmin:
                 wait_s = min(wait_s * 2, 5.0)
 
     def _require_recent(self, broker_id: int) -> None:
-        """Raise BrokerTooOld for a broker that lacks what every part of the loop needs, before anything is done."""
+        """Raise BrokerTooOld, before anything is done, for a broker that lacks what every part of the loop needs."""
         resource = ConfigResource(ResourceType.BROKER, str(broker_id))
         asked = self._client.ask(lambda client: client.describe_configs([resource], request_timeout=_LIMIT_TIMEOUT_S))
         try:
@@ -154,7 +154,7 @@ class KafkaAdmin:
     def create_topic(
         self, name: str, *, partitions: int, replication: int = 1, settings: Mapping[str, str] | None = None
     ) -> None:
-        """Raises TopicExists, NotAuthorized, and TransportError for what the broker does not take."""
+        """Create a topic. Raises TopicExists, NotAuthorized, and TransportError for what the broker refuses."""
         new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings or {}))
         try:
             asked = self._client.ask(lambda client: client.create_topics([new], request_timeout=REQUEST_TIMEOUT_S))
@@ -167,7 +167,7 @@ class KafkaAdmin:
         self._wait(lambda: name in self._metadata().topics)
 
     def delete_topic(self, name: str) -> None:
-        """Raises NotAuthorized."""
+        """Delete a topic. Raises NotAuthorized."""
         try:
             asked = self._client.ask(lambda client: client.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S))
             self._result(asked[name], name)
@@ -179,9 +179,9 @@ class KafkaAdmin:
     # For producers and consumers
 
     def watermarks(self, partition: TopicPartition) -> Watermarks:
-        """A partition's bounds. Raises UnknownTopic, BrokerUnavailable, NotAuthorized.
+        """Return a partition's bounds. Raises UnknownTopic, BrokerUnavailable, NotAuthorized.
 
-        Asked on the admin client's own connection: on a consumer's, a broker answers after the fetch that it holds.
+        The admin client's own connection asks: on a consumer's, a broker answers after the fetch that it holds.
         """
         deadline_s = time.monotonic() + _BOUNDS_TIMEOUT_S
         while not is_told(*(found := self._bounds_of(partition, deadline_s))):
@@ -190,7 +190,7 @@ class KafkaAdmin:
         return Watermarks(low=found[0], high=found[1])
 
     def _bounds_of(self, partition: TopicPartition, deadline_s: float) -> list[int]:
-        """The first and the next offset, or what is no offset where the question failed in passing."""
+        """Return the first and the next offset, or values below 0 where the question failed in passing."""
         place = Place(partition.topic, partition.partition)
         timeout_s = max(_ASK_AGAIN_S, deadline_s - time.monotonic())
         try:
@@ -202,20 +202,20 @@ class KafkaAdmin:
     def ask_bounds(
         self, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, tuple[Future[Any], Future[Any]]]:
-        """The partitions' first and next offsets, as soon as they come."""
+        """Ask for the partitions' first and next offsets; the futures have them when they come."""
         places = {where: Place(where.topic, where.partition) for where in partitions}
         firsts, ends = self._ask_offsets(places.values(), REQUEST_TIMEOUT_S)
         return {where: (firsts[place], ends[place]) for where, place in places.items()}
 
     def _ask_offsets(self, places: Iterable[Place], timeout_s: float) -> list[Mapping[Place, Future[Any]]]:
-        """The first and the next offset of each."""
+        """Return the first and the next offset of each."""
         wanted = tuple(places)
         specs: list[OffsetSpec] = [OffsetSpec.earliest(), OffsetSpec.latest()]  # type: ignore[no-untyped-call]
         asked = [partial(_list_offsets, dict.fromkeys(wanted, spec), timeout_s) for spec in specs]
         return [self._client.ask(question) for question in asked]
 
     def limit_of(self, topic: str) -> int:
-        """Bytes of the largest record that a topic takes. Raises UnknownTopic and BrokerUnavailable."""
+        """Return the bytes of the largest record that a topic takes. Raises UnknownTopic and BrokerUnavailable."""
         with self._lock:
             if topic in self._limits:
                 return self._limits[topic]
@@ -234,7 +234,7 @@ class KafkaAdmin:
         return limit
 
     def forget(self, topic: str) -> None:
-        """Look at the topic again the next time that it is asked for."""
+        """Look the topic up again at the next question about it."""
         with self._lock:
             self._limits.pop(topic, None)
 
@@ -263,7 +263,7 @@ class KafkaAdmin:
         return found
 
     def ask_ids(self, names: Sequence[str]) -> Mapping[str, Future[Any]]:
-        """The topics' descriptions, which know their ids, as soon as they come."""
+        """Ask for the topics' descriptions, which have their ids; the futures have them when they come."""
         wanted = TopicCollection(list(names))
         return self._client.ask(lambda client: client.describe_topics(wanted, request_timeout=_IDS_TIMEOUT_S))
 
@@ -281,7 +281,7 @@ class KafkaAdmin:
         return ids
 
     def _settings_of(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """The topics' settings; none of those that we may not look at."""
+        """Return the topics' settings; none for topics that this user may not describe."""
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         if not resources:
             return {}

@@ -1,4 +1,4 @@
-"""The admin client of librdkafka, and another one in its place once it has lost its brokers."""
+"""The admin client of librdkafka, replaced by another one once it has lost its brokers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 
 class RenewedClient:
-    """An admin client that is made again where it is not answered.
+    """An admin client that is created again when it gets no answers.
 
-    A broker that stood still for some seconds may tell that the cluster has no brokers. librdkafka drops those that it
-    knew then, and is at times left with none to ask for good (its issue 5301). An admin client holds nothing that would
-    be lost with it: a question that was not answered in time is reason enough to ask the next one of a new client.
-    Any thread may use it.
+    A broker that stood still for some seconds may report a cluster without brokers. librdkafka then drops the brokers
+    that it knew, and is at times left with none to ask for good (its issue 5301). An admin client holds nothing that
+    would be lost with it, so after a question without an answer in time the next one goes to a new client. Any thread
+    may use it.
     """
 
     def __init__(self, make: Callable[[], AdminClient], monotonic_s: Callable[[], float] = time.monotonic) -> None:
@@ -41,7 +41,7 @@ class RenewedClient:
         self._silent_since_s: float | None = None
 
     def now(self) -> AdminClient:
-        """The client to ask."""
+        """Return the client to ask."""
         with self._lock:
             now_s = self._monotonic_s()
             oldest_s = now_s - RENEW_AFTER_S
@@ -54,7 +54,7 @@ class RenewedClient:
             return self._client
 
     def ask(self, question: Callable[[AdminClient], Mapping[K, Future[T]]]) -> Mapping[K, Future[T]]:
-        """Put a question, and note whether it is answered. Does not wait."""
+        """Ask a question, and note whether it is answered. Does not wait."""
         asked = question(self.now())
         for future in asked.values():
             future.add_done_callback(self._note)

@@ -1,4 +1,4 @@
-"""Reading from Kafka, as a member of a group or on one's own."""
+"""The Kafka consumer: a member of a group, or a reader without one."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _LOOK_S: Final = 1.0
 
 
 class KafkaConsumer:
-    """A member of a group, or a reader of its own; see the Consumer port.
+    """A member of a group, or a reader without one; see the Consumer port.
 
-    librdkafka's own way to begin where nothing is committed is off: each assigned partition is given its offset here,
-    so that a position outside the log is an error and never a silent jump.
+    librdkafka's own choice of a start without a committed offset is off: each assigned partition gets its offset here,
+    so that a position out of range is an error and never a silent jump.
     """
 
     def __init__(
@@ -59,8 +59,10 @@ class KafkaConsumer:
         start: Start,
         on_close: Callable[[KafkaConsumer], None] = lambda consumer: None,
     ) -> None:
-        """`incremental`: the group moves single partitions (cooperative assignors, the consumer protocol); `on_close`
-        hears that this consumer is closed.
+        """Create the client.
+
+        `incremental`: the group moves single partitions (cooperative assignors, the consumer protocol); `on_close` is
+        called when this consumer is closed.
         """
         self.group = group
         self._connection = connection
@@ -99,7 +101,10 @@ class KafkaConsumer:
     def subscribe(
         self, topics: Sequence[str], *, pattern: str | None = None, listener: RebalanceListener | None = None
     ) -> None:
-        """Raises TransportError for a consumer without a group, and for a pattern that does not begin with ^."""
+        """Subscribe; see the port.
+
+        Raises TransportError for a consumer without a group, and for a pattern that does not begin with ^.
+        """
         if self.group is None:
             raise TransportError("a consumer without a group cannot subscribe; assign partitions to it")
         wanted = [*topics]
@@ -117,7 +122,7 @@ class KafkaConsumer:
             raise self._error(error_of(error)) from error
 
     def _tell_missing(self, topics: Sequence[str]) -> None:
-        """librdkafka tells of missing topics in one of the group protocols only."""
+        """Report missing topics, which librdkafka reports in one of the group protocols only."""
         try:
             existing = self._client.list_topics(timeout=LONGEST_CALL_S).topics if topics else {}
         except KafkaException as error:
@@ -133,14 +138,14 @@ class KafkaConsumer:
             self._due.append(UnknownTopic(topic))
 
     def assign(self, positions: Mapping[TopicPartition, int | Start]) -> None:
-        """Raises TransportError for a member of a group."""
+        """Assign; see the port. Raises TransportError for a member of a group."""
         self._check_outside_groups()
         self._outside.clear()
         self._partitions.begin_all(offsets_of(positions))
         self._assigned = set(positions)
 
     def assign_more(self, positions: Mapping[TopicPartition, int | Start]) -> None:
-        """Raises TransportError for a member of a group."""
+        """Assign; see the port. Raises TransportError for a member of a group."""
         self._check_outside_groups()
         self.unassign([where for where in positions if where in self._assigned])
         starts = offsets_of(positions)
@@ -148,7 +153,7 @@ class KafkaConsumer:
         self._accept(starts)
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """Raises TransportError for a member of a group."""
+        """Unassign; see the port. Raises TransportError for a member of a group."""
         self._check_outside_groups()
         gone = [where for where in partitions if where in self._assigned]
         self._partitions.end(gone)
@@ -166,11 +171,13 @@ class KafkaConsumer:
         return records[0] if records else None
 
     def consume(self, max_records: int, timeout_s: float) -> list[Record]:
-        """Raises OffsetOutOfRange (again and again, until a seek, a pause or a rebalance), BrokerUnavailable,
-        NotAuthorized, AuthenticationFailed, BrokerTooOld, UnknownTopic once a topic, TransportError again and again
-        when this member can never go on, and what the listener raises.
+        """Read records; see the port.
 
-        A topic that was made anew is another topic: its partitions are lost, and offered to the listener again.
+        Raises OffsetOutOfRange (again and again, until a seek, a pause or a rebalance), BrokerUnavailable,
+        NotAuthorized, AuthenticationFailed, BrokerTooOld, UnknownTopic once a topic, TransportError again and again
+        when this member can never continue, and what the listener raises.
+
+        A recreated topic is another topic: its partitions are lost, and assigned to the listener again.
         """
         if self._is_member:
             self._offsets.commit_again()
@@ -207,7 +214,7 @@ class KafkaConsumer:
         return self._subscribed | {where.topic for where in self._assigned}
 
     def _gather(self, limit: int, timeout_s: float) -> list[Message[Any, Any]]:
-        """Wait for the first, then take what is there: a call for many waits for them all, or its whole time."""
+        """Wait for the first record, then take what is there: one call for many would wait for all of them."""
         try:
             first = self._poll(timeout_s)
             if first is None or limit <= 1 or self._failure is not None:
@@ -224,7 +231,7 @@ class KafkaConsumer:
         return [first, *rest]
 
     def _poll(self, timeout_s: float) -> Message[Any, Any] | None:
-        """Wait for the first. That a log is at its end ends no wait of a member: more will come."""
+        """Wait for the first record. A member waits on at the end of a log: more will come."""
         deadline_s = time.monotonic() + timeout_s
         first = self._client.poll(timeout_s)
         while first is not None and self._is_member and is_end(first):
@@ -265,14 +272,15 @@ class KafkaConsumer:
             self._due.append(found)
 
     def _tell_outside(self) -> None:
-        """Raises OffsetOutOfRange, or what keeps us from knowing the log's bounds: nobody may act on guessed ones."""
+        """Raise OffsetOutOfRange, or the error that hides the log's bounds, so that none are guessed."""
         for where, offset in self._outside.items():
             if where not in self._partitions.paused:
                 raise OffsetOutOfRange(where, offset, self.watermarks(where))
 
     def _stay_in_group(self) -> None:
-        """Hear of rebalances without taking a record: one that comes along is read again later. Raises what the
-        listener raised.
+        """Take in rebalances without a record: a record that comes along is read again later.
+
+        Raises what the listener raised.
         """
         for record in self._sort(self._gather(1, 0.0)):
             self._move(record.topic_partition, record.offset)
@@ -318,7 +326,7 @@ class KafkaConsumer:
         self._partitions.speak(starts)
 
     def _starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where each begins: as the listener says, as committed, or as a group without a commit does."""
+        """Return where each partition begins: by the listener, by the commit, or as a group without a commit does."""
         self._offsets.begin(partitions)
         given = None
         if self._listener is not None and partitions:
@@ -333,7 +341,7 @@ class KafkaConsumer:
         return starts
 
     def _welcome_again(self) -> None:
-        """Offer the listener once more what it could not take. Raises what it raises."""
+        """Assign to the listener again what it could not take. Raises what it raises."""
         # The group may have taken them away meanwhile, or given others.
         self._stay_in_group()
         waiting = list(self._unwelcome)
@@ -344,7 +352,7 @@ class KafkaConsumer:
         self._accept({where: starts[where] for where in waiting})
 
     def _lose(self, made_anew: frozenset[str]) -> None:
-        """These topics are others than those that were read: nothing of the old ones goes on."""
+        """Drop recreated topics: the positions in the old ones have no meaning."""
         gone = [where for where in sorted(self._assigned) if where.topic in made_anew]
         if not gone:
             return
@@ -410,8 +418,9 @@ class KafkaConsumer:
         self._partitions.resume(partitions)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool = False) -> None:
-        """Raises Fenced, BrokerUnavailable, NotAuthorized, UnknownTopic. One that is not waited for and is refused in
-        passing is handed over again while the partition is held.
+        """Commit. Raises Fenced, BrokerUnavailable, NotAuthorized, UnknownTopic.
+
+        A commit without `wait` that is refused in passing is sent again while the partition is held.
         """
         if wait and self._connection.is_down:
             # librdkafka would wait for a coordinator as long as a session lasts, for each commit.
@@ -419,11 +428,11 @@ class KafkaConsumer:
         self._offsets.commit(offsets, wait=wait)
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """Raises BrokerUnavailable, NotAuthorized."""
+        """Return the committed offsets. Raises BrokerUnavailable, NotAuthorized."""
         return self._offsets.committed(partitions)
 
     def watermarks(self, partition: TopicPartition) -> Watermarks:
-        """Raises UnknownTopic, BrokerUnavailable, NotAuthorized."""
+        """Return a partition's bounds. Raises UnknownTopic, BrokerUnavailable, NotAuthorized."""
         return self._bounds_of(partition)
 
     def position(self, partition: TopicPartition) -> int:
@@ -439,7 +448,7 @@ class KafkaConsumer:
     # Leaving
 
     def close(self) -> None:
-        """Raises what the listener raised."""
+        """Leave the group and close the client. Raises what the listener raised."""
         if self._closed:
             return
         self._closed = True

@@ -1,4 +1,4 @@
-"""Every code of librdkafka and of Kafka's protocol, and what is done about it."""
+"""Every error code of librdkafka and of Kafka's protocol, and the reaction to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 
 class Decision(Enum):
-    """What is done about an error. In words, as docs/kafka.md has it."""
+    """The reaction to an error, worded as docs/kafka.md has it."""
 
     #: librdkafka goes on by itself. Told by a reader's poll it is no news; a call that fails with it is made again.
     PASS = "librdkafka goes on by itself"
@@ -107,10 +107,10 @@ DECISIONS: Final[Mapping[int, Decision]] = {
 
 
 def decision_of(error: KafkaError) -> Decision:
-    """What is done about an error. One that a newer library or broker knows may pass, and is waited for."""
+    """Return the reaction to an error. A code that only a newer library or broker knows may pass: wait for it."""
     return DECISIONS.get(error.code(), Decision.WAIT)
 
 
 def codes_of(*decisions: Decision) -> frozenset[int]:
-    """The codes that one of these decisions is made for."""
+    """Return the codes that have one of these reactions."""
     return frozenset(code for code, decision in DECISIONS.items() if decision in decisions)

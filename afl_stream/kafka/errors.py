@@ -1,4 +1,4 @@
-"""What librdkafka reports, as errors of the transport port."""
+"""Errors of librdkafka, turned into errors of the transport port."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _REMEDY_OLD: Final = "Kafka 2.8 or newer is needed, and 4.0 or newer for kafka.g
 
 
 def error_of(exception: KafkaException) -> KafkaError:
-    """The KafkaError that an exception of the client carries."""
+    """Return the KafkaError that an exception of the client carries."""
     found = exception.args[0] if exception.args else None
     return found if isinstance(found, KafkaError) else KafkaError(KafkaError._FAIL, str(exception))
 
 
 def transport_error(error: KafkaError, address: str, topic: str | None = None, group: str | None = None) -> Exception:
-    """The port's error for one of librdkafka's. `topic` and `group`: what the call was about."""
+    """Return the port's error for one of librdkafka's. `topic` and `group`: what the call was about."""
     code, text, decision = error.code(), error.str(), decision_of(error)
     if decision is Decision.UNKNOWN_TOPIC:
         return UnknownTopic(topic or "(unnamed)")
@@ -73,21 +73,21 @@ def transport_error(error: KafkaError, address: str, topic: str | None = None, g
 
 
 def settings_error(exception: KafkaException, connection: Connection) -> Exception:
-    """What a client says of settings that it was made with."""
+    """Return the error for settings that a client refuses."""
     text = connection.hide(error_of(exception).str())
     named = re.search(r'"([a-z0-9._]+)"', text) or re.search(r"`([a-z0-9._]+)`", text)
     return ConfigError("kafka", named.group(1) if named else "settings", text, "a setting of librdkafka")
 
 
 def is_silence(error: BaseException | None) -> bool:
-    """Whether a question failed for want of an answer; whatever a broker answers is one."""
+    """Return whether a question failed for want of an answer; any answer of a broker is an answer."""
     if error is None:
         return False
     return not isinstance(error, KafkaException) or error_of(error).code() < KafkaError.UNKNOWN
 
 
 class ClientLog:
-    """librdkafka's log lines, for those who debug: what matters comes as an error, with an address."""
+    """librdkafka's log lines, for debugging: what matters is raised as an error, with an address."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -101,10 +101,10 @@ class ClientLog:
 
 
 class Connection:
-    """What the callbacks of one client have said of its brokers. The client's own thread asks."""
+    """The state of one client's brokers, as its callbacks report it. The client's own thread asks."""
 
     def __init__(self, address: str, hide: Callable[[str], str] = str) -> None:
-        """`hide` masks the secrets in a text."""
+        """Take the address for messages; `hide` masks the secrets in a text."""
         self.address = address
         self.hide = hide
         self._lock = threading.Lock()
@@ -115,7 +115,7 @@ class Connection:
         self._is_down = False
 
     def on_error(self, error: KafkaError) -> None:
-        """librdkafka's error callback; runs inside a call of the client."""
+        """Take an error from librdkafka's error callback, which runs inside a call of the client."""
         code, text = error.code(), self.hide(error.str())
         with self._lock:
             if code in _AUTHENTICATION or code in _TOO_OLD or _LACKING.search(text):
@@ -134,7 +134,7 @@ class Connection:
         _log.debug("%s: %s: %s", self.address, error.name(), text)
 
     def on_hung_up(self) -> None:
-        """A broker has ended the connection without a word. Told by librdkafka's log alone."""
+        """Note that a broker has closed the connection without an error. Only librdkafka's log reports that."""
         self._hung_up += 1
 
     def check(self) -> None:
@@ -147,25 +147,25 @@ class Connection:
 
     @property
     def fatal(self) -> Exception | None:
-        """Why this client will never work again."""
+        """The error after which this client will never work again, or None."""
         return self._fatal
 
     def replaced(self) -> None:
-        """Another client has taken the place of one that failed for good."""
+        """Note that another client has replaced one that failed for good."""
         self._fatal = None
 
     @property
     def is_down(self) -> bool:
-        """Whether no broker was reachable when last heard of."""
+        """Whether no broker was reachable at the last report."""
         return self._is_down
 
     def is_back(self) -> None:
-        """A broker has answered."""
+        """Note that a broker has answered."""
         with self._lock:
             self._is_down, self._detail, self._hung_up = False, "", 0
 
     def unavailable(self, detail: str = "") -> BrokerUnavailable:
-        """The error that tells which address does not answer."""
+        """Return the error that names the address that does not answer."""
         told = self._detail or detail
         if self._hung_up >= _HUNG_UP_OFTEN:
             told += "; each connection is accepted and ended at once: does the setting security.protocol fit the port?"

@@ -1,4 +1,4 @@
-"""What a group has committed: writing it, reading it, and writing again what was refused in passing."""
+"""Committed offsets of a group: commits, look-ups, and retries of commits that were refused in passing."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class GroupOffsets:
         self._of_another_topic: set[TopicPartition] = set()
 
     def use(self, client: Client) -> None:
-        """Commit through this client, whose `on_commit` is ours."""
+        """Commit through this client, whose `on_commit` is this object's."""
         self._client = client
 
     def on_commit(self, error: KafkaError | None, places: Sequence[Place]) -> None:
-        """librdkafka's report of a commit that nobody waited for."""
+        """Take librdkafka's report of a commit without `wait`."""
         for place in places:
             refused = error if error is not None else place.error
             if refused is None or refused.code() == KafkaError._NO_OFFSET:
@@ -82,8 +82,9 @@ class GroupOffsets:
                 self._again_at_s = self._monotonic_s() + _AGAIN_S
 
     def commit_again(self) -> None:
-        """Hand over once more what was refused, of partitions that are still held: a rebalance or an outage is over
-        some time. To be called with every read.
+        """Retry refused commits of partitions that are still held: a rebalance or an outage ends some time.
+
+        Call this with every read.
         """
         if self._refused and self._monotonic_s() >= self._again_at_s:
             try:
@@ -93,8 +94,10 @@ class GroupOffsets:
                 _log.debug("group %s: not committed yet: %s", self._group, error)
 
     def begin(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions are held, and read of the topics that there are now: what is committed for them says so, and
-        what was committed for another topic of that name does not count. Raises BrokerUnavailable.
+        """Note that these partitions are assigned, and of which topic ids.
+
+        Commits for them carry the topic's id; commits for an earlier topic of that name do not count. Raises
+        BrokerUnavailable.
         """
         if self._group is None or not partitions:
             return
@@ -107,25 +110,25 @@ class GroupOffsets:
         self._id_of.update({where: ids.get(where.topic) or "" for where in partitions})
 
     def others(self, partitions: Iterable[TopicPartition]) -> TopicNews:
-        """What has become of the topics that these are read of, as far as is told soon."""
+        """Return which of these partitions' topics are gone or recreated, as far as that is known soon."""
         ids = {where.topic: known for where in partitions if (known := self._id_of.get(where))}
         return self._ids.others({} if self._connection.is_down else ids, _LOOK_S)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """They are no longer held."""
+        """Note that these partitions were revoked."""
         for where in partitions:
             self._id_of.pop(where, None)
             self._last.pop(where, None)
             self._refused.pop(where, None)
 
     def made_anew(self, partitions: Sequence[TopicPartition]) -> None:
-        """Their topic is another one now: nothing is committed for it yet. That is told."""
+        """Log that their topic was recreated: nothing is committed for the new one yet."""
         for topic in sorted({where.topic for where in partitions}):
             _log.warning(MADE_ANEW, self._group, topic)
         self._of_another_topic.update(partitions)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool) -> None:
-        """Raises Fenced, BrokerUnavailable, NotAuthorized, UnknownTopic."""
+        """Commit. Raises Fenced, BrokerUnavailable, NotAuthorized, UnknownTopic."""
         if self._group is None:
             raise TransportError("a consumer without a group cannot commit")
         places = [
@@ -158,7 +161,10 @@ class GroupOffsets:
         return transport_error(error, self._connection.address, topic, self._group)
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """Without what was committed for an earlier topic of that name. Raises BrokerUnavailable, NotAuthorized."""
+        """Return the committed offsets, without commits for an earlier topic of that name.
+
+        Raises BrokerUnavailable, NotAuthorized.
+        """
         asked = [where for where in partitions if where not in self._of_another_topic]
         if self._group is None or not asked:
             return {}
@@ -176,7 +182,7 @@ class GroupOffsets:
         return offsets
 
     def _ask_committed(self, places: list[Place]) -> list[Place]:
-        """In calls that are short, since nothing interrupts one: between them the word to stop is heard."""
+        """Ask in short calls, because a call cannot be interrupted: between them a request to stop is noticed."""
         deadline_s = self._monotonic_s() + REQUEST_TIMEOUT_S
         with WAITS.on(f"the broker: what group {self._group} has committed"):
             while True:
@@ -190,7 +196,7 @@ class GroupOffsets:
                         raise self._reading_error(found) from error
 
     def _is_of(self, where: TopicPartition, topic_id: str, offset: int) -> bool:
-        """Whether what was committed for a topic of this id is of the topic that is there now."""
+        """Return whether a commit for a topic of this id is for the topic that exists now."""
         found = self._id_of.get(where, "")
         if not is_another_topic(topic_id, found):
             return True

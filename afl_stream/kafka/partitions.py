@@ -1,4 +1,4 @@
-"""The partitions that one client reads: where reading begins, moves to, and is silent."""
+"""The partitions that one client reads: where reading begins, where it moves to, and which are paused."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ LOGICAL: Final = {Start.EARLIEST: OFFSET_BEGINNING, Start.LATEST: OFFSET_END}
 
 
 def offsets_of(positions: Mapping[TopicPartition, int | Start]) -> dict[TopicPartition, int]:
-    """Where to begin, in Kafka's words."""
+    """Return where to begin, in Kafka's words."""
     return {where: LOGICAL[at] if isinstance(at, Start) else at for where, at in positions.items()}
 
 
 def places_of(partitions: Iterable[TopicPartition]) -> list[Place]:
+    """Return the partitions as confluent-kafka names them."""
     return [Place(where.topic, where.partition) for where in partitions]
 
 
 def is_end(message: Message[Any, Any]) -> bool:
-    """Whether a message is no record, and says that the end of a log was met."""
+    """Return whether a message is not a record but the report of a log's end."""
     error = message.error()
     return error is not None and error.code() == KafkaError._PARTITION_EOF
 
 
 class Partitions:
-    """Tells a client what to read. Belongs to the thread of its consumer; raises what the client raises."""
+    """Assigns partitions to a client. Belongs to the thread of its consumer; raises what the client raises."""
 
     def __init__(self, client: Client, *, incremental: bool) -> None:
-        """`incremental`: partitions come and go one by one; else only all of them at once."""
+        """Take the client. `incremental`: partitions come and go one by one; else only all of them at once."""
         self._client = client
         self._incremental = incremental
         self.paused: set[TopicPartition] = set()
@@ -45,26 +46,26 @@ class Partitions:
         self._ends: dict[TopicPartition, int] = {}
 
     def begin_all(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read these and no others, outside any group."""
+        """Read these partitions and no others, without a group."""
         self._incremental = True
         self._client.assign([Place(where.topic, where.partition, offset) for where, offset in starts.items()])
         self._begun, self._ends = {}, {}
         self.speak(starts)
 
     def begin_more(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read these too, outside any group."""
+        """Read these partitions too, without a group."""
         self._incremental = True
         if starts:
             self._client.incremental_assign([Place(w.topic, w.partition, offset) for w, offset in starts.items()])
 
     def end(self, partitions: Sequence[TopicPartition]) -> None:
-        """Read these no longer, outside any group."""
+        """Stop reading these partitions, without a group."""
         if partitions:
             self.resume([where for where in partitions if where in self.paused])
             self._client.incremental_unassign(places_of(partitions))
 
     def begin(self, partitions: Iterable[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
-        """Read what the group has given, from the beginning where nothing else is said."""
+        """Read the partitions that the group has assigned, from the log's beginning where no start is given."""
         begin = [Place(w.topic, w.partition, starts.get(w, OFFSET_BEGINNING)) for w in partitions]
         if self._incremental:
             self._client.incremental_assign(begin)
@@ -72,12 +73,12 @@ class Partitions:
             self._client.assign(begin)
 
     def speak(self, starts: Mapping[TopicPartition, int]) -> None:
-        """These have begun anew, which forgets that they were paused; the client would remember it."""
+        """Resume these partitions, whose assignment began anew: the client would remember that they were paused."""
         self._begun.update(starts)
         self.resume([where for where in starts if where in self.paused])
 
     def move(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at another offset."""
+        """Continue at another offset."""
         try:
             self._client.seek(Place(partition.topic, partition.partition, offset))
         except KafkaException as error:
@@ -88,7 +89,7 @@ class Partitions:
         self._ends.pop(partition, None)
 
     def _restart(self, partition: TopicPartition, offset: int) -> None:
-        """Give one that is not being read a new beginning: not yet begun, or ended by its error."""
+        """Assign a partition again that is not being read: its reading has not begun, or an error ended it."""
         begin = [Place(partition.topic, partition.partition, offset)]
         if self._incremental:
             self._client.incremental_unassign(places_of([partition]))
@@ -104,18 +105,20 @@ class Partitions:
         self._client.assign(begin)
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset behind the last record that was delivered since the last move, or where the end of the log was
-        met; below 0 where neither was.
+        """Return the offset behind the last delivered record, or behind the log's end if that was met since the last
+        move.
+
+        Below 0 when neither has happened.
         """
         return max(self._client.position(places_of([partition]))[0].offset, self._ends.get(partition, -1))
 
     def note_end(self, end: Message[Any, Any]) -> None:
-        """The end of a log was met: all before it was delivered."""
+        """Note that the end of a log was met: all records before it were delivered."""
         where = TopicPartition(end.topic() or "", end.partition())  # type: ignore[arg-type]  # an end is of a partition
         self._ends[where] = end.offset() or 0
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Be silent about these until `resume`."""
+        """Deliver nothing of these partitions until `resume`."""
         if partitions:
             self._client.pause(places_of(partitions))
             self.paused.update(partitions)
@@ -126,7 +129,7 @@ class Partitions:
             self.paused.difference_update(partitions)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """They are no longer read."""
+        """Note that these partitions are no longer read."""
         for where in partitions:
             self._begun.pop(where, None)
             self._ends.pop(where, None)

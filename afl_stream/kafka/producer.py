@@ -1,4 +1,4 @@
-"""Writing to Kafka: idempotent, acknowledged by all replicas in sync."""
+"""The Kafka producer: idempotent, acknowledged by all replicas in sync."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _Report = Callable[["KafkaError | None", "Message[Any, Any]"], None]
 
 
 class KafkaProducer:
-    """Writes records; see the Producer port."""
+    """A producer for Kafka; see the Producer port."""
 
     def __init__(
         self,
@@ -55,8 +55,10 @@ class KafkaProducer:
         on_close: Callable[[KafkaProducer], None] = lambda producer: None,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`limit_of` gives a topic's limit, `forget` drops what is known of a topic that turned out to be gone or
-        another one, `on_close` hears that this producer is closed.
+        """Create the client.
+
+        `limit_of` returns a topic's limit, `forget` drops what is known of a topic that turned out to be gone or
+        recreated, `on_close` is called when this producer is closed.
         """
         self._settings = settings
         self._connection = connection
@@ -154,7 +156,7 @@ class KafkaProducer:
         return found
 
     def _look_up(self, topic: str) -> int:
-        """The topic's limit; none while no broker tells: the record is queued all the same, and the broker judges."""
+        """Return the topic's limit; none while no broker answers: the record is queued, and the broker decides."""
         if self._monotonic_s() < self._ask_again_at_s:
             return _UNKNOWN_LIMIT
         try:
@@ -165,7 +167,7 @@ class KafkaProducer:
         return limit
 
     def _check_again(self, topic: str, size: int) -> None:
-        """Raise RecordTooLarge unless the topic has been enlarged since it was looked at."""
+        """Raise RecordTooLarge unless the topic's limit has been raised since the last look."""
         now_s = self._monotonic_s()
         if now_s >= self._doubted_at_s.get(topic, 0.0) + _ASK_AGAIN_S:
             self._doubted_at_s[topic] = now_s
@@ -176,7 +178,10 @@ class KafkaProducer:
             raise RecordTooLarge(topic, size, limit)
 
     def _replace(self, client: Client, error: KafkaError) -> None:
-        """An idempotent producer that lost its order never writes again. What it held fails, and is sent again."""
+        """Replace an idempotent producer that lost its order: it never writes again.
+
+        Its records fail, and are sent again.
+        """
         with self._lock:
             if self._client is not client:
                 return  # Another thread was faster.
@@ -187,7 +192,7 @@ class KafkaProducer:
             _drain(client, CLOSE_TIMEOUT_S)
 
     def poll(self, timeout_s: float = 0.0) -> int:
-        """Raises AuthenticationFailed, BrokerTooOld, and NotAuthorized for one who may not write at all."""
+        """Run delivery callbacks. Raises AuthenticationFailed, BrokerTooOld, and NotAuthorized without a write ACL."""
         client, served = self._client, 0
         try:
             served = client.poll(timeout_s)
@@ -202,10 +207,10 @@ class KafkaProducer:
         return served
 
     def flush(self, timeout_s: float) -> int:
-        """Raises AuthenticationFailed, BrokerTooOld, and NotAuthorized for one who may not write at all.
+        """Wait for all deliveries. Raises AuthenticationFailed, BrokerTooOld, and NotAuthorized without a write ACL.
 
-        Not by the client's own flush: when the client fails for good meanwhile, that calls back in a state in which
-        nothing can be called, and what became of a record would never be told.
+        This does not use the client's own flush: when the client fails for good meanwhile, that calls back in a state
+        in which no method can be called, and the result of a record would never be reported.
         """
         deadline_s = time.monotonic() + timeout_s
         self.poll(0)
@@ -227,7 +232,7 @@ class KafkaProducer:
 
 
 def _drain(client: Client, timeout_s: float) -> None:
-    """Run the callbacks of all that was purged."""
+    """Run the callbacks of all records that were purged."""
     deadline_s = time.monotonic() + timeout_s
     while len(client) and time.monotonic() < deadline_s:
         try:

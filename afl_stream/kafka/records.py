@@ -1,4 +1,4 @@
-"""Records as confluent-kafka hands them out, whatever a broker holds in them."""
+"""Records as confluent-kafka returns them, whatever bytes a broker holds in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _call_headers: Final = operator.methodcaller("headers")
 def records_of(
     messages: Iterable[Message[Any, Any]], take_error: Callable[[KafkaError, Message[Any, Any]], None]
 ) -> list[Record]:
-    """Return the records among these messages; what is no record goes to `take_error`."""
+    """Return the records among these messages; every other message goes to `take_error`."""
     records: list[Record] = []
     for message in messages:
         error = message.error()

@@ -1,4 +1,4 @@
-"""What librdkafka is told for each kind of client: what delivery needs, and what the deployment passes through."""
+"""Settings of each kind of librdkafka client: what delivery needs, and what the deployment passes through."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REMOTE_ASSIGNORS: Final[Mapping[Assignor, str]] = {Assignor.RANGE: "range", Ass
 
 
 def producer_settings(config: StreamConfig, *, client_id: str = "") -> Settings:
-    """For the producer: idempotent, acknowledged by all replicas in sync, partitions as Java's clients choose them."""
+    """Return the producer's: idempotent, acknowledged by all replicas in sync, with Java's partitioner."""
     ours = _common(config, client_id) | {
         "enable.idempotence": True,
         "acks": "all",
@@ -58,9 +58,9 @@ def consumer_settings(
     client_id: str = "",
     assignor: Assignor = Assignor.COOPERATIVE_STICKY,
 ) -> Settings:
-    """For a member of `group`, or for a reader outside any group, which gets the name of a group that nobody uses.
+    """Return those of a member of `group`, or of a reader without a group, which gets the name of an unused group.
 
-    Offsets are never committed or chosen by librdkafka itself.
+    librdkafka never commits or chooses offsets by itself.
     """
     partition_bytes = max(_PARTITION_FETCH_BYTES, config.max_event_bytes + RECORD_OVERHEAD_BYTES)
     fetch_bytes = max(_FETCH_BYTES, partition_bytes)
@@ -88,12 +88,12 @@ def consumer_settings(
 
 
 def admin_settings(config: StreamConfig, *, client_id: str = "") -> Settings:
-    """For the client that looks at topics and creates them."""
+    """Return the settings of the client that describes and creates topics."""
     return _merged(_common(config, client_id), config.kafka.client)
 
 
 def without_secrets(text: str, config: StreamConfig) -> str:
-    """This text, as librdkafka's errors quote values, with every secret of the settings masked."""
+    """Mask every secret of the settings in a text: librdkafka's errors quote values."""
     return Secrets(config.secrets()).masked(text)
 
 
@@ -114,7 +114,7 @@ def _common(config: StreamConfig, client_id: str) -> Settings:
 
 
 def _merged(ours: Settings, *passed_through: Mapping[str, str]) -> Settings:
-    """Ours, then what is passed through; a later one replaces an earlier one under either of a setting's names."""
+    """Return ours, then what is passed through; a later one replaces an earlier one under any of its names."""
     merged = dict(ours)
     for settings in passed_through:
         merged |= {canonical(name): value for name, value in settings.items()}

@@ -1,4 +1,4 @@
-"""Notices that a topic was deleted, or made again under its name, while it is being read."""
+"""Detection of topics that were deleted, or recreated under their name, while they are read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AskIds = Callable[[Sequence[str]], Mapping[str, "Future[Any]"]]
 
 
 class TopicNews(NamedTuple):
-    """Topics that are others than before under the same name, and topics that are not there."""
+    """Topics that were recreated under the same name, and topics that do not exist."""
 
     made_anew: frozenset[str]
     gone: frozenset[str]
@@ -45,9 +45,9 @@ class TopicNews(NamedTuple):
 class TopicIds:
     """The ids of the topics that one consumer reads or waits for.
 
-    librdkafka goes on in the new topic at the old one's offset, and says nothing: the new topic's first records would
-    be skipped. Of a topic that is gone it tells in one of the group protocols only. `look` does not wait for an answer.
-    Belongs to the thread of its consumer.
+    librdkafka silently continues in a recreated topic at the old one's offset, which would skip the new topic's first
+    records. It reports a deleted topic in one of the group protocols only. `look` does not wait for an answer. Belongs
+    to the thread of its consumer.
     """
 
     def __init__(self, ask: AskIds, monotonic_s: Callable[[], float] = time.monotonic) -> None:
@@ -60,7 +60,7 @@ class TopicIds:
         self._missed: set[str] = set()
 
     def look(self, topics: Callable[[], Collection[str]]) -> TopicNews | None:
-        """What has become of these topics since they were first asked about; None: nothing is new."""
+        """Return which of these topics are gone or recreated since the first question; None: there is no news."""
         if self._asked:
             if not all(answer.done() for answer in self._asked.values()):
                 return None
@@ -79,7 +79,7 @@ class TopicIds:
         return None
 
     def now(self, names: Collection[str], timeout_s: float, stop: Stop = PROCESS_STOP) -> dict[str, str | None]:
-        """The ids of these topics as they are now: "" where the broker tells none, None where there is no such topic.
+        """Return the current ids of these topics: "" where the broker tells none, None where the topic does not exist.
 
         Waits for the answers. Raises TimeoutError, Stopping, and KafkaException for what may pass.
         """
@@ -105,7 +105,7 @@ class TopicIds:
         return found
 
     def others(self, ids: Mapping[str, str], timeout_s: float) -> TopicNews:
-        """What has become of the topics that had these ids, as far as is told in time."""
+        """Return which topics with these ids are gone or recreated, as far as answers come in time."""
         try:
             # Also of a process that was told to end: that is when it matters most.
             found = self.now(ids, timeout_s, Flag())

@@ -1,4 +1,4 @@
-"""What a Kafka broker says beside the reading: the ends of logs, and whether replies to fetches come at all."""
+"""What a Kafka broker reports besides records: the ends of logs, and whether fetches get replies."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ AskBounds = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, tuple["
 
 
 class KafkaView:
-    """The view of one consumer. Belongs to its thread; nothing here waits.
+    """The view of one consumer. Belongs to its thread; no call waits.
 
-    The bounds are asked for on the admin client's connections, so that an answer says nothing of the consumer's own.
-    What those bring is told by the end of the log that librdkafka noted from the last reply to a fetch: each reply has
-    it, one without records too. Where it stays behind the end that the broker names, replies do not come; a position
-    would not tell, since what ends a transaction has an offset and is no record.
+    The bounds are asked for on the admin client's connections, so an answer says nothing about the consumer's own.
+    Those are judged by the log's end that librdkafka noted from the last reply to a fetch: each reply has it, one
+    without records too. Where that stays behind the end that the broker names, replies do not come. A position would
+    not show this, since transaction markers have an offset and are not records.
     """
 
     def __init__(
@@ -56,8 +56,10 @@ class KafkaView:
     def look(
         self, held: Collection[TopicPartition], silent: Collection[TopicPartition], topics: Collection[str]
     ) -> BrokerView:
-        """What is known now. `held`: the partitions held; `silent`: those of them that nothing is fetched of now;
-        `topics`: what is read, or waited for while no partition is held.
+        """Return what is known now.
+
+        `held`: the assigned partitions; `silent`: those of them that are paused; `topics`: the topics that are read, or
+        waited for while no partition is assigned.
         """
         now_s = self._monotonic_s()
         futures = [*(f for pair in self._asked_bounds.values() for f in pair), *self._asked_ids.values()]
@@ -104,7 +106,7 @@ class KafkaView:
             self._unanswered_since_s, self._is_told = None, True
 
     def _unfetched(self, where: TopicPartition, bounds: Watermarks) -> int:
-        """How many records the log has that no reply has told of."""
+        """Return how many records the log has that no reply has reported."""
         place = Place(where.topic, where.partition)
         try:
             _, told = self._client.get_watermark_offsets(place, cached=True)
@@ -116,7 +118,8 @@ class KafkaView:
 
 
 def is_told(*offsets: int) -> bool:
-    """Whether these are offsets. The client lets a question for bounds that was not answered in time end without an
-    error, and with an offset that is none.
+    """Return whether these are offsets.
+
+    The client ends a question for bounds that was not answered in time without an error, and with an invalid offset.
     """
     return min(offsets) >= 0

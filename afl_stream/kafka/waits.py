@@ -1,4 +1,4 @@
-"""Waiting for Kafka's clients so that a signal is heard, and the word to stop obeyed."""
+"""Waits for Kafka's clients during which signals are handled, and a request to stop is obeyed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST_CALL_S: Final = 2.5
 
 
 def in_thread(call: Callable[[], T]) -> Future[T]:
-    """Make a call that blocks in the client, where no signal is heard, on a thread of its own."""
+    """Run a call that blocks in the client, where no signal is handled, on a thread of its own."""
     outcome: Future[T] = Future()
 
     def run() -> None:
@@ -37,7 +37,7 @@ def in_thread(call: Callable[[], T]) -> Future[T]:
 
 
 def result_of(future: Future[T], timeout_s: float, what: str, stop: Stop = PROCESS_STOP) -> T:
-    """Wait for an answer. Raises TimeoutError, Stopping once the process is to end, and what the future raises."""
+    """Wait for an answer. Raises TimeoutError, Stopping once the process is told to end, and what the future raises."""
     deadline_s = time.monotonic() + timeout_s
     with WAITS.on(f"the broker: {what}"):
         while not future.done():
@@ -60,7 +60,7 @@ def came_true(condition: Callable[[], bool], timeout_s: float, stop: Stop = PROC
 
 
 def _wait(future: Future[T], timeout_s: float) -> None:
-    """Until it is done, or for `timeout_s`."""
+    """Wait until the future is done, or for `timeout_s`."""
     try:
         future.exception(timeout_s)
     except TimeoutError:

@@ -31,7 +31,7 @@ SOURCE = "/afl-stream/deploy"
 
 
 class UnknownProgram(StreamError):
-    """No such program or workflow has been deployed: said only after the topic was read to its end."""
+    """No such program or workflow has been deployed. Raised only after the topic was read to its end."""
 
     def __init__(self, wanted: str, near: Iterable[str] = ()) -> None:
         listed = tuple(near)
@@ -41,12 +41,12 @@ class UnknownProgram(StreamError):
 
 
 class Definitions:
-    """What has been deployed, and which store the evaluators have. Belongs to one thread.
+    """The deployed programs, and the claims of stores. Belongs to one thread.
 
-    A record counts under its own key only, and a program under the SHA-256 of its text only: another content of a
-    fingerprint is refused and logged, as is every record that cannot be read. Of the same content with other source
-    places and doc comments the newest counts, which is what compaction keeps. Where the topic lacks what it had, what
-    is known here is published again.
+    A record counts only under its own key, and a program only under the SHA-256 of its text: other content under a
+    fingerprint is refused and logged, like every record that cannot be read. Of the same content with other source
+    places and doc comments the newest counts, which is what compaction keeps. Programs that the topic has lost and this
+    process knows are published again.
     """
 
     def __init__(
@@ -59,9 +59,10 @@ class Definitions:
         *,
         is_keeper: bool = False,
     ) -> None:
-        """`stored` gives the text of a program that is kept elsewhere, for one that the topic does not have, and
-        `stored_annotations` what stands beside it. A keeper publishes again what the topic has lost, and needs the
-        right to.
+        """Prepare to read the topic.
+
+        `stored` returns the text of a program that the topic lacks and the store has, `stored_annotations` its
+        annotations. A keeper publishes again what the topic has lost, and needs the right to write.
         """
         self.topic = topic
         self.claims = StoreClaims()
@@ -84,15 +85,15 @@ class Definitions:
         self._still_there: set[bytes | None] | None = None
 
     def workflows(self) -> dict[str, str]:
-        """Every deployed workflow's qualified name and the fingerprint of its current program."""
+        """Return every deployed workflow's qualified name and the fingerprint of its current program."""
         self.refresh()
         return dict(self._names)
 
     def find(self, workflow: str, fingerprint: str | None = None) -> tuple[CompiledProgram, str]:
-        """The program that a workflow's name means now (or the one named), and the workflow's qualified name.
+        """Return the current program of a workflow's name (or the one named), and the workflow's qualified name.
 
-        Raises UnknownProgram, after reading the topic to an end taken now, SchemaUnavailable when that cannot be
-        read, and NewerFormat for what a newer release has deployed.
+        Raises UnknownProgram, after reading the topic to its current end, SchemaUnavailable when that cannot be read,
+        and NewerFormat for what a newer release has deployed.
         """
         # Names point to another program with each deployment, so they are read anew each time.
         if fingerprint is None or fingerprint not in self._packed:
@@ -103,9 +104,9 @@ class Definitions:
         return self._program(self._names[name]), name
 
     def do_the_same(self, fingerprint: str, other: str) -> bool:
-        """Say whether two programs do the same: earlier releases gave each layout of a source its own fingerprint.
+        """Return whether two programs do the same: earlier releases gave each layout of a source its own fingerprint.
 
-        No where one of them is not known any more. Raises SchemaUnavailable and NewerFormat as `find`.
+        Returns False when one of them is not known any more. Raises SchemaUnavailable and NewerFormat as `find`.
         """
         try:
             first, second = (self.find("", one)[0].behaviour for one in (fingerprint, other))
@@ -114,7 +115,7 @@ class Definitions:
         return first == second
 
     def refresh(self) -> None:
-        """Read the topic to its end as it is now. Raises SchemaUnavailable."""
+        """Read the topic to its current end. Raises SchemaUnavailable."""
         news = self._log.read_to_end()
         if self._log.losses != self._losses:
             self._losses = self._log.losses
@@ -141,7 +142,7 @@ class Definitions:
         self._log.append(key.encode(), self._codec.encode(message, self.topic), headers)
 
     def restore(self, programs: Iterable[tuple[str, CompiledProgram]]) -> None:
-        """Publish programs of these workflows whose names the topic does not have. Raises SchemaUnavailable."""
+        """Publish programs of these workflows whose names the topic lacks. Raises SchemaUnavailable."""
         for name, program in programs:
             if name in self._names or name_key(name) in self._newer:
                 continue
@@ -176,7 +177,7 @@ class Definitions:
             self._newer[name] = error
 
     def _define(self, key: str, message: Message) -> None:
-        """Take a record over that stands under this key. Raises Unreadable for one that is not what its key says."""
+        """Take in a record under this key. Raises Unreadable for a record that does not match its key."""
         if isinstance(message, ProgramDefinition):
             _check_key(key, message.fingerprint)
             held = self._packed.get(key)
@@ -199,7 +200,7 @@ class Definitions:
         self._newer.pop(key, None)
 
     def _publish_again(self, there: Collection[bytes | None]) -> None:
-        """Publish what is known here and the topic does not have any more: programs before their names."""
+        """Publish what is known here and the topic has lost: programs before their names."""
         count = 0
         for fingerprint, definition in self._packed.items():
             if fingerprint.encode() not in there:
@@ -249,7 +250,7 @@ class Definitions:
 
 
 def deploy(program: CompiledProgram, producer: Producer, codec: Codec, topic: str, *, timeout_s: float = 10.0) -> None:
-    """Publish a program and point its workflows' names to it; returns when all is acknowledged.
+    """Publish a program and point its workflows' names to it; return when all is acknowledged.
 
     The program goes before the names that point to it. Raises SchemaUnavailable when that is not acknowledged in time.
     """
@@ -276,7 +277,7 @@ def _check_key(found: str, expected: str) -> None:
 
 
 def _is_of(text: str, fingerprint: str) -> bool:
-    """Whether a program has this fingerprint, which is of its canonical text: nearly always of the text as it is."""
+    """Return whether a program has this fingerprint, which is of its canonical text: mostly the text as it is."""
     if hashlib.sha256(text.encode()).hexdigest() == fingerprint:
         return True
     try:

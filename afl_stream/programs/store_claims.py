@@ -1,4 +1,4 @@
-"""Which claim of a store counts, out of those on the definitions topic."""
+"""Claims of stores on the definitions topic, and which of them counts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class StoreClaims:
     """The claims as they were read, in the order of the log.
 
     A claim counts when its number is higher than that of the one before that counts: of two evaluators that claim at
-    the same time, each with the next number, the first in the log has it. All claims have one key, so that they stand
-    in one partition, and compaction leaves the last.
+    the same time, each with the next number, the first in the log has it. All claims have one key, so that they are in
+    one partition, and compaction leaves the last.
 
-    Whoever may write to the topic may also write a number that nobody would count up to. Of claims with the highest
-    number each counts in its turn, so that there is always a next one: a deployment can be given another store.
+    A writer to the topic may also write a number that cannot be exceeded. Of claims with the highest number each counts
+    in its turn, so that there is always a next one: a deployment can be given another store.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class StoreClaims:
         self._later: StoreClaim | None = None
 
     def take(self, claim: StoreClaim) -> None:
-        """Take the next claim of the log. Raises Unreadable for a number that no evaluator gives one."""
+        """Take the next claim of the log. Raises Unreadable for a number that no evaluator writes."""
         if not 1 <= claim.number <= MAX_CLAIM_NUMBER:
             self._later = claim
             told = f"the claim of a store has the number {claim.number}, which is not among 1 to {MAX_CLAIM_NUMBER}"
@@ -37,7 +37,7 @@ class StoreClaims:
 
     @property
     def is_contested(self) -> bool:
-        """Whether a claim that does not count came after the one that does: that has to be written once more."""
+        """Whether a claim that does not count came after the one that does, which must then be written once more."""
         return self._later is not None
 
     @property

@@ -1,4 +1,4 @@
-"""Reading what stands in a log now, outside any group: ranges of partitions, up to their ends or a time limit."""
+"""Reading of what is in a log now, without a group: ranges of partitions, up to their ends or a time limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAMED: Final = 12
 
 
 class NotReadInTime(TransportError):
-    """Ranges of partitions were not read to their ends in the time for it."""
+    """Ranges of partitions were not read to their ends in the given time."""
 
     def __init__(self, partitions: Iterable[TopicPartition], timeout_s: float) -> None:
         topics = sorted({where.topic for where in partitions})
@@ -36,7 +36,10 @@ class NotReadInTime(TransportError):
 def without_offset(
     consumer: Consumer, partitions: Iterable[TopicPartition], committed: Container[TopicPartition]
 ) -> dict[TopicPartition, Watermarks]:
-    """The bounds of those partitions that have records and no committed offset. Raises what the transport raises."""
+    """Return the bounds of those partitions that have records and no committed offset.
+
+    Raises what the transport raises.
+    """
     bare: dict[TopicPartition, Watermarks] = {}
     for where in partitions:
         if where not in committed:
@@ -50,7 +53,7 @@ def without_offset(
 
 
 def in_words(ranges: Mapping[TopicPartition, Watermarks]) -> str:
-    """The ranges in words: topic, partition, first and last offset, and how many records that are."""
+    """Describe the ranges: topic, partition, first and last offset, and the number of records."""
     count = sum(bounds.high - bounds.low for bounds in ranges.values())
     named = [
         f"{where.topic}[{where.partition}] {bounds.low} to {bounds.high - 1}"
@@ -63,10 +66,10 @@ def in_words(ranges: Mapping[TopicPartition, Watermarks]) -> str:
 def read_ranges(
     transport: Transport, ranges: Mapping[TopicPartition, Watermarks], timeout_s: float
 ) -> Iterator[list[Record]]:
-    """The records of these ranges, from `low` to before `high`, as they come.
+    """Return the records of these ranges, from `low` to before `high`, as they come.
 
-    Records that go meanwhile are left out. Raises NotReadInTime when the time is up, Stopping once the process is to
-    end, and what the transport raises.
+    Records that are deleted meanwhile are left out. Raises NotReadInTime when the time is up, Stopping once the process
+    is told to end, and what the transport raises.
     """
     left = {where: bounds.high for where, bounds in ranges.items() if bounds.low < bounds.high}
     if not left:

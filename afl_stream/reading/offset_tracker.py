@@ -1,4 +1,4 @@
-"""How far a partition's work is finished: the offset to commit and the text that travels with it."""
+"""Progress in a partition: the offset to commit and the metadata that is committed with it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Run(Protocol):
 
     @property
     def is_running(self) -> bool:
-        """Whether the handler is at work now. Any thread may ask."""
+        """Whether the handler runs now. Any thread may ask."""
 
 
 class PartitionProgress:
     """The records of one partition that were taken, started and finished.
 
-    `position` never passes an unfinished record. Finished records above it and the counts of records that were
-    running when a process died travel in the metadata: whoever takes the partition next runs no finished record again
-    and knows which records may have killed their process.
+    `position` never passes an unfinished record. Finished records above it and the counts of records that were running
+    when a process died travel in the metadata: the partition's next owner runs no finished record again and knows which
+    records may have killed their process.
     """
 
     def __init__(self, committed: CommittedOffset | None, window: int) -> None:
@@ -67,21 +67,22 @@ class PartitionProgress:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all that was taken is finished."""
+        """Whether all records that were taken are finished."""
         return not self._taken
 
     def has_room_for(self, offset: int) -> bool:
-        """Say whether the record is within the window past the oldest unfinished one."""
+        """Return whether the record is within the window past the oldest unfinished one."""
         return not self._taken or offset - self._taken[0] < self._window
 
     def is_doubtful(self, offset: int) -> bool:
-        """Say whether an earlier process may have started this record without a trace, or the next one could not see
-        that this one has.
+        """Return whether the record's start must be committed before it runs.
+
+        An earlier process may have started it without a trace, or no commit says yet that this process is at work.
         """
         return not self.is_announced or offset < self._doubtful_below
 
     def take(self, offset: int) -> bool:
-        """Note that the record was read; False: it is finished already, or in hand, and must not be run.
+        """Note that the record was read; False: it is already finished or taken, and must not run.
 
         Offsets come in rising order; one below the last that was taken is never new.
         """
@@ -96,7 +97,7 @@ class PartitionProgress:
         return True
 
     def crashes(self, offset: int) -> int:
-        """How many times the record was started by a process that did not live to finish it."""
+        """Return how many times the record was started by a process that died before it was finished."""
         return self._crashes.get(offset, 0)
 
     def start(self, offset: int, run: Run | None = None) -> None:
@@ -116,7 +117,7 @@ class PartitionProgress:
         self._advance()
 
     def checkpoint(self, *, clean: bool = False) -> CommittedOffset | None:
-        """Return what to commit. `clean`: this member leaves in good order, so what runs now is no crash."""
+        """Return what to commit. `clean`: this member leaves in good order, so running records are not crashes."""
         position = self.position
         if position is None:
             return None
@@ -162,7 +163,7 @@ def _bitmap(position: int, finished: set[int]) -> str:
 
 
 class _Noted(NamedTuple):
-    """What the metadata of a commit says."""
+    """The content of a commit's metadata."""
 
     finished: set[int]
     crashes: dict[int, int]
@@ -171,7 +172,7 @@ class _Noted(NamedTuple):
 
 
 def _decode(committed: CommittedOffset) -> _Noted:
-    """Read the metadata. What another program or a newer release wrote says nothing: the work is done again."""
+    """Read the metadata. Metadata of another program or a newer release counts as empty: the work is done again."""
     match = _FORM.match(committed.metadata)
     if match is None:
         return _Noted(set(), {})

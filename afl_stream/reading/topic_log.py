@@ -1,4 +1,4 @@
-"""A topic that is read whole: appended to with acknowledgement, read to its end as it is now."""
+"""A topic that is read whole: appended to with acknowledgement, read to its current end."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ LOOK_INTERVAL_S: Final = 10.0
 
 @contextmanager
 def waited_for(what: str) -> Iterator[None]:
-    """Have what the transport raises inside tell that `what` is away for now: SchemaUnavailable. REFUSALS stay as they
-    are, because no waiting mends them.
+    """Turn errors of the transport inside into SchemaUnavailable: `what` cannot be reached now.
+
+    REFUSALS stay as they are, because waiting does not help.
     """
     try:
         yield
@@ -52,8 +53,8 @@ def waited_for(what: str) -> Iterator[None]:
 class TopicLog:
     """All partitions of one topic, as a log; keeps the SchemaLog port. Producer and reader open when first needed.
 
-    Nothing is ever deleted from such a topic but what a later record of the key replaces. A topic that lacks what it
-    had (it was deleted and made again, or retention took records) is told in the log and read again from its beginning.
+    Records are only deleted from such a topic when a later record of their key replaces them. A topic that has lost
+    records (it was deleted and recreated, or retention removed records) is logged and read again from its beginning.
 
     Threads may share it: a lock lets one in at a time.
     """
@@ -66,8 +67,10 @@ class TopicLog:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         look_interval_s: float = LOOK_INTERVAL_S,
     ) -> None:
-        """`look_interval_s`: how often the reader asks whether the topic of this name is still the same one, when its
-        log does not show it.
+        """Take the topic.
+
+        `look_interval_s`: how often the reader asks whether the topic of this name is still the same one, when its log
+        does not show it.
         """
         self.topic = topic
         #: How often the topic was found to lack what it had. Another number: what was read before may be gone.
@@ -93,8 +96,9 @@ class TopicLog:
             produce_acknowledged(self._producer, self.topic, value, key=key, headers=headers, timeout_s=self._timeout_s)
 
     def read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
-        """Return what was appended since the last call, up to the end as it is now; everything that the topic holds
-        when `losses` has changed. Raises as `append` does.
+        """Return what was appended since the last call, up to the current end; all records when `losses` has changed.
+
+        Raises as `append` does.
         """
         with self._lock, waited_for(self.topic):
             try:
@@ -104,8 +108,9 @@ class TopicLog:
                 raise
 
     def lack(self, written_at_ms: int | None) -> str | None:
-        """Say in words why the topic may lack what it had when a record of that time was written (None: of now); None
-        when it has everything. As it was when it was last read.
+        """Return in words why the topic may have lost records since that time (None: now); None when it has lost none.
+
+        The answer is as of the last read.
         """
         if cut := sorted((where, low) for where, low in self._lows.items() if low > 0):
             listed = ", ".join(f"{name}[{number}] before offset {low}" for (name, number), low in cut)
@@ -119,7 +124,7 @@ class TopicLog:
         return None
 
     def close(self) -> None:
-        """Release what was opened."""
+        """Close producer and reader."""
         with self._lock:
             self._forget_reader()
             if self._producer is not None:
@@ -151,7 +156,7 @@ class TopicLog:
         return records
 
     def _open_reader(self) -> tuple[Consumer, dict[TopicPartition, int]]:
-        """The reader, and a copy of where it stands: kept only when all was read."""
+        """Return the reader, and a copy of its positions, which is kept only when all was read."""
         if self._reader is None:
             found = self._described()
             partitions = [TopicPartition(self.topic, n) for n in range(found.partitions if found else 0)]
@@ -171,7 +176,7 @@ class TopicLog:
         return self._reader, dict(self._positions)
 
     def _has_lost(self, bounds: Mapping[TopicPartition, Watermarks]) -> bool:
-        """Whether the topic lacks what it had when it was read: by its log, or by its id."""
+        """Return whether the topic has lost records since it was read: by its log, or by its id."""
         if any(found.high < self._positions[where] or found.low > self._lows[where] for where, found in bounds.items()):
             return True
         now_s = time.monotonic()
@@ -188,7 +193,7 @@ class TopicLog:
         return is_another_topic(self._topic_id, found.topic_id)
 
     def _begin_again(self) -> None:
-        """Forget what was read: it is not what the topic holds."""
+        """Forget what was read: the topic does not hold it any more."""
         _log.error(
             "%s lacks records that it had: it was deleted and made again, or its cleanup.policy is not compact; it is "
             "read again from its beginning",

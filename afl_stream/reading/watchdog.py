@@ -1,4 +1,4 @@
-"""Whether a reader gets on: the one judge of it for evaluators, agents and audits."""
+"""The watchdog of a reader: it judges for evaluators, agents and audits whether a reader makes progress."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ _LATE_ANSWER_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """Whether a service gets on. `reasons` say what is wrong."""
+    """The health of a service. `reasons` say what is wrong."""
 
     ready: bool
     reasons: tuple[str, ...] = ()
 
 
 class Watchdog:
-    """Tells a broker that does not answer, or whose replies are lost on the way, from a topic on which nothing happens.
+    """Tells a broker that does not answer, or whose replies are lost, from a topic without new records.
 
-    A reader that is given nothing looks now and then at what the broker says beside its reading. It has an outage when
+    A reader that receives nothing looks regularly at what the broker reports besides records. It has an outage when
 
     * the broker has not answered that question for `kafka.silent_after_s`, or
-    * the broker has records of which no reply to a fetch has told for so long.
+    * the broker has records that no reply to a fetch has reported for that long.
 
-    Records, or an answer by which nothing is amiss, end the outage; nothing else does. It is told of once, and raised
-    when it has lasted `kafka.outage_timeout_s`. Belongs to the thread that reads; `problem` may be asked by any.
+    Only records, or an answer that shows no problem, end the outage. It is logged once, and raised when it has lasted
+    `kafka.outage_timeout_s`. Belongs to the thread that reads; any thread may read `problem`.
     """
 
     def __init__(self, settings: KafkaSettings, who: str, clock_s: Callable[[], float] = time.monotonic) -> None:
-        """`who` reads, in words."""
+        """Take the settings, and the reader's name in words (`who`)."""
         self._silent_after_s = settings.silent_after_s
         self._who = who
         self._clock_s = clock_s
@@ -53,9 +53,9 @@ class Watchdog:
         self.problem: str | None = None
 
     def read(self, consumer: Consumer, count: int, *, is_reading: bool = True) -> None:
-        """Note how many records a read has brought. Raises GaveUp when an outage has lasted too long.
+        """Note how many records a read has returned. Raises GaveUp when an outage has lasted too long.
 
-        `is_reading` false: nothing was read, because the reader waits for something else; records may well wait then.
+        `is_reading` false: the reader waits for something else and has not read; records may then wait.
         """
         if count:
             self._unfetched_since_s = None
@@ -68,7 +68,7 @@ class Watchdog:
             self._judge(view if is_reading else replace(view, unfetched=0), now_s)
 
     def has_read_all(self, consumer: Consumer) -> bool:
-        """Whether the broker says that nothing waits: an empty read alone may be for want of replies."""
+        """Return whether the broker says that no record is left: a read without records may only lack replies."""
         view = consumer.view()
         return view.is_told and not view.unfetched and view.unanswered_s < _LATE_ANSWER_S and not self._is_doubted
 

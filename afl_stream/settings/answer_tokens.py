@@ -1,4 +1,4 @@
-"""Answer tokens: proof that an answer comes from one who was asked. Off unless a secret is configured."""
+"""Answer tokens: proof that the sender of an answer received the event. Off unless a secret is configured."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ KEY_ID_FORM: Final = "1 to 64 characters out of A-Z a-z 0-9 . _ ~ : / + -"
 
 
 def is_key_id(text: str) -> bool:
-    """Whether a key may be called so."""
+    """Return whether a text may be a key's id."""
     return _KEY_ID.match(text) is not None
 
 
 def older_keys(listed: str, current_id: str) -> dict[str, str] | None:
-    """Read `ID=SECRET, ID=SECRET`: the earlier keys by their ids; None for a list that is not of this form, has an id
-    twice, or has the current key's.
+    """Read `ID=SECRET, ID=SECRET`: the earlier keys by their ids.
+
+    Returns None for a list that does not have this form, has an id twice, or has the current key's id.
     """
     keys: dict[str, str] = {}
     for entry in filter(None, map(str.strip, listed.split(","))):
@@ -37,16 +38,16 @@ class AnswerTokens:
     """HMAC-SHA256 over event id and attempt, with the id of the key in front so that keys can be rotated."""
 
     def __init__(self, key_id: str, keys: Mapping[str, str]) -> None:
-        """`keys` holds the secrets by id: the current one, and older ones whose answers are still welcome."""
+        """Take the secrets by id (`keys`): the current one, and older ones whose answers are still accepted."""
         self._key_id = key_id
         self._keys = {name: secret.encode() for name, secret in keys.items()}
 
     def token_for(self, event_id: str, attempt: int) -> str:
-        """The token that the event carries and its answer must repeat."""
+        """Return the token that the event carries and its answer must repeat."""
         return f"{self._key_id}.{self._digest(self._key_id, event_id, attempt)}"
 
     def accepts(self, token: str | None, event_id: str, attempt: int) -> bool:
-        """Whether an answer's token is the one that its event carried."""
+        """Return whether an answer's token is the one that its event carried."""
         # The last dot: a key's id may have some.
         key_id, separator, digest = (token or "").rpartition(".")
         if not separator or key_id not in self._keys:

@@ -78,10 +78,10 @@ _YES_OR_NO: Final = {"true": True, "1": True, "yes": True, "false": False, "0": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamConfig:
-    """Everything that a process of one deployment needs to know before it starts.
+    """All settings that a process of one deployment needs before it starts.
 
-    `prefix` starts every topic and group name; it may be empty or name a tenant. Environment variables win over
-    the file: `AFL_PREFIX`, `AFL_AGENT_MAX_CONCURRENT`, ... (AFL_, section, setting).
+    `prefix` starts every topic and group name; it may be empty or name a tenant. Environment variables win over the
+    file: `AFL_PREFIX`, `AFL_AGENT_MAX_CONCURRENT`, ... (AFL_, section, setting).
     """
 
     prefix: str = text("afl.", "start of every topic and group name")
@@ -101,7 +101,7 @@ class StreamConfig:
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot work, wherever they came from."""
+        """Refuse values that cannot work, from whatever source they come."""
         _check(self, "StreamConfig")
 
     @property
@@ -115,7 +115,7 @@ class StreamConfig:
         return _filled(self.evaluator.group, self.prefix, "")
 
     def agent_group(self, facet: str) -> str:
-        """Group id of the agents of this facet, unless the agent names its own."""
+        """Return the group id of the agents of this facet, unless the agent names its own."""
         return _filled(self.agent.group, self.prefix, facet)
 
     @property
@@ -130,7 +130,7 @@ class StreamConfig:
 
     @property
     def store_file(self) -> StoreFile:
-        """File of the SQLite store, and why it is that one; looks which files there are, and what they have read."""
+        """File of the SQLite store, and why it is that one. Looks which files exist, and what was read into them."""
         return find_store_file(self.data_dir, is_kafka=self.is_kafka, named=self.store.path)
 
     @property
@@ -154,7 +154,7 @@ class StreamConfig:
         return described
 
     def secrets(self) -> frozenset[str]:
-        """Return what must not stand in any text that is shown: passwords, keys, tokens, and those inside of urls."""
+        """Return the texts that must never be shown: passwords, keys, tokens, and those inside urls."""
         found: set[str] = set()
         for _, setting, value in _settings(self):
             if isinstance(value, LibrdkafkaSettings):
@@ -169,7 +169,7 @@ class StreamConfig:
 
 
 class _Given(NamedTuple):
-    """A setting that somebody gave, and the file or variable that it stands in."""
+    """A setting that was given, and the file or variable that it was given in."""
 
     value: object
     source: str
@@ -178,8 +178,8 @@ class _Given(NamedTuple):
 def load_config(path: Path | str | None = None, environ: Mapping[str, str] | None = None) -> StreamConfig:
     """Read the settings: defaults, then the TOML file, then the environment.
 
-    Without a path `./afl-stream.toml` is read if it is there; a path that is given must exist.
-    Raises ConfigError naming file or variable, key, what was found and what was expected.
+    Without a path, `./afl-stream.toml` is read if it exists; a path that is given must exist. Raises ConfigError, which
+    names file or variable, key, what was found and what was expected.
     """
     file = Path(CONFIG_FILE) if path is None else Path(path)
     given = _from_table(_read_toml(file, required=path is not None), str(file))
@@ -268,7 +268,7 @@ def _yes_or_no(value: str, source: str, key: str) -> bool:
 
 
 def _passed(name: str, value: object, source: str) -> str:
-    """The text of a librdkafka setting; refuses a name that librdkafka cannot have, and looks like one of ours."""
+    """Return the text of a librdkafka setting; refuse a name that librdkafka cannot have and that looks like ours."""
     key, names = f"kafka.{name}", _own_names(KafkaSettings)
     plain = kind_and_name(name)[1]
     if not plain or plain in KINDS:
@@ -284,7 +284,7 @@ def _passed(name: str, value: object, source: str) -> str:
 
 
 def _built(given: Mapping[str, _Given], file: str) -> StreamConfig:
-    """The configuration of these settings; an error names where the setting at fault stands."""
+    """Return the configuration of these settings; an error names where the setting at fault was given."""
     sections: dict[str, dict[str, Any]] = {"": {}}
     for key, setting in given.items():
         section, _, name = key.partition(".") if "." in key else ("", "", key)
@@ -302,7 +302,7 @@ def _built(given: Mapping[str, _Given], file: str) -> StreamConfig:
 
 
 def _section(name: str) -> Any:
-    """The class of a section, None for a setting that stands in no section."""
+    """Return the class of a section, None for a setting outside every section."""
     factory = next((f.default_factory for f in dataclasses.fields(StreamConfig) if f.name == name), None)
     return factory if isinstance(factory, type) and dataclasses.is_dataclass(factory) else None
 
@@ -323,7 +323,7 @@ def _same_setting(one: str, other: str) -> bool:
 
 
 def _of_unknown(value: object) -> object:
-    """What is shown of the value of a key that there is not: it may be that of a secret, misspelt."""
+    """Return what may be shown of an unknown key's value: the key may be the misspelt name of a secret."""
     return MASK if may_be_secret(value) else value
 
 

@@ -13,6 +13,6 @@ EXAMPLES: Final = "a time such as 30d, 12h, 45m or 90s"
 
 
 def duration_ms(text: str) -> int | None:
-    """Return a length of time in milliseconds; None for what is none."""
+    """Return a length of time in milliseconds; None for another text."""
     match = _DURATION.match(text.strip())
     return None if match is None else int(match[1]) * _MS[match[2]]

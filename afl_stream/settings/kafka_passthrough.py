@@ -1,4 +1,4 @@
-"""The librdkafka settings that a deployment passes through: how they are written, which are secret, which refused."""
+"""The librdkafka settings that a deployment passes through: their form, which are secret, and which are refused."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _DECIDED_BY_BROKER: Final[Mapping[str, str]] = {
 
 
 class LibrdkafkaSettings(Mapping[str, str]):
-    """Settings by librdkafka's names; cannot be changed, can be hashed, and shows no secret."""
+    """Settings by librdkafka's names. They cannot be changed, can be hashed, and show no secret."""
 
     __slots__ = ("_hash", "_values")
 
@@ -97,8 +97,9 @@ class LibrdkafkaSettings(Mapping[str, str]):
 
 
 def is_hidden(name: str, value: object = "") -> bool:
-    """Whether a setting's value must not be shown: a secret by its name or value, or under a name that librdkafka does
-    not have, which may be the misspelt name of a secret.
+    """Return whether a setting's value must not be shown.
+
+    It is a secret by its name or value, or its name is unknown to librdkafka and may be the misspelt name of a secret.
     """
     if is_secret(name, value):
         return True
@@ -106,23 +107,23 @@ def is_hidden(name: str, value: object = "") -> bool:
 
 
 def shown(settings: Mapping[str, object]) -> dict[str, object]:
-    """The same settings for logs and pages, secrets masked."""
+    """Return the same settings for logs and pages, with secrets masked."""
     return {name: MASK if is_hidden(name, value) else value for name, value in settings.items()}
 
 
 def canonical(name: str) -> str:
-    """The one name of a setting that librdkafka knows by two."""
+    """Return the one name of a setting that librdkafka knows by two."""
     return _ALIASES.get(name, name)
 
 
 def kind_and_name(key: str) -> tuple[str, str]:
-    """What a key of [kafka] is for: "producer", "consumer" or "client" (all of them), and librdkafka's name."""
+    """Split a key of [kafka] into "producer", "consumer" or "client" (all of them), and librdkafka's name."""
     first, dot, rest = key.partition(".")
     return (first, rest) if dot and first in KINDS else ("client", key)
 
 
 def name_in_variable(text: str) -> str:
-    """librdkafka's name for the end of a variable's name: `LINGER_MS` is linger.ms."""
+    """Return librdkafka's name for the end of a variable's name: `LINGER_MS` is linger.ms."""
     name = text.lower().replace("_", ".")
     kind, rest = kind_and_name(name)
     real = _UNDERSCORED.get(rest, rest)
@@ -130,7 +131,7 @@ def name_in_variable(text: str) -> str:
 
 
 def as_text(value: object) -> str | None:
-    """How librdkafka reads a value of a TOML file; None for what it has no form for."""
+    """Return a TOML value as librdkafka reads it; None for a value that it has no form for."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -141,7 +142,7 @@ def as_text(value: object) -> str | None:
 
 
 def flattened(table: Mapping[str, object], start: str = "") -> Iterator[tuple[str, object]]:
-    """Every value with its dotted key: TOML reads `security.protocol = ...` as a table in a table."""
+    """Return every value with its dotted key: TOML reads `security.protocol = ...` as a table in a table."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from flattened(value, f"{start}{name}.")
@@ -150,7 +151,7 @@ def flattened(table: Mapping[str, object], start: str = "") -> Iterator[tuple[st
 
 
 def refusal(name: str, value: str, group_protocol: str) -> str | None:
-    """What is expected in place of a setting that delivery depends on; None for one that may be passed through."""
+    """Return what is expected in place of a setting that delivery depends on; None for one that is passed through."""
     known = canonical(name)
     if name.endswith(_CALLBACKS):
         return _CALLBACK

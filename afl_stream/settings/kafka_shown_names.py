@@ -1,4 +1,4 @@
-"""The names of librdkafka's settings whose values may be shown. Another one may be that of a secret, misspelt."""
+"""The names of librdkafka's settings whose values may be shown. Any other name may be the misspelt name of a secret."""
 
 from typing import Final
 

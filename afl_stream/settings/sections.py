@@ -1,4 +1,4 @@
-"""The sections of a deployment's settings: each setting with its default, its bounds and what it is for."""
+"""The sections of a deployment's settings: each setting with its default, its bounds and its meaning."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ TELEMETRY_SINKS: Final = ("off", "logging", "opentelemetry")
 
 
 def number(default: int | None, minimum: int, meaning: str) -> Any:
-    """A whole number that is at least `minimum`; by default None where it is chosen when it is needed."""
+    """Declare a whole number of at least `minimum`; a default of None means that it is chosen when it is needed."""
     # dataclasses.field is typed as the field's own type; Any lets one function declare each of them.
     return field(default=default, metadata={"minimum": minimum, "meaning": meaning})
 
 
 def text(default: str | None, meaning: str, secret: bool = False) -> Any:
-    """A string; a secret one is never shown."""
+    """Declare a string; a secret one is never shown."""
     return field(default=default, metadata={"secret": secret, "meaning": meaning}, repr=not secret)
 
 
 def flag(default: bool, meaning: str) -> Any:
-    """Yes or no; `true` or `false` in the environment."""
+    """Declare yes or no; `true` or `false` in the environment."""
     return field(default=default, metadata={"flag": True, "meaning": meaning})
 
 
 def address(default: str | None, meaning: str) -> Any:
-    """An url, which may name a user and a password: shown without them."""
+    """Declare a url, which may hold a user and a password: it is shown without them."""
     return field(default=default, metadata={"address": True, "meaning": meaning}, repr=False)
 
 
 def choice(default: str, choices: tuple[str, ...], meaning: str) -> Any:
-    """One of these strings."""
+    """Declare one of these strings."""
     return field(default=default, metadata={"choices": choices, "meaning": meaning})
 
 
@@ -54,7 +54,7 @@ def _passed_through(keys: str, meaning: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """How topics are named and sized."""
+    """Names and sizes of topics."""
 
     facet_template: str = text("{prefix}events.{facet}", "name of a facet's topic")
     control_partitions: int = number(6, 1, "partitions of control, commands and external, the same for all three")
@@ -67,16 +67,16 @@ class TopicSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedSettings:
-    """Where the in-process transport and the embedded store keep their files."""
+    """The directory in which the in-process transport and the embedded store keep their files."""
 
     data_dir: str = text(".afl", "directory of the log file and the store file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSettings:
-    """The Kafka cluster, and what librdkafka is told beyond what delivery needs.
+    """The Kafka cluster, and settings for librdkafka beyond those that delivery needs.
 
-    `client`, `producer` and `consumer` map librdkafka's names to its text for a value: for every client, and for one
+    `client`, `producer` and `consumer` map librdkafka's names to the text of a value: for every client, and for one
     kind, which wins. They are copied, cannot be changed, and show no secret.
     """
 
@@ -101,7 +101,7 @@ class KafkaSettings:
     )
 
     def __post_init__(self) -> None:
-        """Keep copies that nobody can change."""
+        """Keep copies that cannot be changed."""
         for name in ("client", *KINDS):
             object.__setattr__(self, name, LibrdkafkaSettings(getattr(self, name)))
 
@@ -129,7 +129,7 @@ class StoreSettings:
     )
 
     def __post_init__(self) -> None:
-        """Take an empty url, as an unset variable leaves it, for none."""
+        """Treat an empty url, as an unset variable leaves it, as no url."""
         object.__setattr__(self, "url", self.url or None)
 
     @property
@@ -139,12 +139,12 @@ class StoreSettings:
 
     @property
     def tombstone_retention_ms(self) -> int | None:
-        """How long their tombstones are."""
+        """How long the tombstones of finished runs are kept, in milliseconds; None: for ever."""
         return None if self.tombstone_retention is None else duration_ms(self.tombstone_retention)
 
 
 def check_store(store: StoreSettings, source: str) -> None:
-    """Refuse a store that cannot be one; `source` says where the settings stand. Raises ConfigError."""
+    """Refuse settings that name no usable store; `source` says where they were given. Raises ConfigError."""
     for key, found in (("retention", store.retention), ("tombstone_retention", store.tombstone_retention)):
         if found is not None and duration_ms(found) is None:
             raise ConfigError(source, f"store.{key}", found, EXAMPLES)
@@ -161,7 +161,7 @@ def check_store(store: StoreSettings, source: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchSettings:
-    """How events leave the engine: one way for each facet, the same for all evaluators of a deployment."""
+    """The way of events out of the engine: one for each facet, the same for all evaluators of a deployment."""
 
     default: str = choice(
         "topic", DISPATCH_MODES, "`topic`: an event is a record for agents; `task`: a task in the store for pollers"
@@ -174,12 +174,12 @@ class DispatchSettings:
 
     @property
     def exceptions(self) -> tuple[str, ...]:
-        """Names and patterns of the facets that are not dispatched as by default."""
+        """Names and patterns of the facets that are not dispatched in the default way."""
         listed = (self.task_facets if self.default == "topic" else self.topic_facets) or ""
         return tuple(name.strip() for name in listed.split(",") if name.strip())
 
     def is_topic(self, facet: str) -> bool:
-        """Whether this facet's events are records on a topic."""
+        """Return whether this facet's events are records on a topic."""
         is_exception = any(fnmatchcase(facet, pattern) for pattern in self.exceptions)
         return (self.default == "topic") is not is_exception
 
@@ -237,7 +237,7 @@ class EvaluatorSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptSettings:
-    """How an evaluator runs scripts, where it is allowed to."""
+    """Settings of an evaluator's scripts, where they are allowed."""
 
     workers: int = number(2, 1, "processes that run scripts of one evaluator, each one script at a time")
     wall_s: int = number(limits.SCRIPT_WALL_S, 1, "longest run of a script")
@@ -257,7 +257,7 @@ class ScriptSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """The agent SDK's defaults."""
+    """Defaults of the agent SDK."""
 
     group: str = text("{prefix}agent.{facet}", "group id of a facet's agents")
     max_concurrent: int = number(16, 1, "handlers that run at once in one process")
@@ -283,7 +283,7 @@ class AgentSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSettings:
-    """Proof that an answer comes from who was asked."""
+    """Proof that the sender of an answer received the event."""
 
     token_secret: str | None = text(None, "key of the answer tokens; none: answers carry no token", secret=True)
     token_key_id: str = text("1", "name of the key, for rotation")
@@ -294,7 +294,7 @@ class AnswerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetrySettings:
-    """Where an evaluator tells what its runs do, step by step."""
+    """The destination of an evaluator's reports about the transitions of its runs."""
 
     sink: str = choice(
         "off",
@@ -314,9 +314,9 @@ _SETTINGS_OF_OPTIONS: Final = {"bootstrap": "kafka.bootstrap", "data_dir": "embe
 
 
 def refuse_misspelt(variable: str, shown: object, keys: Iterable[str]) -> None:
-    """Refuse a variable that is nearly that of a setting among `keys`; `shown` is what may be shown of its value.
+    """Refuse a variable whose name nearly matches a setting among `keys`; `shown` is what may be shown of its value.
 
-    Others may be for other programs: a cluster sets AFL_EVALUATOR_SERVICE_HOST.
+    Other variables may be for other programs: a cluster sets AFL_EVALUATOR_SERVICE_HOST.
     """
     option = variable.removeprefix("AFL_").lower()
     if option in _SETTINGS_OF_OPTIONS:

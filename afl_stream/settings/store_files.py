@@ -1,7 +1,7 @@
-"""Which file of the data directory is the store: the embedded log has one, and a Kafka cluster another.
+"""The file of the data directory that is the store: the embedded log has one, and a Kafka cluster another.
 
-Positions in a store point into one log, so the two never share a file. Before this was so there was one name for both,
-`store.sqlite3`: it stays the store of what has read it.
+Positions in a store point into one log, so the two never share a file. Earlier releases had one name for both,
+`store.sqlite3`: it stays the store of the log that was read into it.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ class StoreFile(NamedTuple):
 
 
 class _Readers(NamedTuple):
-    """What a store has read, by its positions."""
+    """The logs that a store has read, by its positions."""
 
     embedded: bool
     kafka: bool
 
 
 def is_of_embedded_log(topic_id: str) -> bool:
-    """Say whether a topic's id is one of an embedded log: they are counted there, and drawn by Kafka."""
+    """Return whether a topic's id is one of an embedded log, which counts them; Kafka's are random."""
     return topic_id.isascii() and topic_id.isdigit() and len(topic_id) < 20
 
 
 def find_store_file(data_dir: Path, *, is_kafka: bool, named: str | None = None) -> StoreFile:
-    """Return the store of the embedded log, or of the cluster; it need not be there yet.
+    """Return the store of the embedded log, or of the cluster; the file need not exist yet.
 
-    The file that is `named` counts; else one of the new name in the directory; else `store.sqlite3` is kept by whoever
-    has read into it.
+    The file that is `named` counts; else one of the new name in the directory; else `store.sqlite3` belongs to the log
+    that was read into it.
     """
     if named is not None:
         return StoreFile(Path(named), "as store.path says")
@@ -75,7 +75,7 @@ def find_store_file(data_dir: Path, *, is_kafka: bool, named: str | None = None)
 
 
 def _readers(path: Path) -> _Readers | None:
-    """Look what the store has read; None where that cannot be told: whoever opens it says why."""
+    """Return which logs the store has read; None if that cannot be read: opening the store reports why."""
     rows = _rows(path, "SELECT * FROM position")
     if rows is None:
         return None
@@ -91,7 +91,7 @@ def _readers(path: Path) -> _Readers | None:
 
 
 def _rows(path: Path, query: str) -> Sequence[Mapping[str, object]] | None:
-    """Read from a file without changing it; None: it is not there, damaged, locked, or of something else."""
+    """Read from a file without changing it; None: it does not exist, is damaged, locked, or of another program."""
     import sqlite3  # Agents have no store, and do without it.
 
     # With a log beside it somebody has it open, or died; without one, SQLite would make the log and leave it there.

@@ -1,4 +1,4 @@
-"""Reads the declarations in `topics/`: one TOML file for each kind of topic."""
+"""Declarations of topics in `topics/`: one TOML file for each kind of topic."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SIZE_KEYS: Final = ("partitions", "replication", "min_insync_replicas", "retent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDeclaration:
-    """What one file of `topics/` says. Counts are numbers, or names of settings in section [topics].
+    """The content of one file of `topics/`. Counts are numbers, or names of settings in section [topics].
 
     `shared` maps a facet to the topic that it shares, `sizes` a facet to counts of its own; both only for facets.
     """
@@ -61,7 +61,7 @@ class TopicDeclaration:
 def load_declarations(directory: Path | str | None = None) -> dict[str, TopicDeclaration]:
     """Return the declarations by kind: the shipped ones, each replaced by its namesake in the directory if given.
 
-    Raises DeclarationError naming file, key, what was found and what was expected.
+    Raises DeclarationError, which names file, key, what was found and what was expected.
     """
     texts = {kind: (f"topics/{kind}.toml", text) for kind, text in topic_texts().items()}
     if directory is not None:

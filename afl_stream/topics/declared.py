@@ -1,4 +1,4 @@
-"""Which topics a deployment has: their names, their sizes, and how they differ from what the broker has."""
+"""The topics of a deployment: their names, their sizes, and how they differ from what the broker has."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LEGAL: Final = re.compile(r"[A-Za-z0-9._-]+\Z")
 
 
 class PlanAction(StrEnum):
-    """What `topics apply` would do about a topic. Values are printed: never change one."""
+    """The action of `topics apply` for a topic. Values are printed: never change one."""
 
     CREATE = "create"
     OK = "ok"
@@ -44,7 +44,7 @@ class PlanAction(StrEnum):
 
 
 class ExistingTopic(Protocol):
-    """A topic as the broker describes it; `settings` are those that it has of its own, by Kafka's names."""
+    """A topic as the broker describes it; `settings` are the topic's own, by Kafka's names."""
 
     @property
     def partitions(self) -> int: ...
@@ -60,7 +60,7 @@ class ExistingTopic(Protocol):
 class TopicSpec:
     """A topic as it is declared; `settings` are Kafka's, by Kafka's names.
 
-    `is_replication_chosen`: nothing says how many replicas, so there are as many as the brokers allow, three at most.
+    `is_replication_chosen`: no setting gives the number of replicas, so it is what the brokers allow, three at most.
     """
 
     name: str
@@ -72,7 +72,7 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
-    """What is to be done about one topic. `differences` says in words what is not as declared."""
+    """The action for one topic. `differences` says in words what is not as declared."""
 
     spec: TopicSpec
     action: PlanAction
@@ -82,7 +82,7 @@ class TopicPlan:
 class Topology:
     """Names and sizes of every topic of one deployment.
 
-    Raises TopicNameRefused for a name that Kafka would not take, and DeclarationError when control, commands and
+    Raises TopicNameRefused for a name that is invalid in Kafka, and DeclarationError when control, commands and
     external are declared with another number of partitions than `topics.control_partitions`.
     """
 
@@ -106,44 +106,44 @@ class Topology:
         return self._config.evaluator_group
 
     def control(self) -> str:
-        """Topic of the answers."""
+        """Return the topic of the answers."""
         return self._fixed["control"]
 
     def commands(self) -> str:
-        """Topic of the commands."""
+        """Return the topic of the commands."""
         return self._fixed["commands"]
 
     def external(self) -> str:
-        """Topic of the external events."""
+        """Return the topic of the external events."""
         return self._fixed["external"]
 
     def lifecycle(self) -> str:
-        """Topic of the milestones."""
+        """Return the topic of the milestones."""
         return self._fixed["lifecycle"]
 
     def definitions(self) -> str:
-        """Topic of the compiled programs."""
+        """Return the topic of the compiled programs."""
         return self._fixed["definitions"]
 
     def schemas(self) -> str:
-        """Topic of the writer schemas."""
+        """Return the topic of the writer schemas."""
         return self._fixed["schemas"]
 
     def facet(self, facet: str) -> str:
-        """Topic of a facet's events."""
+        """Return the topic of a facet's events."""
         shared = self._shared.get(facet)
         return shared if shared is not None else check_topic_name(self._filled(self._declared["facet"].name, facet))
 
     def carries(self, facet: str) -> bool:
-        """Say whether this facet's events go to a topic: by the settings they may be tasks in the store instead."""
+        """Return whether this facet's events go to a topic: by the settings they may be tasks in the store instead."""
         return self._config.dispatch.is_topic(facet)
 
     def is_shared(self, topic: str) -> bool:
-        """Say whether `topics/` declares this topic for events of several facets."""
+        """Return whether `topics/` declares this topic for events of several facets."""
         return topic in self._shared.values()
 
     def facets_of(self, topic: str) -> tuple[str, ...]:
-        """Return the facets whose events a topic carries, as far as names and `topics/` tell; none for other topics."""
+        """Return the facets whose events a topic carries, as far as names and `topics/` say; none for other topics."""
         shared = tuple(sorted(facet for facet, name in self._shared.items() if name == topic))
         if shared or not self.is_facet_topic(topic):
             return shared
@@ -151,7 +151,7 @@ class Topology:
         return (topic[len(before) : len(topic) - len(after)],)
 
     def dlq(self, original: str) -> str:
-        """Topic of the dead letters of a topic."""
+        """Return the dead letter topic of a topic."""
         rest = original.removeprefix(self._config.prefix)
         return check_topic_name(self._filled(self._declared["dlq"].name).replace("{original}", rest))
 
@@ -165,13 +165,13 @@ class Topology:
         return f"^({'|'.join(patterns)})$"
 
     def is_facet_topic(self, topic: str) -> bool:
-        """Say whether this is a topic of events: it matches the pattern and is none of the others."""
+        """Return whether this is a topic of events: it matches the pattern and is none of the others."""
         if topic in self._fixed.values() or topic.startswith((self.dlq("x").removesuffix("x"), "__")):
             return False
         return re.fullmatch(self.facet_pattern(), topic) is not None
 
     def check_names(self, facets: Iterable[str]) -> None:
-        """Refuse facets whose topics Kafka would not take, or would fold together with another.
+        """Refuse facets whose topics have names that are invalid in Kafka, or that its metrics would not tell apart.
 
         Kafka's metrics turn dots into underscores, so it refuses `a_b.C` beside `a.b_C`. Two facets have one topic only
         when `topics/` says so. Raises TopicNameRefused.
@@ -188,7 +188,7 @@ class Topology:
     def specs(self, facets: Iterable[str], brokers: int | None = None) -> list[TopicSpec]:
         """Return every topic that a deployment with these facets needs, in order of name kinds.
 
-        `brokers` bounds the replicas of the topics for which nothing says how many.
+        `brokers` limits the replicas of the topics for which no number is set.
         """
         facets = sorted(facet for facet in set(facets) if self.carries(facet))
         self.check_names(facets)
@@ -211,10 +211,10 @@ class Topology:
     def plan(
         self, facets: Iterable[str], existing: Mapping[str, ExistingTopic], brokers: int | None = None
     ) -> list[TopicPlan]:
-        """Say for every topic that is needed whether it is to be created, is as declared, or differs and in what.
+        """Return for every topic that is needed whether it is missing, as declared, or different, and in what.
 
-        `brokers`: how many can hold copies; None: nothing is copied. Raises TooFewBrokers when a topic that is to be
-        created is declared with more replicas, or would get fewer than there are usually because a broker is away.
+        `brokers`: how many can hold copies; None: nothing is copied. Raises TooFewBrokers when a topic to create is
+        declared with more replicas, or would get fewer than usual because a broker is away.
         """
         facets = list(facets)
         by_copies = {n: {s.name: s for s in self.specs(facets, n)} for n in range(1, USUAL_REPLICATION + 1)}
@@ -230,7 +230,7 @@ class Topology:
         return plans
 
     def _require_brokers(self, plans: Sequence[TopicPlan], existing: Mapping[str, ExistingTopic], brokers: int) -> None:
-        """Raise TooFewBrokers where topics would be created with more copies than brokers, or with too few for good."""
+        """Raise TooFewBrokers if topics would be created with more copies than brokers, or for good with too few."""
         created = [plan.spec for plan in plans if plan.action is PlanAction.CREATE]
         asked = {spec.name: spec.replication for spec in created if spec.replication > brokers}
         if asked:
@@ -315,7 +315,7 @@ class Topology:
 
 
 def few_copies(plans: Iterable[TopicPlan], brokers: int) -> str | None:
-    """What to tell whoever creates these topics on a cluster with so few brokers; None: there are enough."""
+    """Return a warning for the creator of these topics on a cluster with so few brokers; None: there are enough."""
     chosen = any(plan.action is PlanAction.CREATE and plan.spec.is_replication_chosen for plan in plans)
     if not chosen or brokers >= USUAL_REPLICATION:
         return None
@@ -333,7 +333,7 @@ def few_copies(plans: Iterable[TopicPlan], brokers: int) -> str | None:
 
 
 def check_topic_name(name: str) -> str:
-    """Return the name unchanged; raise TopicNameRefused when Kafka would not take it."""
+    """Return the name unchanged; raise TopicNameRefused when it is invalid in Kafka."""
     if len(name) > MAX_TOPIC_NAME_CHARS:
         raise TopicNameRefused(name, f"{len(name)} characters, Kafka takes {MAX_TOPIC_NAME_CHARS}")
     if name in (".", "..") or not _LEGAL.match(name):

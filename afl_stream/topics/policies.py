@@ -1,4 +1,4 @@
-"""Topics whose cleanup.policy would lose records that are needed: told by each service when it starts."""
+"""Topics whose cleanup.policy would lose needed records: each service logs them when it starts."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ _COMPACTS: Final = "of the records of {0} only the last of each key stays, also 
 
 
 def tell_unsafe_policies(topology: Topology, admin: Admin, topics: Iterable[str], bootstrap: str | None = None) -> None:
-    """Log an error for each of these topics that has an unsafe policy, with the command that mends it.
+    """Log an error for each of these topics that has an unsafe policy, with the command that corrects it.
 
-    Nothing is told of a topic that is not there, and of settings that this user may not see. Raises what the transport
-    raises.
+    Topics that do not exist, and settings that this user may not see, are left out. Raises what the transport raises.
     """
     for finding in unsafe_policies(topology, admin.topics(topics), bootstrap):
         _log.error("%s", finding)
@@ -35,7 +34,7 @@ def tell_unsafe_policies(topology: Topology, admin: Admin, topics: Iterable[str]
 def unsafe_policies(
     topology: Topology, existing: Mapping[str, ExistingTopic], bootstrap: str | None = None
 ) -> list[str]:
-    """Say of each topic with an unsafe policy what it loses, and what mends it."""
+    """Return for each topic with an unsafe policy what it loses, and the command that corrects it."""
     kept_whole = (topology.definitions(), topology.schemas())
     findings = []
     for name, found in sorted(existing.items()):

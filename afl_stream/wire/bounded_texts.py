@@ -1,4 +1,4 @@
-"""Texts of records that are kept: cut to what a person reads, before a step's row, a milestone or memory has them."""
+"""Texts of records that are kept: cut to a readable length before a step's row, a milestone or memory has them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from afl_stream.wire.messages import FailureReason
 
 
 def kept_failure(error_type: str, message: str) -> FailureReason:
-    """Return a failure as it is sent and kept. A handler's message, and its type, are anybody's text: of megabytes, or
-    with lone surrogates, which would not encode.
+    """Return a failure as it is sent and kept.
+
+    A handler's message and its type are any text: of megabytes, or with lone surrogates, which would not encode.
     """
     return FailureReason(
         type=printable(error_type, MAX_FAILURE_TYPE_CHARS), message=bounded(message, MAX_FAILURE_CHARS)
@@ -25,7 +26,7 @@ def kept_error(error: BaseException) -> FailureReason:
 
 
 def kept_reason(reason: str | None) -> str:
-    """Return why an operator did something, as it is kept."""
+    """Return an operator's reason, as it is kept."""
     return bounded(reason or "", MAX_FAILURE_CHARS)
 
 

@@ -1,4 +1,4 @@
-"""Turns records into bytes and bytes into records: framing, schema and body in one place."""
+"""The codec: it turns records into bytes and bytes into records, with framing, schema and body in one place."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ _USUAL_CONTENTS: Final = frozenset({*(version.encode() for version in CURRENT), 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """A framing and the place where the schemas of its ids are kept."""
+    """A framing, and the place where the schemas of its ids are kept."""
 
     framing: Framing
     source: SchemaSource
 
 
 class NewEvent:
-    """An event of this release that is written once and not kept: an Event in a third of the time."""
+    """An event of this release that is written once and not kept: it takes a third of the time of an Event."""
 
     __slots__ = (
         "answer_token",
@@ -96,7 +96,7 @@ class NewEvent:
 
 
 class EventWriter:
-    """Encodes the events of one facet, typed by its signature."""
+    """A writer of the events of one facet, typed by its signature."""
 
     def __init__(self, facet: str, schema: WriterSchema, header: bytes, body: BodyWriter, max_bytes: int) -> None:
         self.facet = facet
@@ -106,7 +106,7 @@ class EventWriter:
         self._max_bytes = max_bytes
 
     def encode(self, event: Event | NewEvent) -> bytes:
-        """Return the record's value. Raises ValueRefused naming the place, and EventTooLarge."""
+        """Return the record's value. Raises ValueRefused, which names the path, and EventTooLarge."""
         out = bytearray(self._header)
         self._body(out, event)  # type: ignore[arg-type]  # both have the fields that are written
         if len(out) > self._max_bytes:
@@ -115,9 +115,9 @@ class EventWriter:
 
 
 class Codec:
-    """Encodes with one framing, decodes any that it was given.
+    """Encodes with one framing, decodes every framing that it was given.
 
-    A schema is announced, and its acknowledgement waited for, when it is first used; so make the event writers of a
+    A schema is announced, and its acknowledgement awaited, when it is first used; so make the event writers of a
     program before its first step commits. Threads may share a codec.
     """
 
@@ -144,7 +144,7 @@ class Codec:
         self._missing_since: dict[int, tuple[int, float]] = {}
 
     def encode(self, message: Message, topic: str = "") -> bytes:
-        """Return the value of a record; an Event is written without a typed payload here.
+        """Return the value of a record; an Event gets no typed payload here.
 
         Raises ValueRefused, EventTooLarge, and SchemaUnavailable when its schema could not be announced.
         """
@@ -170,8 +170,8 @@ class Codec:
     ) -> EventWriter:
         """Return the writer of a facet's events; the same signature gives the same writer.
 
-        `params` are [{"name", "type"}] with qualified type names; of `returns` the schema tells. Raises TypeUnknown and
-        SchemaUnavailable.
+        `params` are [{"name", "type"}] with qualified type names; the schema describes `returns`. Raises TypeUnknown
+        and SchemaUnavailable.
         """
         scope = scope or TypeScope()
         key = (topic, json.dumps([facet, [(p["name"], p["type"]) for p in params], _used(params, scope), returns]))
@@ -188,9 +188,9 @@ class Codec:
     ) -> Message:
         """Return the record in a value. JSON is read where it is allowed: on control, commands and external.
 
-        Raises Unreadable for what can never be read, NewerFormat for what a newer release wrote, and
-        SchemaUnavailable when the schema cannot be looked up right now (SchemaGone: it is gone from where it was, so
-        that only records of it have to wait); nothing else.
+        Raises Unreadable for what can never be read, NewerFormat for what a newer release wrote, and SchemaUnavailable
+        when the schema cannot be looked up right now (SchemaGone: its topic has lost it, so that only its own records
+        have to wait); nothing else.
         """
         if value is None:
             raise Unreadable(Reason.NULL_VALUE, "the record has no value")
@@ -215,7 +215,7 @@ class Codec:
         raise Unreadable(Reason.BAD_MAGIC, f"the value begins with {value[:2].hex(' ')}, which is no known framing")
 
     def returns_of(self, value: bytes | None) -> DeclaredReturns | None:
-        """Return what the schema of an event, which was decoded here, tells of its facet's returns; None: nothing."""
+        """Return what the schema of an event that was decoded here says about its facet's returns; None: nothing."""
         if value is not None:
             for size in self._head_sizes:
                 returns = self._returns.get(value[:size])
@@ -263,8 +263,10 @@ class Codec:
         return self._wires[index].framing.frame(schema_id, b"")
 
     def _waits_for_schemas(self, index: int, losses: int) -> bool:
-        """Whether a schema that is gone may still be announced again. There is one wait for each loss, and for all that
-        it has taken: who knows a schema announces it within that time, and what is unknown after it is nobody's.
+        """Return whether a schema that is gone may still be announced again.
+
+        There is one wait for each loss, which covers all schemas that it took: every process that knows a schema
+        announces it within that time. A schema that is unknown after it has no owner.
         """
         now_s = self._clock_s()
         of_losses, since_s = self._missing_since.get(index, (-1, now_s))
@@ -277,7 +279,7 @@ class Codec:
 def single_object_codec(log: SchemaLog, *, max_event_bytes: int = MAX_EVENT_BYTES) -> Codec:
     """Return the codec for deployments without a schema registry, over the schemas topic.
 
-    The schemas of this release's own records are known without it: no record of the topic takes their place.
+    The schemas of this release's own records are built in: no record of the topic replaces them.
     """
     known = [shape_of(name).schema for name in RECORD_TYPES if name != Event.__name__]
     wire = Wire(framing=SingleObjectFraming(), source=SchemasTopicSource(log, known))
@@ -285,7 +287,7 @@ def single_object_codec(log: SchemaLog, *, max_event_bytes: int = MAX_EVENT_BYTE
 
 
 def _time_ms(ce_time: bytes | None) -> int | None:
-    """Return when a record says that it was written; None when it does not, or in no form of ours."""
+    """Return when a record says that it was written; None when it does not say so in one of our forms."""
     try:
         return int(datetime.fromisoformat((ce_time or b"").decode()).timestamp() * 1000)
     except (ValueError, OverflowError):
@@ -303,7 +305,7 @@ def decode_key(key: bytes | None) -> str:
 
 
 def _used(params: Sequence[Mapping[str, Any]], scope: TypeScope) -> list[object]:
-    """List the schemas that a signature reaches, so that a changed schema under the same name is another writer."""
+    """List the schemas that a signature reaches: a changed schema under the same name makes another writer."""
     used: dict[str, list[tuple[str, object]]] = {}
     pending = [param["type"] for param in params]
     while pending:

@@ -1,4 +1,4 @@
-"""What evaluators say to whoever gave a command: milestones on the lifecycle topic that carry the command's id."""
+"""Evaluators' answers to commands: milestones on the lifecycle topic that carry the command's id."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DESCRIBED: Final = "workflow.described"
 
 
 class RefusedByEvaluator(StreamError):
-    """An evaluator has read a command, and does not carry it out. `reason` has its error's class and text."""
+    """An evaluator has read a command and refused it. `reason` has its error's class and text."""
 
     def __init__(self, workflow_id: str, reason: FailureReason) -> None:
         super().__init__(f"refused by the evaluator: {reason.type}: {reason.message}")
@@ -32,8 +32,9 @@ class RefusedByEvaluator(StreamError):
 
 
 def is_answer_to(command_id: str, milestone: Lifecycle) -> bool:
-    """Whether a milestone answers the command of this id. The first one counts: a command that is delivered twice is
-    answered twice.
+    """Return whether a milestone answers the command of this id.
+
+    The first answer counts: a command that is delivered twice is answered twice.
     """
     return milestone.command_id is not None and milestone.command_id == kept_id(command_id)
 

@@ -35,7 +35,7 @@ _JSON_TYPES: Final = (
 
 
 def looks_like_json(value: bytes) -> bool:
-    """Say whether a value's first byte, blanks aside, is a brace. No Avro framing begins with one."""
+    """Return whether a value's first byte, blanks aside, is a brace. No Avro framing begins with one."""
     return value[:64].lstrip(b" \t\r\n").startswith(b"{")
 
 

@@ -1,4 +1,4 @@
-"""How a record's value says which schema wrote it. Single-object encoding is here; another framing is another class."""
+"""Framing: how a record's value names the schema that wrote it. Single-object encoding is the framing defined here."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _SINGLE_OBJECT_MAGIC: Final = b"\xc3\x01"
 
 
 class Framing(Protocol):
-    """Puts a schema id in front of a body and finds it again."""
+    """A way to put a schema id in front of a body and to find it again."""
 
     def claims(self, value: bytes) -> bool:
-        """Say whether this value begins as this framing begins."""
+        """Return whether this value begins as this framing begins."""
 
     def frame(self, schema_id: int, body: bytes) -> bytes:
         """Return the value to send."""
@@ -26,7 +26,7 @@ class SingleObjectFraming:
     """Avro's single-object encoding: C3 01, the schema's CRC-64-AVRO fingerprint lowest byte first, the body."""
 
     def claims(self, value: bytes) -> bool:
-        """Say whether this value begins with C3 01."""
+        """Return whether this value begins with C3 01."""
         return value.startswith(_SINGLE_OBJECT_MAGIC)
 
     def frame(self, schema_id: int, body: bytes) -> bytes:

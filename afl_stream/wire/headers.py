@@ -39,7 +39,7 @@ TRACE_HEADERS: Final = (TRACE_PARENT, "tracestate")
 def headers_for(
     message: Message, *, source: str, at_ms: int | None = None, caused_by: Headers = (), content: bytes = AVRO_CONTENT
 ) -> Headers:
-    """Return the headers of a record; `source` is who sends it, as a URI reference, `caused_by` has the trace context.
+    """Return the headers of a record. `source` is its sender, as a URI reference; `caused_by` has the trace context.
 
     `at_ms` is milliseconds since the epoch, for records that carry no time of their own. The same arguments give the
     same headers, so a record that is sent twice carries the same `ce_id`.
@@ -68,8 +68,9 @@ def headers_for(
 
 
 class _RecurringHeaders:
-    """The headers of records of one type and sender, of this release, as `headers_for` gives them: what is the same in
-    all of them is made once.
+    """Headers of the records of one type and sender, of this release, as `headers_for` gives them.
+
+    The headers that are the same in all of them are made once.
     """
 
     def __init__(self, ce_type: str, *, source: str) -> None:
@@ -121,7 +122,7 @@ def trace_context(headers: Iterable[tuple[str, bytes | None]]) -> Headers:
 
 
 def header(headers: Iterable[tuple[str, bytes | None]], name: str) -> str | None:
-    """Return the last header of this name as text, as Kafka clients do; bytes that are no UTF-8 are replaced."""
+    """Return the last header of this name as text, as Kafka clients do; bytes that are not UTF-8 are replaced."""
     found = None
     for key, value in headers:
         if key == name and value is not None:
@@ -130,7 +131,7 @@ def header(headers: Iterable[tuple[str, bytes | None]], name: str) -> str | None
 
 
 def cloud_event_id(message: Message) -> str:
-    """Return an id that tells this record from every other of its source, and is the same when it is sent again."""
+    """Return an id that is unique among the records of a source, and the same when a record is sent again."""
     if isinstance(message, Event):
         return message.id
     if isinstance(message, ExternalEvent):

@@ -32,7 +32,7 @@ STORE_KEY: Final = "store"
 
 
 def check_workflow_id(workflow_id: str) -> str:
-    """Return the workflow id unchanged; raise IdRefused when it is none."""
+    """Return the workflow id unchanged; raise IdRefused when it is malformed."""
     if not isinstance(workflow_id, str) or not _WORKFLOW_ID.match(workflow_id):
         raise IdRefused("workflow id", workflow_id, "1 to 128 characters out of A-Z a-z 0-9 . _ ~ -")
     return workflow_id
@@ -56,7 +56,7 @@ def event_id_of(step_id: str, attempt: int) -> str:
 
 
 def step_and_attempt_of(event_id: str) -> tuple[str, int]:
-    """Take an event id apart into step id and attempt; raise IdRefused when it is none."""
+    """Split an event id into step id and attempt; raise IdRefused when it is malformed."""
     match = _EVENT_ID.match(event_id) if isinstance(event_id, str) else None
     if match is None:
         raise IdRefused("event id", event_id, "a step id, '#' and the number of the attempt")
@@ -65,7 +65,7 @@ def step_and_attempt_of(event_id: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureReason:
-    """Why something failed: a stable type for programs, a message for people."""
+    """The reason of a failure: a stable type for programs, a message for people."""
 
     type: str
     message: str
@@ -73,10 +73,10 @@ class FailureReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """The question to an agent: do the work of this facet for this step.
+    """A request to an agent: do the work of this facet for this step.
 
-    `event_type` is the qualified facet name. `created_at` and `deadline` are milliseconds since the epoch.
-    A parameter that nobody supplied is no key of `payload`; one that is null is a key with None.
+    `event_type` is the qualified facet name. `created_at` and `deadline` are milliseconds since the epoch. A parameter
+    that was not supplied is missing in `payload`; one that is null is a key with None.
     """
 
     id: str
@@ -97,7 +97,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepContinue:
-    """An agent's answer: the step may go on with this result.
+    """An agent's answer: the step may continue with this result.
 
     `step_id` and `result` are enough; without `event_id` the answer is for the step's current attempt.
     """
@@ -128,7 +128,7 @@ class StepFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepUpdate:
-    """News from an agent that is still at work: what it knows so far. The step goes on waiting."""
+    """An agent's partial result while it is still at work. The step continues to wait."""
 
     step_id: str
     partial: Mapping[str, object] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class StepUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartWorkflow:
-    """A client's command: start this workflow under an id that the client drew.
+    """A client's command: start this workflow under an id that the client generated.
 
     `workflow` is the qualified name; `program` the fingerprint of its program, or None for the name's current one.
     """
@@ -168,9 +168,9 @@ class CancelWorkflow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeWorkflow:
-    """A client's question: how does this workflow stand, and which of its steps wait for an answer?
+    """A client's question about a workflow: its status, and which of its steps wait for an answer.
 
-    The milestone with the same `command_id` tells it. Nothing is changed.
+    The milestone with the same `command_id` has the reply. Nothing is changed.
     """
 
     workflow_id: str
@@ -179,9 +179,9 @@ class DescribeWorkflow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryStep:
-    """An operator's command: do again what has failed, of this step or, without one, of the whole workflow.
+    """An operator's command: retry what has failed, of this step or, without one, of the whole workflow.
 
-    `command_id` tells it from every other: the same one again does nothing. Without one it is carried out as it comes.
+    `command_id` identifies it: the same one again does nothing. Without an id every copy is carried out.
     """
 
     workflow_id: str
@@ -192,7 +192,7 @@ class RetryStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerunStep:
-    """An operator's command: run this step again, whatever came of it, and all that depends on it.
+    """An operator's command: run this step again, whatever its result, and all steps that depend on it.
 
     `command_id` as in RetryStep.
     """
@@ -217,7 +217,7 @@ class ResetWorkflow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalEvent:
-    """Something that happened outside and that a workflow may be waiting for, by name."""
+    """An event from outside that a workflow may wait for, by name."""
 
     workflow_id: str
     name: str
@@ -230,8 +230,8 @@ class ExternalEvent:
 class Lifecycle:
     """A milestone of a workflow or a step, for subscribers: `workflow.started`, `step.completed`, ...
 
-    `at` is milliseconds since the epoch. With a `command_id` it answers the command of that id; `status` is how the
-    workflow stands, where the answer tells that.
+    `at` is milliseconds since the epoch. With a `command_id` it answers the command of that id; `status` is the
+    workflow's status if the answer reports it.
     """
 
     workflow_id: str
@@ -250,8 +250,8 @@ class Lifecycle:
 class ProgramDefinition:
     """A compiled program on the definitions topic, under its fingerprint. `program` is packed as `encoding` says.
 
-    `annotations` are its source places and doc comments, as the compiled program packs them. Releases that know none
-    read the program without, and run it without lines in its errors.
+    `annotations` are its source places and doc comments, as the compiled program packs them. Older releases ignore
+    them, and run the program without line numbers in its errors.
     """
 
     fingerprint: str
@@ -293,9 +293,9 @@ class ProgramPointer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreClaim:
-    """Which store the evaluators of the deployment have, on the definitions topic under `store`.
+    """A claim that names the store of the deployment's evaluators, on the definitions topic under `store`.
 
-    Of several with one `number` the first counts: so two evaluators with different stores cannot both claim the
+    Of several with one `number` the first counts, so two evaluators with different stores cannot both claim the
     deployment. `at` is milliseconds since the epoch; `mark` was set in the store before this was written.
     """
 

@@ -1,4 +1,4 @@
-"""Makes the schema of a facet's events from the facet's AFL signature: a typed record in the place of `payload`."""
+"""The schema of a facet's events, made from the facet's AFL signature: a typed record in the place of `payload`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def full_name(namespace: str, qualified: str) -> str:
 
 
 def free_name(wanted: str, taken: Sequence[str]) -> str:
-    """Return the wanted name with as many underscores as it takes to be nobody else's."""
+    """Return the wanted name with as many underscores as it takes to be unique."""
     while wanted in taken:
         wanted += "_"
     return wanted
@@ -87,7 +87,7 @@ def event_schema_text(
 
 
 def returns_of(event: Mapping[str, Any]) -> DeclaredReturns | None:
-    """Return what an event's record says of the facet's returns by its fields; None when it says nothing."""
+    """Return what an event's record says about the facet's returns by its fields; None when it says nothing."""
     told = [field["name"] for field in event["fields"] if tells_return(field)]
     if not told:
         return None
@@ -98,7 +98,7 @@ def returns_of(event: Mapping[str, Any]) -> DeclaredReturns | None:
 
 
 def tells_return(field: Mapping[str, Any]) -> bool:
-    """Say whether a field of an event's record is there for its name alone, which tells of a return."""
+    """Return whether a field of an event's record only exists to name a return."""
     return bool(field["type"] == "null" and field["name"].startswith((REQUIRED_RETURN, OPTIONAL_RETURN)))
 
 
@@ -119,7 +119,7 @@ def _parts_of_untyped(untyped: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
 
 
 class _TypeSchemas:
-    """Avro types of one signature; each record is defined where it is met first, and named after that."""
+    """Avro types of one signature; each record is defined at its first use, and referred to by name later."""
 
     def __init__(self, scope: TypeScope, value_record: dict[str, Any], absent_field: dict[str, Any]) -> None:
         self._scope = scope

@@ -1,4 +1,4 @@
-"""Reads the body of a record by its writer's schema, whoever wrote it, in one pass of compiled readers."""
+"""Reading of a record's body by its writer's schema, from any writer, in one pass of compiled readers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _VALUE_BRANCHES: Final = [
 def compile_body_reader(schema: WriterSchema) -> BodyReader:
     """Make the reader of all records that one schema wrote.
 
-    Raises NewerFormat for a record namespace above `afl.v1`, Unreadable (UNKNOWN_TYPE) for one that is none of ours.
+    Raises NewerFormat for a record namespace above `afl.v1`, Unreadable (UNKNOWN_TYPE) for a foreign one.
     """
     shape = _shape_for(schema)
     compiler = ReaderCompiler(schema, _special)
@@ -75,7 +75,7 @@ def compile_body_reader(schema: WriterSchema) -> BodyReader:
 
 
 def _message_reader(shape: MessageShape, schema: WriterSchema, compiler: ReaderCompiler) -> Reader:
-    """Return a reader of the record itself where the schema vouches for its fields, else of a dict to be checked."""
+    """Return a reader of the record itself if the schema guarantees its fields, else of a dict to be checked."""
     root = schema.root
     if shape.message_class is Event:
         # What these fields tell is told by the schema; a record has no bytes of them.
@@ -119,7 +119,7 @@ def _shape_for(schema: WriterSchema) -> MessageShape:
 
 
 def _conforms(field: FieldShape, avro_type: Any, named: dict[str, Any]) -> bool:
-    """Whether what this type reads needs no further check. Anything else is checked record by record."""
+    """Return whether values of this type need no further check. Any other is checked record by record."""
     branches = branches_of(avro_type)
     if "null" in branches and not field.nullable:
         return False
@@ -147,14 +147,14 @@ def _is_failure(record: Any) -> bool:
 
 
 def _is_value(schema: Any) -> bool:
-    """Whether this is the record of any AFL value: then its own reader takes it, in one function instead of five."""
+    """Return whether this is the record of any AFL value. Its own reader is one function instead of five."""
     if kind_of(schema) != "record" or schema["name"] != "afl.v1.Value" or len(schema["fields"]) != 1:
         return False
     return bool(schema["fields"][0]["name"] == "value" and schema["fields"][0]["type"] == _VALUE_BRANCHES)
 
 
 def _is_afl(schema: Any, named: dict[str, Any], seen: set[str]) -> bool:
-    """Whether everything that this type reads is an AFL value as it is: no bytes anywhere."""
+    """Return whether everything that this type reads is an AFL value as it is: no bytes anywhere."""
     kind = kind_of(schema)
     if kind in named:
         if kind in seen:
@@ -184,7 +184,10 @@ def _special(compiler: ReaderCompiler, record: Any) -> Reader | None:
 
 
 def _generated_reader(compiler: ReaderCompiler, record: Any, with_extras: bool) -> Reader | None:
-    """Records made from signatures say in their last field what is absent, payloads before it what is undeclared."""
+    """Return the reader of a record made from a signature.
+
+    Such records name absent fields in their last field; payloads have undeclared entries before it.
+    """
     bookkeeping = record["fields"][-2 if with_extras else -1 :]
     wanted = [EXTRA_FIELD, ABSENT_FIELD] if with_extras else [ABSENT_FIELD]
     if [entry["name"].rstrip("_") for entry in bookkeeping] != wanted:

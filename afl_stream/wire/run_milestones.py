@@ -1,4 +1,4 @@
-"""Milestones of runs as agents read them on the lifecycle topic: which a record tells, and when a run had the last."""
+"""Milestones of runs as agents read them on the lifecycle topic, and the time of each run's last one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from afl_stream.wire.messages import Event, Lifecycle
 
 
 def milestone_of(record: Record, codec: Codec, kinds: Collection[str]) -> Lifecycle | None:
-    """The record's milestone if it is of one of these kinds. Others are not decoded where a header names them."""
+    """Return the record's milestone if it is of one of these kinds. Others are not decoded if a header names them."""
     named = header(record.headers, "ce_type")
     if named is not None and named.removeprefix("afl.") not in kinds:
         return None
@@ -25,7 +25,7 @@ def milestone_of(record: Record, codec: Codec, kinds: Collection[str]) -> Lifecy
 
 
 class RunTimes:
-    """When runs had their last milestone of some kind, ms since the epoch; of so many runs, those that had it last."""
+    """The time of each run's last milestone of some kind, ms since the epoch; the newest of so many runs."""
 
     def __init__(self, most_runs: int) -> None:
         self._most_runs = most_runs
@@ -35,7 +35,7 @@ class RunTimes:
         return len(self._times)
 
     def note(self, milestone: Lifecycle) -> None:
-        """The run had this one."""
+        """Note a run's milestone."""
         run = milestone.workflow_id
         self._times[run] = max(milestone.at, self._times.get(run, -1))
         self._times.move_to_end(run)
@@ -43,9 +43,9 @@ class RunTimes:
             self._times.popitem(last=False)
 
     def forget(self, workflow_id: str) -> None:
-        """What the run had does not count any more."""
+        """Drop the run's milestones: they do not count any more."""
         self._times.pop(workflow_id, None)
 
     def came_after(self, event: Event) -> bool:
-        """Whether the event's run had one since the event was made."""
+        """Return whether the event's run had a milestone since the event was made."""
         return self._times.get(event.workflow_id, -1) >= event.created_at

@@ -1,4 +1,4 @@
-"""Where writer schemas are announced and looked up: the schemas topic, where no registry is configured."""
+"""Writer schemas, announced to and looked up in the schemas topic where no registry is configured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class SchemaSource(Protocol):
-    """Maps schemas to ids and back, for one framing."""
+    """A port that maps schemas to ids and back, for one framing."""
 
     def announce(self, schema: WriterSchema, topic: str) -> int:
         """Make the schema known before its first use on this topic, and return its id.
@@ -28,19 +28,19 @@ class SchemaSource(Protocol):
     def by_id(self, schema_id: int) -> WriterSchema:
         """Return the schema of an id.
 
-        Raises SchemaUnknown when there is none, SchemaUnavailable when that cannot be told right now, and Unreadable
-        when what was announced under the id is no schema.
+        Raises SchemaUnknown when there is none, SchemaUnavailable when that is not known right now, and Unreadable when
+        the text announced under the id is not a schema.
         """
 
     @property
     def losses(self) -> int:
-        """How often it was found to lack what it had."""
+        """How often it was found that schemas were lost."""
 
     def lack(self, written_at_ms: int | None) -> str | None:
-        """Say why a schema that was there when a record of that time was written may be gone; None when none is."""
+        """Return why a schema that existed when a record of that time was written may be gone; None when none is."""
 
     def keep_announced(self) -> None:
-        """Announce again what was announced and is gone. Raises SchemaUnavailable."""
+        """Announce again schemas that were announced and are gone. Raises SchemaUnavailable."""
 
 
 class SchemaLog(Protocol):
@@ -48,30 +48,30 @@ class SchemaLog(Protocol):
 
     @property
     def losses(self) -> int:
-        """How often the topic was found to lack what it had. Each time it is read again from its beginning."""
+        """How often it was found that the topic lost records. Each time it is read again from its beginning."""
 
     def append(self, key: bytes, value: bytes) -> None:
         """Append a record and return when it is acknowledged. Raises SchemaUnavailable."""
 
     def read_to_end(self) -> Iterable[tuple[bytes | None, bytes | None]]:
-        """Return what was appended since the last call, up to the end as it is now.
+        """Return what was appended since the last call, up to the current end.
 
-        All or nothing: after SchemaUnavailable the next call returns what this one would have.
+        All or nothing: after SchemaUnavailable the next call returns what this one would have returned.
         """
 
     def lack(self, written_at_ms: int | None) -> str | None:
-        """Say why the topic may lack what it had when a record of that time was written; None when it lacks nothing."""
+        """Return why the topic may have lost records since that time; None when it has lost none."""
 
 
 class SchemasTopicSource:
     """Schemas by fingerprint, over the schemas topic.
 
-    A record's key is the SHA-256 of its text, or the record is passed over. A fingerprint has 64 bits, so another
-    schema of the same one can be made on purpose: the first stays, any other is refused. `known` are schemas that this
-    release knows by itself, and that come first.
+    A record's key is the SHA-256 of its text, or the record is skipped. A fingerprint has 64 bits, so another schema
+    with the same one can be made on purpose: the first stays, any other is refused. `known` are schemas that are built
+    into this release, and that come first.
 
-    A reader that does not know a fingerprint reads the topic to its end first: only then is the schema unknown.
-    One lock guards log and tables; a thread that looks a schema up waits for another that is reading.
+    A reader that does not know a fingerprint first reads the topic to its end: only then is the schema unknown. One
+    lock guards log and tables; a thread that looks a schema up waits for another that is reading.
     """
 
     def __init__(self, log: SchemaLog, known: Iterable[WriterSchema] = ()) -> None:
@@ -115,15 +115,15 @@ class SchemasTopicSource:
 
     @property
     def losses(self) -> int:
-        """How often the topic was found to lack what it had, as far as it was read."""
+        """How often it was found that the topic lost records, as far as it was read."""
         return self._losses
 
     def lack(self, written_at_ms: int | None) -> str | None:
-        """Say why a schema may be gone that a record of that time was written with; None when the topic has all."""
+        """Return why the schema of a record of that time may be gone; None when the topic has all."""
         return self._log.lack(written_at_ms)
 
     def keep_announced(self) -> None:
-        """Announce again, where the topic lacks records, what it had and is held here. Raises SchemaUnavailable."""
+        """Announce again the schemas that the topic has lost and this process has. Raises SchemaUnavailable."""
         with self._lock:
             self._read_news()
             gone = [schema for fingerprint, schema in self._announced.items() if fingerprint not in self._on_topic]
@@ -148,7 +148,7 @@ class SchemasTopicSource:
         self._announced[schema.fingerprint] = schema
 
     def _take(self, key: bytes | None, value: bytes) -> None:
-        """Take a record of the topic. Someone else's junk must not stop the reading of what follows it."""
+        """Take in a record of the topic. A foreign record must not stop the reading of what follows it."""
         if key != schema_key(value):
             self._warnings.warning(
                 "records of the schemas topic under another key",
@@ -194,12 +194,12 @@ class InMemorySchemaLog:
         self.records.append((key, value))
 
     def read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
-        """Return what came since the last call."""
+        """Return the records since the last call."""
         news, self._next = self.records[self._next :], len(self.records)
         return news
 
     def lack(self, written_at_ms: int | None) -> str | None:
-        """Nothing is ever lost here."""
+        """Return None: nothing is ever lost here."""
         return None
 
     def reader(self) -> InMemorySchemaLog:

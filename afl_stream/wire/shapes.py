@@ -1,4 +1,4 @@
-"""What each record type consists of, taken from the shipped schemas, and checks of records of any origin."""
+"""The shape of each record type, taken from the shipped schemas, and checks of records of any origin."""
 
 from __future__ import annotations
 
@@ -71,8 +71,9 @@ _TELL_VERSIONS: Final = (Event, ProgramDefinition)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldShape:
-    """One field: `kind` is string, long, bytes, entries, failure or any; `default` makes what stands for
-    a field that is left out, where it is not required.
+    """One field. `kind` is string, long, bytes, entries, failure or any.
+
+    `default` makes the value of a field that is left out and not required.
     """
 
     name: str
@@ -83,13 +84,13 @@ class FieldShape:
 
     @property
     def depth(self) -> int:
-        """How deep the field's own value stands: the entries of a map are values of their own, each of depth 0."""
+        """How deep the field's own value is nested: the entries of a map are values of their own, each of depth 0."""
         return -1 if self.kind == "entries" else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageShape:
-    """One record type: its class, its own writer schema and its fields in the order of that schema."""
+    """One record type: its class, its writer schema and its fields in the order of that schema."""
 
     name: str
     message_class: type[Message]

@@ -1,11 +1,11 @@
-"""Which versions of records this release reads: the one place of the stream side that decides it.
+"""The versions of records that this release reads, decided in one place for the whole stream side.
 
-A record tells three versions of its writer, in headers and, where its form has room for them, in its fields: of the
+A record has three versions of its writer, in headers and, where its form has room for them, in its fields: of the
 compiled program's form (workflow_version), of the form of steps and events (step_schema_version), and of the release
-(runtime_version). The first number counts: a release reads its own (N) and the one before (N-1). Whatever a newer one
-wrote waits, with its partition, for the upgrade of whoever reads it; what is older than N-1 can never be read here. The
-second number counts what was added: readers skip what they do not know, so it makes no difference. A record that tells
-no versions, as people write them by hand, is of this release.
+(runtime_version). The first number counts: a release reads its own (N) and the one before (N-1). A record of a newer
+release waits, with its partition, for the upgrade of its reader; a record older than N-1 can never be read here. The
+second number counts additions: readers skip unknown ones, so it makes no difference. A record without versions, as
+people write them by hand, counts as written by this release.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ HEADERS: Final[Mapping[str, str]] = {f"afl_{component}": component for component
 
 
 def check_version(component: str, found: str, supported: Mapping[str, str] = SUPPORTED) -> None:
-    """Return when a record that tells this version of a component is read by a release that supports `supported`.
+    """Return when a release that supports `supported` reads records with this version of a component.
 
-    Raises NewerFormat, and Unreadable (TOO_OLD; WRONG_TYPE for what is no version).
+    Raises NewerFormat, and Unreadable (TOO_OLD; WRONG_TYPE for a malformed version).
     """
     if found == supported[component]:
         return
@@ -51,7 +51,7 @@ def check_version(component: str, found: str, supported: Mapping[str, str] = SUP
 
 
 def check_versions(found: tuple[str, ...], supported: Mapping[str, str] = SUPPORTED) -> None:
-    """The same for all three, in the order of SUPPORTED."""
+    """Check all three versions, in the order of SUPPORTED."""
     if found == CURRENT and supported is SUPPORTED:
         return
     for component, version in zip(supported, found, strict=True):

@@ -1,4 +1,4 @@
-"""Writes the body of a record: fixed fields by the shipped schema, payloads by their facet's signature."""
+"""Writing of a record's body: fixed fields by the shipped schema, payloads by their facet's signature."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BodyWriter: TypeAlias = Callable[[bytearray, Message], None]
 
 
 def compile_body_writer(name: str) -> BodyWriter:
-    """Make the writer of a record type by its short name. An Event's payload is written as of an unknown signature."""
+    """Make the writer of a record type by its short name. An Event's payload is written without a signature."""
     return _body_writer(name, _write_untyped)
 
 
@@ -29,7 +29,7 @@ def compile_event_writer(params: Sequence[Mapping[str, Any]], scope: TypeScope) 
 
 
 def _body_writer(name: str, write_payload: Write) -> BodyWriter:
-    """One function for the whole record, its strings inline: a call a field costs more than writing the field."""
+    """Make one function for the whole record, its strings inline: a call per field costs more than writing it."""
     fields = shape_of(name).fields
     writers = [write_payload if field.name == "payload" else _field_writer(field) for field in fields]
     # An event's own fields need no prefix in errors: "payload.items[2].price" is what its author can look for.
@@ -57,7 +57,7 @@ def _body_writer(name: str, write_payload: Write) -> BodyWriter:
 
 
 def _field_code(field: FieldShape, index: int) -> list[str]:
-    """The lines that append `v`. Only names of our own schemas go into the source."""
+    """Return the lines that append `v`. Only names of our own schemas go into the source."""
     if field.kind != "string":
         return [f"write{index}(out, v, {field.depth})"]
     code = ["out += coded[v]"] if field.name in _REPEATED else _STRING.splitlines()
@@ -67,7 +67,7 @@ def _field_code(field: FieldShape, index: int) -> list[str]:
 
 
 class _Coded(dict[str, bytes]):
-    """Strings as they are written, remembered: for fields that say the same in most records."""
+    """A cache of encoded strings, for fields that have the same value in most records."""
 
     def __missing__(self, value: str) -> bytes:
         out = bytearray()
@@ -78,7 +78,7 @@ class _Coded(dict[str, bytes]):
 
 
 def _explained(error: Exception, value: object) -> Refused:
-    """Turn what a plain string writer stumbled over into words; strings are not checked before they are written."""
+    """Turn an error of a plain string writer into a message; strings are not checked before they are written."""
     if isinstance(error, Refused):
         return error
     try:

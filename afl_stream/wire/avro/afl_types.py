@@ -1,4 +1,4 @@
-"""AFL types as bytes: a writer for each, compiled once. What fits them is in `afl.core.types`."""
+"""AFL types as bytes: a writer for each type, compiled once. `afl.core.types` says which values fit a type."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _ABSENT: Final = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeScope:
-    """What the names in a signature mean: `schemas` by qualified name as fields [{"name", "type"}], and facet names."""
+    """The meaning of the names in a signature.
+
+    `schemas` maps a qualified name to its fields, [{"name", "type"}]; `facets` are the names of facets.
+    """
 
     schemas: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     facets: frozenset[str] = frozenset()
@@ -70,14 +73,14 @@ BUILTIN_FITTINGS: Final[Mapping[str, Fitting]] = {
 
 
 class TypeCompiler:
-    """Compiles the types of one scope, each once."""
+    """A compiler for the types of one scope; it compiles each type once."""
 
     def __init__(self, scope: TypeScope) -> None:
         self._scope = scope
         self._records: dict[str, Fitting] = {}
 
     def compile(self, afl_type: AflType, path: str = "type") -> Fitting:
-        """Return the writer of a type. Raises TypeUnknown naming the path."""
+        """Return the writer of a type. Raises TypeUnknown, which names the path."""
         if isinstance(afl_type, str):
             if afl_type in BUILTIN_FITTINGS:
                 return BUILTIN_FITTINGS[afl_type]
@@ -141,7 +144,7 @@ def _write_record(name: str, fields: Mapping[str, Fitting], out: bytearray, valu
 def write_fields(
     fields: Mapping[str, Fitting], out: bytearray, value: Mapping[str, Any], depth: int, extras: bool = False
 ) -> int:
-    """Append a generated record: its fields, with `extras` the undeclared entries, and the names of absent fields.
+    """Append a generated record: its fields, the undeclared entries (`extras`), and the names of absent fields.
 
     Returns how many of the fields the value has.
     """

@@ -1,4 +1,4 @@
-"""The bytes of AFL values that carry no declared type."""
+"""The bytes of AFL values that have no declared type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Write: TypeAlias = Callable[[bytearray, Any, int], None]
 
 
 def value_refused(refused: Refused, path: str) -> ValueRefused:
-    """Return the error to raise for a value that is at this path."""
+    """Return the error to raise for the value at this path."""
     return ValueRefused(refused.path_from(path), refused.afl_type, refused.found)
 
 
@@ -64,6 +64,7 @@ def write_entries(out: bytearray, value: Any, depth: int = 0, name: str = "Json"
 
 
 def write_items(out: bytearray, value: Any, depth: int, name: str, write: Write) -> None:
+    """Append a list of any AFL values, each by `write`."""
     refuse_depth(depth, name)
     if value:
         write_long(out, len(value))

@@ -38,9 +38,9 @@ PRIMITIVES: Final[dict[str, Reader]] = {
 
 
 class ReaderCompiler:
-    """Makes one reader for a schema.
+    """A compiler that makes one reader for a schema.
 
-    `special` gives a reader for a record of its own, by schema, or None to read it field by field.
+    `special` gives a reader for certain records, by schema, or None to read a record field by field.
     """
 
     def __init__(self, schema: WriterSchema, special: Callable[[ReaderCompiler, Any], Reader | None]) -> None:
@@ -69,7 +69,7 @@ class ReaderCompiler:
         return self._named_reader(definition)
 
     def fields(self, record: Any) -> list[CodedField]:
-        """Return type and reader of each field of a record, in the order of the bytes."""
+        """Return name, type and reader of each field of a record, in the order of the bytes."""
         fields = [
             CodedField(
                 field["type"], self.compile(field["type"]), takes_no_bytes(field["type"], self._named, self._weightless)

@@ -22,7 +22,7 @@ _MAX_DEPTH: Final = MAX_VALUE_DEPTH + 8
 
 
 class CountedBytes(bytes):
-    """A value whose entries without bytes are counted while it is read: it has as many of them as it has bytes."""
+    """A value whose entries without bytes are counted while it is read: it may have as many of them as it has bytes."""
 
     entries_left: int = 0
 
@@ -34,9 +34,7 @@ class CountedBytes(bytes):
 
 
 def count_entries(data: bytes, entries: int) -> None:
-    """Note that so many entries were made of no bytes. Raises Unreadable (TOO_LARGE) when that is more than there may
-    be.
-    """
+    """Count entries that took no bytes. Raises Unreadable (TOO_LARGE) when there are more than allowed."""
     assert isinstance(data, CountedBytes)
     data.entries_left -= entries
     if data.entries_left < 0:
@@ -56,7 +54,7 @@ def write_long(out: bytearray, value: int) -> None:
 
 
 def write_string(out: bytearray, value: str, depth: int = 0) -> None:
-    """Append a string. Raises AttributeError for what is no string, UnicodeEncodeError for lone surrogates."""
+    """Append a string. Raises AttributeError for a value of another type, UnicodeEncodeError for lone surrogates."""
     encoded = value.encode()
     size = len(encoded)
     if size < 64:
@@ -94,7 +92,7 @@ def read_boolean(data: bytes, pos: int, depth: int) -> tuple[bool, int]:
 
 
 def read_long(data: bytes, pos: int, depth: int = 0) -> tuple[int, int]:
-    """Read an integer of 64 bits; more bits are refused."""
+    """Read an integer of 64 bits; a longer one is refused."""
     byte = data[pos]
     pos += 1
     if byte < 128:
@@ -113,7 +111,7 @@ def read_long(data: bytes, pos: int, depth: int = 0) -> tuple[int, int]:
 
 
 def read_double(data: bytes, pos: int, depth: int) -> tuple[float, int]:
-    """Read an IEEE double. NaN and infinities are read: the check of the step that they are meant for refuses them."""
+    """Read an IEEE double, NaN and infinities included: the check of the step that it is for refuses them."""
     end = pos + 8
     if end > len(data):
         raise IndexError(end)
@@ -140,7 +138,7 @@ def read_bytes(data: bytes, pos: int, depth: int) -> tuple[bytes, int]:
 
 
 def read_string(data: bytes, pos: int, depth: int) -> tuple[str, int]:
-    """Read a string. Raises UnicodeDecodeError for bytes that are no UTF-8."""
+    """Read a string. Raises UnicodeDecodeError for bytes that are not UTF-8."""
     coded = data[pos]
     pos += 1
     if coded > 127:

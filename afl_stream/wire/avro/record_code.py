@@ -1,4 +1,4 @@
-"""Writes the Python of record readers: one function per record, the common field types inline.
+"""Python source of record readers: one function per record, the common field types inline.
 
 A call per field costs more than reading the field. Only positions and numbers made here go into the source; names and
 classes of a schema are bound as values, never pasted into code.
@@ -50,7 +50,7 @@ _UNPACK_DOUBLE: Final = struct.Struct("<d").unpack_from
 
 
 class CodedField(NamedTuple):
-    """A field to read: its Avro type, and the reader to call where the type has no code of its own here."""
+    """A field to read: its Avro type, and the reader to call if the type has no inline code here."""
 
     avro_type: Any
     reader: Callable[[bytes, int, int], tuple[Any, int]]
@@ -61,7 +61,7 @@ class CodedField(NamedTuple):
 def compile_function(
     fields: Sequence[CodedField], finish: Sequence[str], bound: dict[str, Any]
 ) -> Callable[[bytes, int, int], tuple[Any, int]]:
-    """Make `read(data, pos, depth)`: reads the fields into v0, v1, ..., then runs the `finish` lines.
+    """Make `read(data, pos, depth)`: it reads the fields into v0, v1, ..., then runs the `finish` lines.
 
     `bound` gives the values that finish lines use by name.
     """

@@ -1,4 +1,4 @@
-"""Parses the schemas that records are written with, and refuses those that would make decoding unsafe."""
+"""Parsing of the schemas that records are written with; schemas that would make decoding unsafe are refused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class WriterSchema:
 
 
 def parse_schema_text(text: str) -> WriterSchema:
-    """Parse a schema's JSON text. Raises Unreadable (BAD_SCHEMA) for anything that cannot be read by."""
+    """Parse a schema's JSON text. Raises Unreadable (BAD_SCHEMA) for a schema that no reader can be made of."""
     if len(text) > MAX_SCHEMA_CHARS:
         raise Unreadable(Reason.BAD_SCHEMA, f"the schema's text has {len(text)} characters, over {MAX_SCHEMA_CHARS}")
     named: dict[str, Any] = {}
@@ -114,7 +114,7 @@ def _bare(node: object, depth: int) -> Any:
 
 
 def _refuse_malformed(named: dict[str, Any]) -> None:
-    """Refuse what the parser lets through and a reader would stumble over; a negative size would read for ever."""
+    """Refuse what the parser accepts and a reader cannot use; a reader would never end with a negative size."""
     for name, schema in named.items():
         kind = schema["type"]
         if kind == "fixed" and not (type(schema.get("size")) is int and schema["size"] >= 0):
@@ -129,7 +129,7 @@ def _refuse_malformed(named: dict[str, Any]) -> None:
 
 
 def _refuse_types_without_bytes(root: Any, named: dict[str, Any]) -> None:
-    """Refuse arrays and records that grow without bytes: a few of them could ask for all memory, or for ever."""
+    """Refuse arrays and records that grow without bytes: a few bytes could demand all memory, or never end."""
     weightless: dict[str, bool] = {}
     for name, schema in named.items():
         if schema["type"] in ("record", "error") and schema["fields"] and takes_no_bytes(name, named, weightless):
@@ -149,7 +149,7 @@ def _refuse_types_without_bytes(root: Any, named: dict[str, Any]) -> None:
 
 
 def takes_no_bytes(schema: Any, named: dict[str, Any], known: dict[str, bool]) -> bool:
-    """Say whether a value of this type has no bytes; `known` keeps what is found of records."""
+    """Return whether a value of this type has no bytes; `known` keeps the results for records."""
     kind = kind_of(schema)
     if kind in named:
         schema, kind = named[kind], str(named[kind]["type"])
