@@ -79,14 +79,18 @@ def afl_stream() -> None:
 @handlers_option
 @facets_option
 @click.option(
-    "--start", "--workflow", "workflow", metavar="NAME", help="What to start; needless when the files have just one."
+    "--start",
+    "--workflow",
+    "workflow",
+    metavar="NAME",
+    help="Workflow to start; by default the only one in the files.",
 )
 @inputs_option
 @inputs_document_option
 @workflow_id_option
 @timeout_option
 @click.option("--audit", "audit_file", metavar="PATH", help="Audit file; by default audit.jsonl in the data directory.")
-@click.option("--stay", is_flag=True, help="Go on after the run's end, until Ctrl-C.")
+@click.option("--stay", is_flag=True, help="Continue after the run's end, until Ctrl-C.")
 @allow_scripts_option
 @new_store_option
 @common
@@ -94,8 +98,9 @@ def afl_stream() -> None:
 def dev_command(invocation: Invocation, **options: Any) -> ExitCode:
     """Run FILEs in one process: topics, evaluator, agents and audit, and a run of the workflow.
 
-    Ends with the run. Without handlers for what it waits for it says how to answer, and ends with 1; nothing is lost:
-    `afl-stream continue` answers, and `afl-stream evaluator --until-idle` (or dev again with the same --id) goes on.
+    Ends with the run. If the run waits for events without a handler, it prints how to answer and ends with 1; nothing
+    is lost: `afl-stream continue` answers, and `afl-stream evaluator --until-idle` (or dev again with the same --id)
+    continues the run.
 
     \b
     Examples:
@@ -111,7 +116,7 @@ def dev_command(invocation: Invocation, **options: Any) -> ExitCode:
 
 @afl_stream.group(short_help="Plan and create topics.")
 def topics() -> None:
-    """Plan and create topics. Nothing else ever creates one."""
+    """Plan and create topics. No other command or service creates a topic."""
 
 
 @topics.command("plan")
@@ -121,8 +126,8 @@ def topics() -> None:
 def topics_plan(invocation: Invocation, files: Sequence[str], script: bool) -> ExitCode:
     """Show which topics are missing or differ from what is declared, and change nothing.
 
-    Looks at the facets of the FILEs; without any, at those of what is deployed. --script is for a cluster where only
-    an administrator may create topics.
+    Checks the topics of the FILEs' facets; without FILEs, those of the deployed programs. --script is for a cluster
+    where only an administrator may create topics.
 
     \b
     Examples:
@@ -141,8 +146,9 @@ def topics_plan(invocation: Invocation, files: Sequence[str], script: bool) -> E
 @files_argument(required=False)
 @common
 def topics_apply(invocation: Invocation, files: Sequence[str]) -> ExitCode:
-    """Create the topics that are missing. Existing ones are left as they are; one that cannot be created is told, and
-    the others are created all the same.
+    """Create the topics that are missing. Existing topics are not changed.
+
+    A topic that cannot be created is reported, and does not stop the others.
 
     \b
     Examples:
@@ -169,7 +175,7 @@ def deploy_command(invocation: Invocation, files: Sequence[str]) -> ExitCode:
     return deploy(invocation, files)
 
 
-@afl_stream.command("start", short_help="Start a run, and maybe wait for it.")
+@afl_stream.command("start", short_help="Start a run, and optionally wait for its end.")
 @click.argument("workflow")
 @inputs_option
 @inputs_document_option
@@ -182,12 +188,12 @@ def deploy_command(invocation: Invocation, files: Sequence[str]) -> ExitCode:
 def start_command(invocation: Invocation, workflow: str, handlers: Sequence[str], **options: Any) -> ExitCode:
     """Start a run of a deployed WORKFLOW, named in full or by its short name, and print its id.
 
-    Inputs are checked first: with one that does not fit, nothing is produced.
+    Inputs are checked first: if one does not fit, nothing is started.
 
-    With --wait on the embedded transport an evaluator runs in this process, and an agent when --handlers is given:
-    the log serves one process, so nobody else can. On Kafka it waits for what the evaluators tell of the run's end, and
-    says what the run waits for when that takes long. Without --wait it waits there for the evaluator's answer, 5 s at
-    most. A start that is refused, as one whose id another run has, ends with 2.
+    With --wait on the embedded transport an evaluator runs in this process, and an agent when --handlers is given,
+    because the log serves one process. On Kafka it waits for the evaluators' report of the run's end, and prints what
+    the run waits for when that takes long. Without --wait it waits on Kafka for the evaluator's answer, 5 s at most. A
+    refused start, for instance with the id of another run, ends with 2.
 
     \b
     Examples:
@@ -213,12 +219,13 @@ def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
     """Run an evaluator: it applies commands and answers, and publishes events.
 
     Workflows that have a script are started only with --allow-scripts. Give it to every evaluator of a deployment, or
-    to none: any of them may come to own a workflow.
+    to none, because any of them may own a workflow.
 
-    All evaluators of a deployment have one store. One whose store is another, or empty beside what the group has read,
-    ends with 3 and says where the right one was last seen; --new-store is for a store that is gone for good.
+    All evaluators of a deployment have one store. An evaluator with another store, or with an empty one although the
+    group has read records, ends with 3 and says where the right store was last seen; --new-store is for a store that
+    is lost for good.
 
-    SIGTERM and Ctrl-C drain: what is under way is finished, then it ends with 0.
+    SIGTERM and Ctrl-C drain: it finishes the current work, then ends with 0.
 
     \b
     Examples:
@@ -254,10 +261,10 @@ def agent_command(
 ) -> ExitCode:
     """Run an agent: it takes the events of facets and answers them with what the handlers return.
 
-    With --registry these are the handlers of `afl-stream handlers`: facets that are registered, changed and removed
-    while it runs are subscribed to, exchanged and left.
+    With --registry these are the handlers of `afl-stream handlers`. It follows changes: it subscribes to a facet that
+    is registered, replaces a changed handler, and unsubscribes from a facet that is removed.
 
-    SIGTERM and Ctrl-C drain: what runs is finished and answered, then it ends with 0; with 1 when a handler is
+    SIGTERM and Ctrl-C drain: running handlers finish and are answered, then it ends with 0; with 1 when a handler is
     still running at the end of the grace period (its event is handled again).
 
     \b
@@ -283,9 +290,9 @@ afl_stream.add_command(handlers_group)
 @afl_stream.command("audit", short_help="Write down every record as JSON.")
 @click.option("--file", "file", default="-", metavar="PATH", help="Where the lines go; by default standard output.")
 @click.option("--group", metavar="NAME", help="With --file: the consumer group; by default the file's own.")
-@click.option("--from-beginning", is_flag=True, help="Read all that the topics still hold; so it is without --file.")
+@click.option("--from-beginning", is_flag=True, help="Read all that the topics still hold; the default without --file.")
 @click.option("--from-end", is_flag=True, help="Without --file: read only what comes from now on.")
-@click.option("--until-idle/--follow", default=False, help="End when everything is read, or go on (the default).")
+@click.option("--until-idle/--follow", default=False, help="End when everything is read, or continue (the default).")
 @common
 @service
 def audit_command(
@@ -293,11 +300,11 @@ def audit_command(
 ) -> ExitCode:
     """Write a line of JSON for every event, answer, command and milestone, without taking part.
 
-    Without --file it reads on its own: all that the topics hold and what comes, in no consumer group, and nothing is
-    committed. Any number may do so at once, and each sees every record.
+    Without --file it reads all records that the topics hold and every new one, without a consumer group, and commits
+    nothing. Any number of audits may do so at once, and each sees every record.
 
-    With --file it reads in a consumer group, and goes on where the file stopped: a file gets each record once,
-    whatever crashes. Each file has a group of its own, whose name is kept beside it (PATH.group). Audits with the same
+    With --file it reads in a consumer group, and continues where the file stopped: a file gets each record once,
+    whatever crashes. Each file has its own group, whose name is kept beside it (PATH.group). Audits with the same
     --group share the records: each record is in one of their files.
 
     \b
@@ -315,7 +322,7 @@ def audit_command(
     if group is not None and not group.strip():
         raise click.UsageError("--group needs a name")
     if from_end and is_file:
-        raise click.UsageError("--from-end is for reading without --file: a file goes on where it stopped")
+        raise click.UsageError("--from-end is for reading without --file: a file continues where it stopped")
     from afl_stream.commands.services import run_audit
 
     return run_audit(
@@ -330,7 +337,9 @@ def audit_command(
 
 @afl_stream.command("status", short_help="List runs, or show one with its steps.")
 @click.argument("workflow_id", required=False)
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Most runs to list.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of runs to list."
+)
 @click.option("--all", "all_steps", is_flag=True, help="Show every step of the run.")
 @common
 def status_command(invocation: Invocation, **options: Any) -> ExitCode:
@@ -351,14 +360,14 @@ def status_command(invocation: Invocation, **options: Any) -> ExitCode:
 
 
 @afl_stream.command("servers", short_help="List the servers that work on the store.")
-@click.option("--all", "all_servers", is_flag=True, help="Those too that ended more than a day ago.")
+@click.option("--all", "all_servers", is_flag=True, help="Also list servers that ended more than a day ago.")
 @common
 def servers_command(invocation: Invocation, **options: Any) -> ExitCode:
     """List the servers that work on the deployment's store: pollers, runners and evaluators, with their state, when
     they were last seen, their handlers, and how many tasks each has handled or failed.
 
-    One that has not signed off and has missed three heartbeats is shown as stale: its tasks are taken over by others.
-    An agent on Kafka is among them with --registry; of others only the broker knows, as members of their groups.
+    A server that has not signed off and has missed three heartbeats is shown as stale: others take over its tasks.
+    An agent on Kafka is listed with --registry; other agents are known only to the broker, as members of their groups.
 
     \b
     Examples:
@@ -372,7 +381,13 @@ def servers_command(invocation: Invocation, **options: Any) -> ExitCode:
 
 @afl_stream.command("continue", short_help="Answer a step by hand.")
 @click.argument("step_id")
-@click.option("--result", "result_text", required=True, metavar="JSON", help="An object; @FILE or - read it.")
+@click.option(
+    "--result",
+    "result_text",
+    required=True,
+    metavar="JSON",
+    help="A JSON object; @FILE reads a file, - standard input.",
+)
 @common
 def continue_command(invocation: Invocation, **options: Any) -> ExitCode:
     """Answer the step STEP_ID by hand. The result is checked against the facet's returns first.

@@ -54,7 +54,7 @@ class IdRefused(StreamError):
     """An id does not have the form of its kind."""
 
     def __init__(self, kind: str, found: object, expected: str) -> None:
-        super().__init__(f"{printable(repr(found), _MAX_ID_CHARS)} is no {kind}: {expected}")
+        super().__init__(f"{printable(repr(found), _MAX_ID_CHARS)} is not a valid {kind}: expected {expected}")
         self.kind = kind
         self.found = found
         self.expected = expected
@@ -71,7 +71,7 @@ class TypeUnknown(StreamError):
     """A signature names a type that is neither built in, nor a schema, nor a facet that was given."""
 
     def __init__(self, path: str, found: object) -> None:
-        super().__init__(f"{path}: {found!r} is no known type: not built in, no given schema or facet, no array")
+        super().__init__(f"{path}: {found!r} is not a known type: neither built in, nor a given schema or facet")
         self.path = path
         self.found = found
 
@@ -399,7 +399,9 @@ class TooManyParked(StreamError):
     """An answer came before its step asked, and no more such answers are kept."""
 
     def __init__(self, step_id: str, parked: str, limit: str) -> None:
-        super().__init__(f"step {step_id} has not asked, and parked already: {parked}; the limit is {limit}")
+        super().__init__(
+            f"step {step_id} has not asked yet, and no more answers are parked: {parked} are, and the limit is {limit}"
+        )
         self.step_id = step_id
 
 

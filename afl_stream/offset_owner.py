@@ -11,7 +11,7 @@ from typing import Final
 
 #: Told when a topic is seen to be another one while a member of the group reads it: group, topic.
 MADE_ANEW: Final = (
-    "group %s: %s was deleted and made again while it was read; what was not handled of the earlier one is gone, and "
+    "group %s: %s was deleted and recreated while it was read; the earlier topic's unhandled records are gone, and "
     "the new one is read from its beginning"
 )
 

@@ -45,7 +45,7 @@ class Outage:
         now_s = self._monotonic_s()
         if self._since_s is None:
             self._since_s, self._wait_s = now_s, FIRST_WAIT_S
-            _log.warning("%s; waiting for it, %g s at most, with nothing lost", error, self._timeout_s)
+            _log.warning("%s; waiting for it, up to %g s; nothing is lost", error, self._timeout_s)
         remaining_s = self._since_s + self._timeout_s - now_s
         if remaining_s <= 0:
             raise GaveUp(f"{error}; gave up after {self._timeout_s:g} s") from error

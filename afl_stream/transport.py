@@ -302,7 +302,7 @@ class UnknownTopic(TransportError):
 
     def __init__(self, topic: str) -> None:
         super().__init__(
-            f"there is no topic {topic}; `afl-stream topics plan` shows what is missing, `apply` creates it"
+            f"topic {topic} does not exist; `afl-stream topics plan` shows what is missing, `apply` creates it"
         )
         self.topic = topic
 
@@ -311,7 +311,7 @@ class TopicExists(TransportError):
     """A topic of this name exists already."""
 
     def __init__(self, topic: str) -> None:
-        super().__init__(f"topic {topic} is there already")
+        super().__init__(f"topic {topic} already exists")
         self.topic = topic
 
 
@@ -394,7 +394,7 @@ class OffsetOutOfRange(TransportError):
 
     def __init__(self, partition: TopicPartition, offset: int, bounds: Watermarks) -> None:
         super().__init__(
-            f"{partition.topic}[{partition.partition}]: position {offset} is outside the log, which holds "
+            f"{partition.topic}[{partition.partition}]: position {offset} is out of range: the log holds "
             f"{bounds.low} to {bounds.high}"
         )
         self.partition, self.offset, self.bounds = partition, offset, bounds

@@ -412,7 +412,10 @@ class Agent:
         facets = routes.resolve(self._facet_topics.known_facets(existing))
         carried = [facet for facet in facets if self._topology.carries(facet)]
         if facets and not carried:
-            raise NoHandlers(f"events of {', '.join(facets)} are tasks in this deployment (dispatch.*), for pollers")
+            raise NoHandlers(
+                f"events of {', '.join(facets)} are tasks in this deployment (dispatch.*): pollers handle them, not "
+                "agents"
+            )
         facets = self._vanished.facets_here(carried)
         self._facet_topics.require(existing, facets)
         self._vanished.wanted_facets = tuple(carried)

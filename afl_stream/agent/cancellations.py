@@ -85,7 +85,7 @@ class Cancellations:
             if len(self._skipped) > _REMEMBERED:
                 self._skipped.popitem(last=False)
         if is_first:
-            log.info("run %s was cancelled or reset: its events of before that are skipped", workflow_id)
+            log.info("run %s was cancelled or reset: its earlier events are skipped", workflow_id)
 
     def has_cancelled(self, event: Event, now_s: float) -> bool:
         """Return whether the workflow was cancelled or reset after this event was sent. `now_s` is monotonic."""
@@ -118,7 +118,9 @@ class Cancellations:
         except TransportError as error:
             self._next_s = now_s + _AFTER_ERROR_S
             if not self._is_told:
-                log.warning("whether runs were cancelled cannot be learned now; all events are handled: %s", error)
+                log.warning(
+                    "the lifecycle topic cannot be read now, so events of cancelled runs are handled too: %s", error
+                )
             self._is_told = True
 
     def _caught_up(self) -> Consumer:

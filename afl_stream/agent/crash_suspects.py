@@ -55,8 +55,8 @@ class Suspects:
             return False
         event_id = work.event.id if work.event is not None else ""
         log.warning(
-            "event %s runs with nothing beside it: its handler was running, as far as is known, in %d processes when "
-            "they died", event_id, work.crashes,
+            "event %s runs alone, because its handler was running in %d processes when they died",
+            event_id, work.crashes,
         )  # fmt: skip
         self._running, self._waiting = work, None
         return True

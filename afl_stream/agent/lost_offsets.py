@@ -24,12 +24,12 @@ _LOOKED_AT: Final = 200
 _LOOK_S: Final = 10.0
 #: Why offsets are taken for lost.
 _LOST: Final = (
-    "events of runs that have completed stand there: brokers drop the offsets of a group without members after "
-    "offsets.retention.minutes (7 days unless set)"
+    "its topics hold events of completed runs, which were handled: brokers drop the offsets of a group without "
+    "members after offsets.retention.minutes (7 days unless set)"
 )
 _UNKNOWN: Final = (
-    "whether brokers have dropped them (offsets.retention.minutes) or the group is new, and which runs have ended, "
-    "cannot be learned"
+    "it is not known whether brokers have dropped them (offsets.retention.minutes) or the group is new, nor which "
+    "runs have ended"
 )
 
 
@@ -42,9 +42,10 @@ class OffsetsLost(StreamError):
         options = " ".join(f"--topic {topic}" for topic in topics)
         super().__init__(
             f"group {group} has no committed offsets for {in_words(ranges)}, and {why}. It reads nothing, as "
-            'agent.lost_offsets says. "continue" (AFL_AGENT_LOST_OFFSETS=continue) has it read all of that again, but '
-            "for the events of ended runs; to begin elsewhere, set its offsets: kafka-consumer-groups.sh --group "
-            f"{group} {options} --reset-offsets --to-datetime 2026-01-31T00:00:00.000 --execute"
+            'agent.lost_offsets says. With "continue" (AFL_AGENT_LOST_OFFSETS=continue) it reads all of that '
+            "again and skips the events of ended runs; to start elsewhere, set its offsets: "
+            f"kafka-consumer-groups.sh --group {group} {options} --reset-offsets --to-datetime "
+            "2026-01-31T00:00:00.000 --execute"
         )
         self.group, self.ranges = group, dict(ranges)
 
@@ -80,8 +81,8 @@ class ReadAgain:
             self._judge(bare, why_unknown)
         elif why_unknown is not None:
             log.warning(
-                "group %s reads %s again, as an earlier process of it had begun to, and events of runs that have ended "
-                "may be handled once more: which have cannot be learned: %s",
+                "group %s reads %s again, as an earlier process of it had begun to; it is not known which runs have "
+                "ended, so their events may be handled once more: %s",
                 self._group, ", ".join(sorted({where.topic for where in noted})), why_unknown,
             )  # fmt: skip
         # Of a new group of a deployment where nothing has ended nothing has to be noted.
@@ -95,8 +96,8 @@ class ReadAgain:
             if self._refuses:
                 raise OffsetsLost(self._group, bare, f"{_UNKNOWN}: {why_unknown}")
             log.warning(
-                "group %s has no committed offsets for %s, and handles what is not known to be of an ended run: "
-                "%s: %s",
+                "group %s has no committed offsets for %s, and handles all events that are not known to belong to "
+                "an ended run, because %s: %s",
                 self._group, in_words(bare), _UNKNOWN, why_unknown,
             )  # fmt: skip
             return
@@ -105,13 +106,13 @@ class ReadAgain:
         except NotReadInTime as error:
             if self._refuses:
                 raise OffsetsLost(self._group, bare, f"{_UNKNOWN}: {error}") from error
-            log.warning("group %s has no committed offsets, and is taken for new: %s", self._group, error)
+            log.warning("group %s has no committed offsets, and counts as new: %s", self._group, error)
             are_lost = False
         if are_lost:
             self._tell_lost(bare)
         else:
             self._untold.update(bare)
-            log.info("group %s is new to %s, and begins at the beginning", self._group, in_words(bare))
+            log.info("group %s is new to %s, and starts at the beginning of the log", self._group, in_words(bare))
 
     def _stand_answered_among(self, bare: Mapping[TopicPartition, Watermarks]) -> bool:
         """Return whether an event of a completed run is among the oldest records."""
@@ -158,6 +159,6 @@ class ReadAgain:
             raise OffsetsLost(self._group, ranges, _LOST)
         log.warning(
             "group %s has no committed offsets for %s, and %s. All of it is read again: events of ended runs are "
-            "skipped, the others are handled, some maybe once more (agent.lost_offsets)",
+            "skipped, the others are handled, some perhaps a second time (agent.lost_offsets)",
             self._group, in_words(ranges), _LOST,
         )  # fmt: skip

@@ -406,8 +406,8 @@ class GroupMember:
             self._retry(work, 0.0)
         elif news.after is After.SEND_AGAIN:
             self._shared.counters.add("resent")
-            refused = "an answer of group %s was not taken: %s"
-            self._warnings.warning("answers that were not taken", refused, self.duty.group, news.error)
+            refused = "an answer of group %s was not acknowledged: %s"
+            self._warnings.warning("answers that were not acknowledged", refused, self.duty.group, news.error)
             self._to_send.append((self._shared.clock_s() + FIRST_BACKOFF_S, work))
         elif news.after is After.SEND_NEXT and len(work.outgoing) > 1:
             work.outgoing.popleft()

@@ -151,7 +151,7 @@ class HeldPartitions:
         low = error.bounds.low
         lost = max(0, low - error.offset)
         self._shared.counters.add("lost_records", lost)
-        log.error("%s; reading goes on at %d, %d records are lost", error, low, lost)
+        log.error("%s; reading continues at offset %d, %d records are lost", error, low, lost)
         self._drop([error.partition])
         self._hold(error.partition, CommittedOffset(offset=low)).dirty = True
         self._consumer.seek(error.partition, low)

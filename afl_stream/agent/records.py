@@ -76,13 +76,13 @@ class AgentRecords:
         except SchemaUnavailable as error:
             if PROCESS_STOP.is_set():
                 return
-            _log.warning("whether the schemas are still announced is not known: %s", error)
+            _log.warning("could not check whether the schemas are still on their topic: %s", error)
 
     def open(self, record: Record) -> Event:
         """Decode an event. Raises Unreadable, SchemaUnavailable and NewerFormat."""
         message = self._codec.decode(record.value, record.headers)
         if not isinstance(message, Event):
-            raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} is no event")
+            raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} is not an event")
         return message
 
     def returns_of(self, record: Record) -> DeclaredReturns | None:

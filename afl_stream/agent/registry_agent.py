@@ -113,7 +113,7 @@ class RegistryAgent(Agent):
 
     def _does_without(self, topic: str) -> bool:
         """Leave a facet whose topic was deleted, or is not yet known to a broker; it waits until the topic exists."""
-        log.warning("there is no topic %s", topic)
+        log.warning("topic %s does not exist", topic)
         with self._changing:
             self._existing -= {topic}
             self._looked_s = self._clock_s()
@@ -132,7 +132,7 @@ class RegistryAgent(Agent):
         except (RegistryUnavailable, BrokerUnavailable) as error:
             # What is known goes on being handled.
             self._refreshed_s = now_s
-            log.warning("the registrations are not followed now: %s", error)
+            log.warning("the registrations cannot be read now: %s", error)
 
     def _read_registry(self) -> None:
         registrations = self._registry.registrations()

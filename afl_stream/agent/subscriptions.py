@@ -96,7 +96,7 @@ class Attendance:
         elif not self._leave_for_good(duty):
             return
         if left:
-            log.info("group %s: left %s", duty.group, ", ".join(sorted(left)))
+            log.info("group %s: unsubscribed from %s", duty.group, ", ".join(sorted(left)))
             self._shared.probe("facet.left")
 
     def _is_committed(self, topics: frozenset[str], commit: Callable[[frozenset[str]], bool]) -> bool:

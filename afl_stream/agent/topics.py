@@ -86,7 +86,10 @@ class VanishedTopics:
         if all(self._topology.facet(facet) in gone for facet in self.wanted_facets):
             return False
         self._gone = gone
-        log.error("there is no topic %s any more; the agent goes on with its other facets until it is back", topic)
+        log.error(
+            "topic %s does not exist any more; the agent continues with its other facets until the topic exists again",
+            topic,
+        )
         return True
 
     def is_looked_for(self, now_s: float) -> bool:
@@ -99,10 +102,10 @@ class VanishedTopics:
         try:
             return self._gone & topic_names()
         except BrokerUnavailable as error:
-            log.debug("whether topics are back is not known: %s", error)
+            log.debug("could not check whether topics exist again: %s", error)
             return frozenset()
 
     def take_back(self, back: frozenset[str]) -> None:
         """Note that these topics exist again."""
         self._gone -= back
-        log.warning("back, and read again: %s", ", ".join(sorted(back)))
+        log.warning("topics that exist again and are read: %s", ", ".join(sorted(back)))

@@ -93,7 +93,7 @@ class OwnAssignment:
         for topic in gone:
             if topic in self._required:
                 raise TopicMissing(topic, "the audit")
-            log.warning("topic %s is gone; the audit goes on without it", topic)
+            log.warning("topic %s does not exist any more; the audit continues without it", topic)
             del self._missed[topic]
             left |= self._drop(topic)
         return left
@@ -109,7 +109,7 @@ class OwnAssignment:
         for topic, found in described.items():
             known = self._topics.get(topic)
             if known is not None and is_another_topic(known.topic_id, found.topic_id):
-                log.warning("topic %s was deleted and made again; the audit begins at its first record", topic)
+                log.warning("topic %s was deleted and recreated; the audit starts at its first record", topic)
                 changed |= self._drop(topic)
                 for where in changed:
                     self._next.pop(where, None)

@@ -232,7 +232,7 @@ class Audit:
             try:
                 consumer.close()
             except TransportError as error:
-                log.warning("the audit left without its last commit: %s", error)
+                log.warning("the audit ended without its last commit: %s", error)
         self._consumer = None
         self._sink.close()
 
@@ -295,7 +295,7 @@ class Audit:
         if topic in self._transport.admin().topic_names():
             return  # It was made again by now, or one broker had not heard of it.
         self._gone.add(topic)
-        log.error("there is no topic %s any more; the audit goes on with the others until it is back", topic)
+        log.error("topic %s does not exist any more; the audit continues with the others until it exists again", topic)
         held = {*consumer.assignment(), *self._unopened, *self._positions, *self._written}
         self._forget([where for where in held if where.topic == topic])
 
@@ -369,7 +369,7 @@ class Audit:
     def _lost(self, consumer: Consumer, error: OffsetOutOfRange, reached: dict[TopicPartition, LastWritten]) -> bytes:
         """Continue where the log begins, and return the line that reports what is missing."""
         where, low = error.partition, error.bounds.low
-        log.error("%s; the audit goes on at %d", error, low)
+        log.error("%s; the audit continues at offset %d", error, low)
         consumer.seek(where, low)
         reached[where] = LastWritten(low - 1, -1)
         return encode_line(lost_line(where, error.offset, low))
@@ -425,7 +425,7 @@ class Audit:
             return None
         for topic in sorted(self._gone & {where.topic for where in partitions}):
             self._gone.discard(topic)
-            log.warning("back, and read again: %s", topic)
+            log.warning("topics that exist again and are read: %s", topic)
         if not self.config.from_beginning:
             if self._own is None:
                 # Without an offset the log is read from its beginning; the file knows what of it is written.

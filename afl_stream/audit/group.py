@@ -23,8 +23,8 @@ class GroupNameUnreadable(StreamError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(
-            f"{path} holds no name of a group; it should be one line that `afl-stream audit --file` wrote. Name the "
-            "group with --group, and the file is written again"
+            f"{path} does not hold the name of a group; it should be one line that `afl-stream audit --file` wrote. "
+            "Name the group with --group, which writes the file again"
         )
 
 

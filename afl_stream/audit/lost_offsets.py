@@ -26,9 +26,9 @@ def written_before_offsets_were_lost(
     lost = {where: bounds for where, bounds in bare.items() if where in written}
     if lost:
         log.warning(
-            "group %s has no committed offsets for %s, and the audit file has lines of it: brokers drop the offsets of "
-            "a group without members after offsets.retention.minutes (7 days unless set). All of it is read again, and "
-            "what the file has is not written twice",
+            "group %s has no committed offsets for %s, but the audit file has lines of their records: brokers drop "
+            "the offsets of a group without members after offsets.retention.minutes (7 days unless set). All of "
+            "them are read again, and lines that the file has are not written twice",
             group, in_words(lost),
         )  # fmt: skip
     return {where: written[where] for where in lost}

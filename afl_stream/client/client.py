@@ -61,7 +61,9 @@ class AttemptNeeded(StreamError):
     """Answers must carry a token in this deployment, and the token depends on the attempt that is answered."""
 
     def __init__(self, step_id: str) -> None:
-        super().__init__(f"step {step_id}: answers need a token here, so say which attempt this one is for")
+        super().__init__(
+            f"step {step_id}: answers must carry a token in this deployment, so give the attempt that this one is for"
+        )
         self.step_id = step_id
 
 

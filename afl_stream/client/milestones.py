@@ -27,7 +27,7 @@ class NotInTime(StreamError):
     """An awaited record has not come in time."""
 
     def __init__(self, what: str, timeout_s: float) -> None:
-        super().__init__(f"{what} has not come in {timeout_s:g} s; it may still: nothing was taken back")
+        super().__init__(f"{what} has not come in {timeout_s:g} s; it may still come, because nothing was cancelled")
         self.what, self.timeout_s = what, timeout_s
 
 

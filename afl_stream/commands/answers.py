@@ -106,7 +106,7 @@ def _waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDo
         raise CommandRefused(f"step {step_id} ({step.facet_name}) has its answer already; the first one counts")
     if step.state != StepState.EVENT_TRANSMIT or not step.event_state:
         raise CommandRefused(
-            f"step {step_id} ({step.facet_name or 'a block'}) is at {step.state}, it waits for no answer"
+            f"step {step_id} ({step.facet_name or 'a block'}) is at {step.state}, and waits for no answer"
         )
     return row, step
 

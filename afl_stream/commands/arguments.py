@@ -27,7 +27,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 def common(command: F) -> F:
     """Give a command the common options, as one Invocation, and turn its errors into a message and an exit code."""
 
-    @click.option("--config", "config_file", metavar="FILE", help="Settings; by default ./afl-stream.toml, if there.")
+    @click.option(
+        "--config", "config_file", metavar="FILE", help="Settings file; by default ./afl-stream.toml if it exists."
+    )
     @click.option("--bootstrap", metavar="HOST:PORT", help="A Kafka broker; without one the embedded log is used.")
     @click.option("--prefix", metavar="TEXT", help="Start of every topic and group name.")
     @click.option("--data-dir", metavar="DIR", help="Where the embedded log and the store are.")
@@ -85,7 +87,7 @@ def service(command: F) -> F:
         try:
             code: ExitCode = command(invocation, *args, **options)
         except Told as told:
-            invocation.terminal().remark(f"{told} before it had begun; nothing was under way")
+            invocation.terminal().remark(f"{told} before it had started; no work was lost")
             return ExitCode.OK
         return code
 
@@ -102,7 +104,7 @@ handlers_option = click.option(
     "--handlers",
     multiple=True,
     metavar="MODULE",
-    help="Handlers: a module or .py file, MODULE:function=ns.Facet for one of them. Several times for several.",
+    help="Handlers: a module or .py file, MODULE:function=ns.Facet for one of them. Repeat for several.",
 )
 facets_option = click.option(
     "--facet", "facets", multiple=True, metavar="NAME", help="Facet of a handler module that names none itself."
@@ -113,7 +115,7 @@ inputs_option = click.option(
     "inputs",
     multiple=True,
     metavar="NAME=VALUE",
-    help="An input: text for a String, JSON for anything else. Several times for several.",
+    help="An input: text for a String, JSON for anything else. Repeat for several.",
 )
 inputs_document_option = click.option(
     "--inputs", "inputs_document", metavar="JSON", help="All inputs as an object; @FILE reads a file, - standard input."
@@ -134,7 +136,7 @@ new_store_option = click.option(
     is_flag=True,
     help="Give the deployment this store where it has another: all that its topics hold is read and run again.",
 )
-allow_scripts_option = click.option("--allow-scripts", is_flag=True, help="Run the scripts of programs, shut in.")
+allow_scripts_option = click.option("--allow-scripts", is_flag=True, help="Run the scripts of programs, isolated.")
 
 
 def end_without_output(error: OSError) -> ExitCode:

@@ -42,6 +42,6 @@ def ask(invocation: Invocation, client: Client, give: Callable[[float | None], T
 def what_comes_next(invocation: Invocation, verb: str, *, is_answered: bool) -> str:
     """Return what happens next with a command that was sent; `verb` is what an evaluator does with it."""
     if is_answered:
-        return "an evaluator has taken it"
+        return "an evaluator has accepted it"
     none_yet = f"no evaluator has answered in {ANSWER_TIMEOUT_S:g} s: " if invocation.settings().is_kafka else ""
     return f"{none_yet}{invocation.who_applies_it(verb)}"

@@ -147,7 +147,7 @@ def _introduce(terminal: Terminal, deployment: LocalDeployment, program: Compile
     config = deployment.config
     terminal.remark(f"evaluator, agents and audit run in this process; files are in {config.data_dir}")
     if config.kafka.bootstrap is not None:
-        terminal.remark("the Kafka cluster of the settings is left alone: dev has a log and a store of its own")
+        terminal.remark("dev does not use the Kafka cluster of the settings: it has its own log and store")
     unhandled = [f.qualified_name for f in program.event_facets() if not deployment.handles(f.qualified_name)]
     if unhandled:
         terminal.remark(f"no handler answers {', '.join(unhandled)} (--handlers MODULE)")

@@ -14,8 +14,9 @@ from afl_stream.exit_codes import ExitCode
 
 @click.group(short_help="Show and change the registered handlers.")
 def handlers() -> None:
-    """Show and change what is registered in the store: `afl-stream agent --registry` and RegistryRunner handle what
-    stands there, and follow each change.
+    """Show and change the handlers that are registered in the store.
+
+    `afl-stream agent --registry` and RegistryRunner use them, and follow each change.
     """
 
 
@@ -37,7 +38,9 @@ def handlers_list(invocation: Invocation) -> ExitCode:
 @handlers.command("register")
 @click.argument("modules", nargs=-1, required=True, metavar="MODULE...")
 @facets_option
-@click.option("--checksum", metavar="TEXT", help="Another one loads the module anew; by default a digest of its text.")
+@click.option(
+    "--checksum", metavar="TEXT", help="A changed checksum loads the module again; by default a digest of its text."
+)
 @click.option(
     "--timeout",
     "timeout_s",
@@ -55,8 +58,8 @@ def handlers_list(invocation: Invocation) -> ExitCode:
 def handlers_register(invocation: Invocation, modules: Sequence[str], **options: Any) -> ExitCode:
     """Register the handlers of each MODULE, written as for `agent --handlers`. The module is loaded to see what it has.
 
-    Again after a change of its text, and who runs it loads it anew. A path is stored in full, so that it must mean the
-    same file wherever handlers run.
+    Register a module again after a change of its text: agents then load it again. A path is stored in full, so it must
+    be the same file on every machine that runs handlers.
 
     \b
     Examples:
@@ -74,7 +77,7 @@ def handlers_register(invocation: Invocation, modules: Sequence[str], **options:
 @click.argument("facets", nargs=-1, required=True, metavar="FACET...")
 @common
 def handlers_remove(invocation: Invocation, facets: Sequence[str]) -> ExitCode:
-    """Take the registration of each FACET away. What runs is answered; what was not begun waits.
+    """Remove the registration of each FACET. Running handlers are answered; events that have not started wait.
 
     \b
     Examples:

@@ -13,16 +13,17 @@ from afl_stream.commands.arguments import common
 from afl_stream.commands.invocation import Invocation
 from afl_stream.exit_codes import ExitCode
 
-_reason = click.option("--reason", default="", help="Why, for those who read it later.")
+_reason = click.option("--reason", default="", help="The reason, kept with the run.")
 
 
-@click.command("cancel", short_help="End a run.")
+@click.command("cancel", short_help="Cancel a run.")
 @click.argument("workflow_id")
 @_reason
 @common
 def cancel_command(invocation: Invocation, **options: Any) -> ExitCode:
-    """Ask for the run WORKFLOW_ID to be ended, whatever it waits for. Answers that come later have no effect; a handler
-    that asks its context whether it was cancelled learns of it.
+    """Ask for the run WORKFLOW_ID to be cancelled, whatever it waits for.
+
+    Later answers have no effect. A handler can ask its context whether its run was cancelled.
 
     \b
     Examples:
@@ -33,16 +34,15 @@ def cancel_command(invocation: Invocation, **options: Any) -> ExitCode:
     return cancel(invocation, **options)
 
 
-@click.command("retry", short_help="Do again what has failed of a run.")
+@click.command("retry", short_help="Retry what has failed in a run.")
 @click.argument("target", metavar="WORKFLOW_OR_STEP")
 @_reason
 @common
 def retry_command(invocation: Invocation, **options: Any) -> ExitCode:
-    """Ask for what has failed to be done again: all of a run, or a failed step, or what failed inside of a step. A run
-    that was cancelled goes on where it was.
+    """Ask for what has failed to be retried: all of a run, or a failed step, or what failed inside a step.
 
-    Steps that are complete stay as they are, and what the failure had stopped goes on. Events are sent again with a
-    higher attempt; answers to the ones before do not count.
+    A cancelled run continues where it was. Complete steps stay as they are, and steps that the failure had stopped
+    continue. Events are sent again with a higher attempt; answers to the earlier ones do not count.
 
     \b
     Examples:
@@ -59,11 +59,10 @@ def retry_command(invocation: Invocation, **options: Any) -> ExitCode:
 @_reason
 @common
 def rerun_command(invocation: Invocation, **options: Any) -> ExitCode:
-    """Ask for the step STEP_ID to be run again, whatever came of it, and everything that depends on it, in a run that
-    has ended or waits.
+    """Ask for the step STEP_ID to be run again, whatever its result, with all steps that depend on it.
 
-    What was there stays in the store. What does not depend on the step is not done again, and goes on waiting for its
-    answers.
+    The run must have ended, or wait. The earlier steps stay in the store. Steps that do not depend on this one are not
+    run again, and continue to wait for their answers.
 
     \b
     Examples:
@@ -79,7 +78,7 @@ def rerun_command(invocation: Invocation, **options: Any) -> ExitCode:
 @_reason
 @common
 def reset_command(invocation: Invocation, **options: Any) -> ExitCode:
-    """Ask for the run WORKFLOW_ID to begin again, with the same inputs and program, whatever became of it.
+    """Ask for the run WORKFLOW_ID to begin again, with the same inputs and program, whatever its result.
 
     \b
     Examples:

@@ -73,7 +73,7 @@ def show_ending(
     if ending.rejected is not None:
         terminal.warn(f"Error: refused by the evaluator: {ending.rejected.type}: {ending.rejected.message}")
     elif row is None or not (ending.is_ended or ending.waiting):
-        terminal.line("interrupted; the run goes on where it stands as soon as an evaluator and agents run")
+        terminal.line("interrupted; the run continues as soon as an evaluator and agents run")
     elif ending.waiting:
         show_waiting(invocation, terminal, ending.waiting, plan)
     else:
@@ -96,7 +96,7 @@ def what_runs_again(invocation: Invocation, workflow_id: str, status: str) -> st
     again = (
         f"from its start again: {invocation.command_line('reset', workflow_id)}"
         if status == COMPLETED
-        else f"to do again what has failed: {invocation.command_line('retry', workflow_id)}"
+        else f"to retry what has failed: {invocation.command_line('retry', workflow_id)}"
     )
     return f"For a new run choose another --id; {again}"
 

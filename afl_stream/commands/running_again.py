@@ -20,8 +20,8 @@ from afl_stream.wire.messages import check_workflow_id, workflow_of
 
 #: What a person reads of each action, with how many steps it begins again.
 _TOLD = {
-    Kind.RETRY: "asked to retry {what}: {count} to be done again",
-    Kind.RERUN: "asked to run {what} again: {count} to be made anew",
+    Kind.RETRY: "asked to retry {what}: {count} will be run again",
+    Kind.RERUN: "asked to run {what} again: {count} will be run again",
     Kind.RESET: "asked to reset {what}: it runs again from its start",
 }
 
@@ -79,7 +79,7 @@ def _operate(invocation: Invocation, workflow_id: str, action: Action) -> ExitCo
             }
         )
         return ExitCode.OK
-    count = "what has to" if steps is None else f"{len(steps):,} step{'s' * (len(steps) != 1)}"
+    count = "the steps concerned" if steps is None else f"{len(steps):,} step{'s' * (len(steps) != 1)}"
     terminal.line(_TOLD[action.kind].format(what=action.step_id or workflow_id, count=count))
     terminal.remark(what_comes_next(invocation, "does", is_answered=is_answered))
     return ExitCode.OK

@@ -149,5 +149,5 @@ def _named(store: EngineStore, options: PurgeOptions) -> Iterator[WorkflowRow]:
 
 def _tell(terminal: Terminal, row: WorkflowRow, *, is_done: bool, dry_run: bool) -> None:
     done = "would be purged" if dry_run else "purged"
-    what = done if is_done else "kept: records of it wait to be published, or somebody has changed it"
+    what = done if is_done else "kept: records of it wait to be published, or another process has changed it"
     terminal.line(f"{row.id}  {row.name}  {row.status}, ended {time_text(row.ended_at_ms)}: {what}")

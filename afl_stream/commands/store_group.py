@@ -13,17 +13,17 @@ from afl_stream.exit_codes import ExitCode
 
 @click.group(short_help="Check the store, and purge finished runs.")
 def store() -> None:
-    """Check the store, and purge finished runs. Both may be done while the deployment is at work."""
+    """Check the store, and purge finished runs. Both may run while the deployment is at work."""
 
 
 @store.command("check")
 @common
 def store_check(invocation: Invocation) -> ExitCode:
-    """Look through the whole store for what is not as it must be: steps without workflow, events without step, rows of
-    other releases, lanes that nobody owns, ...
+    """Check the whole store: for steps without workflow, events without step, rows of other releases, lanes without an
+    owner, ...
 
-    Writes nothing, and may run while evaluators do. A line for each finding: what is wrong, where, what was found and
-    what would be right. Ends with 0 when there is none, with 1 when there are some.
+    Writes nothing, and may run while evaluators do. Prints a line for each finding: what is wrong, where, what was
+    found and what would be right. Ends with 0 without findings, with 1 otherwise.
 
     \b
     Examples:
@@ -37,15 +37,15 @@ def store_check(invocation: Invocation) -> ExitCode:
 
 @store.command("purge")
 @click.option("--older-than", metavar="TIME", help="Runs that ended longer ago: 30d, 12h. By default store.retention.")
-@click.option("--workflow", "workflow_ids", multiple=True, metavar="ID", help="This run; several times for several.")
+@click.option("--workflow", "workflow_ids", multiple=True, metavar="ID", help="This run; repeat for several.")
 @click.option("--dry-run", is_flag=True, help="Only say which runs it would be.")
 @common
 def store_purge(invocation: Invocation, **options: Any) -> ExitCode:
-    """Delete finished runs with their steps, tasks, log entries and parked answers. A tombstone of each stays: its id
-    is not used again, and what comes late for it is known to be late.
+    """Delete finished runs with their steps, tasks, log entries and parked answers.
 
-    A run that has not ended, or of which records still wait to be published, is kept. Evaluators do the same by
-    themselves where store.retention is set. What was interrupted goes on with the next purge.
+    A tombstone of each run stays: its id is not used again, and answers to it count as late. A run that has not ended,
+    or whose records still wait to be published, is kept. Evaluators do the same by themselves if store.retention is
+    set. The next purge continues an interrupted one.
 
     \b
     Examples:

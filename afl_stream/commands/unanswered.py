@@ -92,7 +92,7 @@ def why_it_waits(
     with store_here(config, transport) as store:
         if store is not None and store.load_workflow(workflow_id) is not None:
             steps: Sequence[WaitingStep] = waiting_steps(store, workflow_id)
-            return unanswered_lines(invocation, steps, facets) or ["no event of it waits for an answer: it is at work"]
+            return unanswered_lines(invocation, steps, facets) or ["no event of it waits for an answer: it is running"]
     try:
         told = client.describe(workflow_id, answer_timeout_s=_ANSWER_TIMEOUT_S)
     except NotAnswered:
@@ -101,7 +101,7 @@ def why_it_waits(
     except RefusedByEvaluator as refused:
         return [f"the evaluators say: {refused.reason.message}"]
     except TransportError as error:
-        return [f"what it waits for cannot be asked: {error}"]
+        return [f"what it waits for is not known: {error}"]
     return described_lines(invocation, told, facets)
 
 

@@ -225,7 +225,7 @@ class LogFile:
         if application == 0 and tables == 0:
             return True
         if application != APPLICATION_ID:
-            raise FileUnusable(self.path, "it is a SQLite file of something else")
+            raise FileUnusable(self.path, "it is a SQLite file of another program")
         if version > FILE_FORMAT:
             raise FileUnusable(
                 self.path, f"its format is {version}; this release reads up to {FILE_FORMAT}: upgrade it"

@@ -75,7 +75,7 @@ def start_differences(
     if has_inputs(run, inputs):
         return tuple(found)
     if isinstance(run, Tombstone):
-        return (*found, "it had other inputs (it was purged: which ones is not known any more)")
+        return (*found, "it had other inputs (it was purged, so they are not known any more)")
     missing = object()
     names = [
         name

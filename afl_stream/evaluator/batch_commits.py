@@ -98,7 +98,12 @@ class BatchCommits:
         for facet, (first, other) in doubled.items():
             if facet not in self.doubled:
                 self.doubled[facet] = first, other
-                _log.warning("two groups answer %s, and everything is done twice: %s and %s", facet, first, other)
+                _log.warning(
+                    "two groups answer the events of %s, so all of its work is done twice: %s and %s",
+                    facet,
+                    first,
+                    other,
+                )
 
     def _follow(self, ends: Mapping[TopicPartition, int], consumer: Consumer) -> None:
         """Let Kafka's committed offsets follow the stored positions. Nothing depends on them."""
@@ -107,7 +112,7 @@ class BatchCommits:
         try:
             consumer.commit({p: CommittedOffset(offset=o) for p, o in ends.items()})
         except TransportError as error:
-            uncommitted = "offsets were not committed, the stored positions hold: %s"
+            uncommitted = "offsets were not committed; the stored positions count: %s"
             self._d.warnings.warning("commits of offsets", uncommitted, error)
 
     def commit_published(self) -> None:

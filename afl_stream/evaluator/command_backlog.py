@@ -49,7 +49,7 @@ class CommandBacklog:
         }
         if left and self._monotonic_s() >= self._until_s:
             _log.warning(
-                "runnable workflows go on, with commands of before this evaluator took over still to be read from %s",
+                "runnable workflows continue, although earlier commands are still to be read from %s",
                 ", ".join(f"{topic}[{number}]" for topic, number in sorted(left)),
             )
             left = {}

@@ -137,7 +137,9 @@ class ControlLoop:
     def _rejoin(self, why: Exception) -> None:
         """Drop everything because another owner has the partitions; log why, and join the group again."""
         self._positions_lost += 1
-        _log.warning("evaluator lost its partitions and joins again; nothing of its batch was written: %s", why)
+        _log.warning(
+            "the evaluator lost its partitions and joins its group again; nothing of its batch was written: %s", why
+        )
         self._unapplied.clear()
         self._runnable.clear()
         self._d.workflows.forget_all()
@@ -214,7 +216,7 @@ class ControlLoop:
             return self._consumer.consume(max_records, timeout_s)
         except OffsetOutOfRange as error:
             self._find_way_on([error.partition])
-            _log.warning("%s; read again from %s", error, self._positions.next_offset(error.partition))
+            _log.warning("%s; reading continues at offset %s", error, self._positions.next_offset(error.partition))
         except UnknownTopic as error:
             if not self._positions.is_made_anew(error.topic):
                 raise
@@ -248,13 +250,13 @@ class ControlLoop:
                     return
                 except (BatchOfItsOwn, NotStorable, NotEvaluable) as error:
                     if not isinstance(error, BatchOfItsOwn):
-                        taken_apart = "a batch is taken apart, and each of it tried alone: %s"
-                        self._d.warnings.warning("batches that are taken apart", taken_apart, error)
+                        taken_apart = "a batch is split, and each of its records and turns is tried alone: %s"
+                        self._d.warnings.warning("batches that are split", taken_apart, error)
                         free_memory(self._d)
                     break
                 except WorkflowConflict as error:
                     self._conflicts += 1
-                    _log.info("batch of %d records met a conflict, computed again: %s", len(records), error)
+                    _log.info("a batch of %d records met a conflict and is computed again: %s", len(records), error)
             # One at a time: no workflow holds up another. Records first: one of them may cancel whose turn it is.
             for index, record in enumerate(records):
                 waiting = records[index:]
@@ -281,7 +283,7 @@ class ControlLoop:
         try:
             self._attempt(records, turns)
         except (NotStorable, NotEvaluable) as error:
-            given_up = "what came of one record or turn ends its workflow"
+            given_up = "the result of one record or turn ends its workflow"
             self._d.warnings.error(given_up, given_up, exc_info=error)
             workflow_id = turns[0].workflow_id if turns else None
             record = records[0] if records else None
@@ -415,4 +417,4 @@ class ControlLoop:
             self._consumer.close()
         except TransportError as error:
             # The group finds out when our session has timed out.
-            _log.warning("the group was not left in good order: %s", error)
+            _log.warning("leaving the group failed: %s", error)

@@ -45,16 +45,14 @@ class WrongStore(StreamError):
     def told(self, command: str) -> str:
         """Return the message, with the command that makes this store the deployment's."""
         if self.records:
-            then = (
-                f"reads the {_records(self.records)} that this store has not read, and handlers do again what came of"
-            )
+            then = f"reads the {_records(self.records)} that this store has not read, and handlers do again the work of"
             then = f"{then} {'it' if self.records == 1 else 'them'}"
         else:
             then = "reads nothing again: this store has read all that the topics hold"
         return (
             f"{self.fact}. Nothing is read with this store. Run where the other one is, or name it (store.path, "
-            f"store.url). If it is gone for good: {command} gives the deployment this one; group {self.group} then "
-            f"{then}"
+            f"store.url). If it is gone for good: {command} makes this one the deployment's store; group "
+            f"{self.group} then {then}"
         )
 
 
@@ -164,7 +162,7 @@ class DeploymentStore:
         except SchemaUnavailable as error:
             if PROCESS_STOP.is_set():
                 return
-            _log.warning("whether the deployment still has this store is not known: %s", error)
+            _log.warning("could not check whether the deployment still has this store: %s", error)
 
     def _stored_programs(self) -> Iterator[tuple[str, CompiledProgram]]:
         """Return the workflows that the store knows, each with the program of its newest run."""
@@ -192,8 +190,8 @@ class DeploymentStore:
         if claim.location == self._location:
             if claim.mark not in identity.marks:
                 _log.warning(
-                    "%s is older than what its evaluators last said of it (%s): it was put back from a copy; "
-                    "reading goes on from its own positions",
+                    "%s is older than the last claim of its evaluators (%s): it was restored from a copy; reading "
+                    "continues from its own positions",
                     self._own_name(),
                     self._seen(claim),
                 )

@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 
 #: How an operator says that lost records are lost. The last of the remedies: nothing brings back what it gives up.
 GO_ON_WITHOUT = (
-    'Only where the records are given up: evaluator.lost_records = "continue" (AFL_EVALUATOR_LOST_RECORDS=continue) '
-    "goes on from the log's beginning"
+    'Only to give the records up: evaluator.lost_records = "continue" (AFL_EVALUATOR_LOST_RECORDS=continue) '
+    "continues from the log's beginning"
 )
 
 
@@ -37,7 +37,7 @@ class RecordsLost(StreamError):
     """Reading cannot continue where the store left off. `fact` says in words what was found."""
 
     #: What is to be looked at before records are given up.
-    _look_first = "See that this store and this cluster belong together (afl-stream config tells both)"
+    _look_first = "Check that this store and this cluster belong together (afl-stream config shows both)"
 
     def __init__(self, partition: TopicPartition, position: int, fact: str) -> None:
         said = f"{partition.topic}[{partition.partition}]: {fact}; nothing was skipped"
@@ -50,9 +50,9 @@ class PositionOutsideLog(RecordsLost):
 
     def __init__(self, partition: TopicPartition, position: int, low: int, high: int) -> None:
         if position < low:
-            lost = f"records {position} to {low - 1} are gone: retention was faster, or somebody deleted them"
+            lost = f"records {position} to {low - 1} are gone: retention was faster, or they were deleted"
         else:
-            lost = f"the log ends at {high}: its end was lost, or the topic was deleted and made again"
+            lost = f"the log ends at {high}: its end was lost, or the topic was deleted and recreated"
         super().__init__(partition, position, f"the store has read up to {position}, but {lost}")
         self.low, self.high = low, high
 
@@ -64,7 +64,7 @@ class TopicMadeAnew(RecordsLost):
         super().__init__(
             partition,
             position,
-            f"the topic was deleted and made again; of the earlier one (id {earlier_id}) the store has read up to "
+            f"the topic was deleted and recreated; of the earlier one (id {earlier_id}) the store has read up to "
             f"{position}, and what came after that is gone; of this one (id {found_id}) nothing was read",
         )
         self.earlier_id, self.found_id = earlier_id, found_id
@@ -81,8 +81,8 @@ _REMEDIES: Final = {
         f"own: {_OWN_STORE}."
     ),
     (True, True): (
-        "An embedded log that was made anew is another log: log and store belong together. Put the log of this store "
-        "back, or move this store away, too, with its runs; or name another one (store.path)."
+        "A recreated embedded log is another log: log and store belong together. Put the log of this store back, or "
+        "move this store away, too, with its runs; or name another one (store.path)."
     ),
     (False, False): (
         "Connect to that cluster (kafka.bootstrap). If it is gone for good, move this store away, with its runs; if "
@@ -197,7 +197,7 @@ class Positions:
             raise error
         partition = error.partition
         _log.error(
-            "%s[%d]: %s; going on from %d, the log's beginning, as evaluator.lost_records says",
+            "%s[%d]: %s; continuing at offset %d, the log's beginning, as evaluator.lost_records says",
             *partition,
             error.fact,
             bounds.low,
@@ -210,7 +210,7 @@ class Positions:
             if place.cluster_id != self._cluster_id and place[1:3] == partition:
                 _log.error(
                     "%s[%d]: the store has read cluster %s up to %d, and what came after that there is not read; "
-                    "going on in cluster %s from %d, as evaluator.lost_records says",
+                    "continuing in cluster %s at offset %d, as evaluator.lost_records says",
                     *partition,
                     place.cluster_id,
                     next_offset,

@@ -107,7 +107,7 @@ ANSWER_RULES: tuple[Rule, ...] = (
     Rule(
         Outcome.LATE,
         lambda c: c.execution is not None and c.execution.is_ended,
-        "the workflow has ended: nobody waits for this any more",
+        "the workflow has ended and waits for no answer",
     ),
     Rule(Outcome.EARLY, lambda c: not c.is_sent, "the step has not sent this event yet"),
     Rule(Outcome.APPLIED, lambda _: True, "the step waits for just this answer"),

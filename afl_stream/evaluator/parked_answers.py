@@ -162,7 +162,7 @@ class ParkedAnswers:
             self._d.warnings.warning("parked answers whose schemas are away", waits, row.step_id, error)
             return False
         except NotStorable as error:
-            waits = "a parked answer to step %s waits, not even the end of its workflow is stored: %s"
+            waits = "a parked answer to step %s waits, because the end of its workflow cannot be stored: %s"
             self._d.warnings.error("parked answers whose workflows cannot be ended", waits, row.step_id, error)
             return False
         return True
@@ -172,7 +172,7 @@ class ParkedAnswers:
             unit.batch.unparked.append(row.id)
             self._commit(unit)
 
-        given_up = "what came of a parked answer ends its workflow"
+        given_up = "the result of a parked answer ends its workflow"
         self._d.warnings.error(given_up, "a parked answer to step %s ends its workflow", row.step_id, exc_info=error)
         give_up(self._d, record_of(row), None, error, commit)
 

@@ -25,7 +25,7 @@ class ServiceEnded(StreamError):
     """A handler, or another part of a service, asked for the end of the process (SystemExit, for one)."""
 
     def __init__(self, service: str, error: BaseException) -> None:
-        super().__init__(f"the {service} was ended by {exception_line(error)}; what it had in hand is not answered")
+        super().__init__(f"the {service} was ended by {exception_line(error)}; its unfinished records are not answered")
         self.service = service
 
 

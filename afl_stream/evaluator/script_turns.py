@@ -105,7 +105,7 @@ class ScriptTurns:
                 self._known.pop(job.step_id, None)
             except (ScriptWorkerUnavailable, ScriptsNotIsolated) as error:
                 # No failure of the script: the machine is out of something, and may have it again.
-                _log.warning("a script waits %g s: %s", _BACKOFF_S, error)
+                _log.warning("a script is retried in %g s: %s", _BACKOFF_S, error)
                 self._not_before_s = self._monotonic_s() + _BACKOFF_S
                 self._wait_in_front(job)
         self._hand_over()

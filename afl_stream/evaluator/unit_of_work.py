@@ -152,7 +152,7 @@ class UnitOfWork:
             return self._answer(record, message)
         if record.topic == self._commands and isinstance(message, Command):
             return self._command(record, message)
-        raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} has no place on {record.topic}")
+        raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} does not belong on {record.topic}")
 
     def _parked_answer(self, record: Record) -> Outcome:
         message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
@@ -323,10 +323,8 @@ class UnitOfWork:
         if execution is not None and not execution.is_ended:
             if isinstance(error, NotEvaluable):
                 error = RunGivenUp(execution.id, execution.plan.name, error.error_type, error.text)
-            ends = "workflow %s (%s) ends: %s"
-            self.warnings.error(
-                "workflows that end by an error of ours", ends, execution.id, execution.plan.name, error
-            )
+            ends = "workflow %s (%s) ends with an error: %s"
+            self.warnings.error("workflows that end with an error", ends, execution.id, execution.plan.name, error)
             self.touch(execution)
             execution.abort(exception_class(error), exception_text(error))
 

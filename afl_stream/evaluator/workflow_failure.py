@@ -50,7 +50,7 @@ def give_up(
         unit.give_up(record, workflow_id, error)
         commit(unit)
     except (NotStorable, NotEvaluable, *EXHAUSTED) as again:
-        told = "workflow %s stays as it is stored, it cannot be ended: %s"
+        told = "workflow %s cannot be ended, and stays as it is stored: %s"
         deployment.warnings.error("workflows that cannot be ended", told, workflow_id or "of a record", again)
         unit = UnitOfWork(deployment)
         if record is not None:

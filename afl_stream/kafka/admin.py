@@ -293,7 +293,7 @@ class KafkaAdmin:
             except KafkaException as error:
                 found = self._error(error_of(error), resource.name)
                 if isinstance(found, NotAuthorized | UnknownTopic):
-                    _log.debug("the settings of %s are not told: %s", resource.name, found)
+                    _log.debug("the broker does not tell the settings of %s: %s", resource.name, found)
                     continue
                 raise found from error
             settings[resource.name] = {

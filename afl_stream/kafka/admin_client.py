@@ -50,7 +50,7 @@ class RenewedClient:
                 left = [self._client]
                 self._client, self._made_at_s, self._silent_since_s = self._make(), now_s, None
                 threading.Thread(target=left.clear, name="kafka-admin-end", daemon=True).start()
-                _log.debug("the admin client was not answered: another one takes its place")
+                _log.debug("the admin client got no answer; a new one replaces it")
             return self._client
 
     def ask(self, question: Callable[[AdminClient], Mapping[K, Future[T]]]) -> Mapping[K, Future[T]]:

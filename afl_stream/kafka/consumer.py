@@ -126,7 +126,7 @@ class KafkaConsumer:
         try:
             existing = self._client.list_topics(timeout=LONGEST_CALL_S).topics if topics else {}
         except KafkaException as error:
-            _log.debug("whether all topics are there is not known: %s", error)
+            _log.debug("could not check whether all topics exist: %s", error)
             return
         for topic in topics:
             if topic not in existing:

@@ -126,7 +126,7 @@ class Connection:
             if error.fatal() or code == KafkaError._FATAL:
                 if code in _NOT_ALLOWED:
                     self._refusal = NotAuthorized(_NOT_ALLOWED[code], text)
-                self._fatal = self._refusal or TransportError(f"{self.address}: {text}; the client cannot go on")
+                self._fatal = self._refusal or TransportError(f"{self.address}: {text}; the client cannot continue")
             if code == KafkaError._ALL_BROKERS_DOWN:
                 self._is_down = True
             elif code in (KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT):

@@ -104,7 +104,7 @@ class GroupOffsets:
         try:
             ids = self._ids.now({where.topic for where in partitions}, REQUEST_TIMEOUT_S)
         except TimeoutError as error:
-            raise self._connection.unavailable("the ids of topics are not told") from error
+            raise self._connection.unavailable("the broker does not tell the ids of topics") from error
         except KafkaException as error:
             raise self._reading_error(error_of(error)) from error
         self._id_of.update({where: ids.get(where.topic) or "" for where in partitions})
@@ -201,7 +201,7 @@ class GroupOffsets:
         if not is_another_topic(topic_id, found):
             return True
         _log.warning(
-            "group %s: %s was deleted and made again; offset %d of partition %d was committed for the earlier one "
+            "group %s: %s was deleted and recreated; offset %d of partition %d was committed for the earlier one "
             "(id %s), and nothing of this one (id %s) was read",
             self._group, where.topic, offset, where.partition, topic_id, found,
         )  # fmt: skip

@@ -226,7 +226,7 @@ class KafkaProducer:
                 self._client.purge()
                 _drain(self._client, 1.0)
         except (KafkaException, TransportError) as error:
-            _log.warning("the producer did not close well: %s", error)
+            _log.warning("closing the producer failed: %s", error)
         finally:
             self._on_close(self)
 

@@ -87,5 +87,5 @@ class KafkaTransport:
             try:
                 client.close()
             except TransportError as error:
-                _log.warning("a client did not close well: %s", error)
+                _log.warning("closing a client failed: %s", error)
         self._clients.clear()

@@ -111,7 +111,7 @@ class KafkaView:
         try:
             _, told = self._client.get_watermark_offsets(place, cached=True)
         except KafkaException as error:
-            _log.debug("what %s[%d] has brought is not known: %s", *where, error)
+            _log.debug("the fetched end of %s[%d] is not known: %s", *where, error)
             return 0
         # Without a reply so far it counts from the beginning of the log.
         return max(0, bounds.high - max(told, bounds.low))

@@ -36,7 +36,7 @@ class UnknownProgram(StreamError):
     def __init__(self, wanted: str, near: Iterable[str] = ()) -> None:
         listed = tuple(near)
         hint = f"; did you mean {' or '.join(listed)}?" if listed else "; deploy it with: afl-stream deploy FILE.afl"
-        super().__init__(f"nothing deployed is called {wanted}{hint}")
+        super().__init__(f"no deployed workflow or program is called {wanted}{hint}")
         self.wanted, self.near = wanted, listed
 
 
@@ -168,7 +168,7 @@ class Definitions:
                 self._without_schema[key] = value
                 if waiting == value:
                     return  # That was said when it was read.
-            told = "%s: the record under %s defines nothing: %s"
+            told = "%s: the record under %s is ignored: %s"
             self._warnings.warning(
                 "records of the definitions topic", told, self.topic, _shown(name), _shown(str(error))
             )
@@ -196,7 +196,7 @@ class Definitions:
             _check_key(key, STORE_KEY)
             self.claims.take(message)
         else:
-            raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} is no definition")
+            raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} is not a definition")
         self._newer.pop(key, None)
 
     def _publish_again(self, there: Collection[bytes | None]) -> None:

@@ -116,11 +116,11 @@ class TopicLog:
             listed = ", ".join(f"{name}[{number}] before offset {low}" for (name, number), low in cut)
             return f"records of {listed} were deleted"
         if self.losses:
-            return f"{self.topic} was deleted and made again, or records of it were deleted"
+            return f"{self.topic} was deleted and recreated, or records of it were deleted"
         if self._oldest_ms is None:
             return f"{self.topic} is empty"
         if written_at_ms is not None and written_at_ms < self._oldest_ms:
-            return f"{self.topic} has no record that is as old, so it was deleted and made again"
+            return f"{self.topic} has no record that is as old, so it was deleted and recreated"
         return None
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ class TopicLog:
             found = self._described()
             partitions = [TopicPartition(self.topic, n) for n in range(found.partitions if found else 0)]
             if not partitions:
-                raise TransportError(f"there is no topic {self.topic}; run: afl-stream topics apply")
+                raise TransportError(f"topic {self.topic} does not exist; run: afl-stream topics apply")
             if found is not None and self._is_another(found):
                 self._begin_again()
             reader = self._transport.consumer(None)
@@ -195,8 +195,8 @@ class TopicLog:
     def _begin_again(self) -> None:
         """Forget what was read: the topic does not hold it any more."""
         _log.error(
-            "%s lacks records that it had: it was deleted and made again, or its cleanup.policy is not compact; it is "
-            "read again from its beginning",
+            "%s lacks records that it had: it was deleted and recreated, or its cleanup.policy is not compact; it "
+            "is read again from its beginning",
             self.topic,
         )
         self._forget_reader()

@@ -91,8 +91,8 @@ class Watchdog:
             self._silent(f"{self._who}: the broker has not answered for {view.unanswered_s:.0f} s")
         elif unfetched_s >= self._silent_after_s:
             self._silent(
-                f"{self._who}: {view.unfetched} records wait that no reply to a fetch has told of for "
-                f"{unfetched_s:.0f} s, {view.told_of}; replies are lost on their way, or the broker hangs"
+                f"{self._who}: {view.unfetched} records have waited {unfetched_s:.0f} s without a reply to a fetch, "
+                f"{view.told_of}; replies are lost on their way, or the broker hangs"
             )
         elif self._is_doubted and not view.unfetched and not view.unanswered_s and view.is_told:
             self._well()

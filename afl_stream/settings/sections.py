@@ -122,10 +122,11 @@ class StoreSettings:
         None, 'MongoDB database in place of the file: `mongodb://host/database`; or `store = "mongodb://..."`'
     )
     retention: str | None = text(
-        None, "how long finished runs are kept: `30d`, `12h`; none: until `afl-stream store purge` takes them away"
+        None, "how long finished runs are kept: `30d`, `12h`; none: until `afl-stream store purge` deletes them"
     )
     tombstone_retention: str | None = text(
-        "365d", "how long it is known of a purged run that it was: its id is not used again, late answers are late"
+        "365d",
+        "how long the tombstone of a purged run is kept: its id is not used again, and answers to it count as late",
     )
 
     def __post_init__(self) -> None:
@@ -226,7 +227,9 @@ class EvaluatorSettings:
         limits.MAX_STATE_BYTES, 1_000, "values of all steps of one workflow; a run with more ends with StateTooLarge"
     )
     hot_steps: int = number(200_000, 0, "steps of hot workflows kept in memory")
-    allow_scripts: bool = flag(False, "whether scripts of programs are run; else what has one is not started")
+    allow_scripts: bool = flag(
+        False, "whether scripts of programs are run; if not, workflows with scripts are not started"
+    )
     lost_records: str = choice(
         "stop",
         LOST_RECORDS,

@@ -344,7 +344,7 @@ def check_topic_name(name: str) -> str:
 def _claim(claimed: dict[str, tuple[str, str]], topic: str, owner: str) -> None:
     other_topic, other = claimed.setdefault(topic.replace(".", "_"), (topic, owner))
     if other_topic != topic:
-        raise TopicNameRefused(topic, f"Kafka folds it together with {other_topic}, the topic of {other}")
+        raise TopicNameRefused(topic, f"Kafka's metrics would not tell it from {other_topic}, the topic of {other}")
     if other != owner:
         raise TopicNameRefused(topic, f"of {owner}, is already the topic of {other}; share it in topics/facet.toml")
 

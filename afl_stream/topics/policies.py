@@ -16,10 +16,10 @@ _POLICY: Final = "cleanup.policy"
 _COMPACT: Final = "compact"
 #: What becomes of records whose topic has the wrong policy.
 _DELETES: Final = (
-    "the records of {0} go once they are as old as its retention, while they are still needed: events and answers "
-    "cannot be read without their schemas, and workflows cannot be started without their programs"
+    "the records of {0} are deleted once they are as old as its retention, while they are still needed: events and "
+    "answers cannot be read without their schemas, and workflows cannot be started without their programs"
 )
-_COMPACTS: Final = "of the records of {0} only the last of each key stays, also where the others were not read yet"
+_COMPACTS: Final = "compaction keeps only the last record of each key in {0}, even if the others were not read yet"
 
 
 def tell_unsafe_policies(topology: Topology, admin: Admin, topics: Iterable[str], bootstrap: str | None = None) -> None:
@@ -49,7 +49,9 @@ def unsafe_policies(
         else:
             continue
         remedy = _mending(name, right, bootstrap)
-        findings.append(f"topic {name} has {_POLICY}={policy}, not {right}: {why.format(name)}. Mend it with: {remedy}")
+        findings.append(
+            f"topic {name} has {_POLICY}={policy}, not {right}: {why.format(name)}. Correct it with: {remedy}"
+        )
     return findings
 
 

@@ -197,7 +197,7 @@ class Codec:
         if not value:
             raise Unreadable(Reason.EMPTY_VALUE, "the record's value has no bytes")
         if headers.__class__ is UnreadableHeaders:
-            raise Unreadable(Reason.BAD_HEADERS, "the name of a header is no UTF-8: no client can read the headers")
+            raise Unreadable(Reason.BAD_HEADERS, "the name of a header is not UTF-8: no client can read the headers")
         declared_json = False
         for name, content in headers:
             if name in _TELLING_HEADERS and content is not None and content not in _USUAL_CONTENTS:
@@ -212,7 +212,7 @@ class Codec:
                 schema_id, start = wire.framing.unframe(value)
                 reader = self._readers.get((index, schema_id)) or self._compile_reader(index, schema_id, headers)
                 return reader(value, start)
-        raise Unreadable(Reason.BAD_MAGIC, f"the value begins with {value[:2].hex(' ')}, which is no known framing")
+        raise Unreadable(Reason.BAD_MAGIC, f"the value begins with {value[:2].hex(' ')}, which is not a known framing")
 
     def returns_of(self, value: bytes | None) -> DeclaredReturns | None:
         """Return what the schema of an event that was decoded here says about its facet's returns; None: nothing."""
@@ -241,7 +241,7 @@ class Codec:
             if told.keys() >= _OWN_HEADERS and (why := source.lack(_time_ms(told.get("ce_time")))) is not None:
                 if self._waits_for_schemas(index, source.losses):
                     raise SchemaGone(f"{schema_id:016x}", why) from error
-                waited = f"; {why}, and was waited for: what it lacked had {SCHEMA_WAIT_S:g} s to come back"
+                waited = f"; {why}, and the schema was not announced again within {SCHEMA_WAIT_S:g} s"
             raise Unreadable(Reason.UNKNOWN_SCHEMA, f"{error}{waited}") from error
         try:
             reader = compile_body_reader(schema)
@@ -301,7 +301,7 @@ def decode_key(key: bytes | None) -> str:
     try:
         return key.decode()
     except UnicodeDecodeError as error:
-        raise Unreadable(Reason.BAD_KEY, f"the key is no UTF-8: {error}") from error
+        raise Unreadable(Reason.BAD_KEY, f"the key is not UTF-8: {error}") from error
 
 
 def _used(params: Sequence[Mapping[str, Any]], scope: TypeScope) -> list[object]:

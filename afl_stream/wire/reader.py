@@ -114,7 +114,7 @@ def _shape_for(schema: WriterSchema) -> MessageShape:
     if match is not None and int(match.group(1)) > RECORD_FORMAT:
         raise NewerFormat(name, f"afl.v{RECORD_FORMAT}")
     if match is None or int(match.group(1)) < RECORD_FORMAT - 1 or match.group(2) not in RECORD_TYPES:
-        raise Unreadable(Reason.UNKNOWN_TYPE, f"the schema describes {name}, which is no record of AFL")
+        raise Unreadable(Reason.UNKNOWN_TYPE, f"the schema describes {name}, which is not a record type of AFL")
     return shape_of(match.group(2))
 
 
@@ -234,7 +234,7 @@ def read_value(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
     if branch == 2:
         byte = data[pos]
         if byte > 1:
-            raise Unreadable(Reason.BAD_AVRO, f"byte {byte} at {pos} is no Boolean")
+            raise Unreadable(Reason.BAD_AVRO, f"byte {byte} at {pos} is not a Boolean")
         return byte == 1, pos + 1
     if branch == 10:
         depth = go_deeper(depth)

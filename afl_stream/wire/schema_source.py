@@ -152,22 +152,22 @@ class SchemasTopicSource:
         if key != schema_key(value):
             self._warnings.warning(
                 "records of the schemas topic under another key",
-                "a record of the schemas topic is passed over: its key %s is not the SHA-256 of its text",
+                "a record of the schemas topic is skipped: its key %s is not the SHA-256 of its text",
                 printable(repr(key), 100),
             )
             return
         try:
             schema = parse_schema_text(value.decode())
         except (Unreadable, UnicodeDecodeError) as error:
-            told = "a record of the schemas topic is passed over: %s"
-            self._warnings.warning("texts of the schemas topic that are no schemas", told, printable(str(error), 300))
+            told = "a record of the schemas topic is skipped: %s"
+            self._warnings.warning("texts of the schemas topic that are not schemas", told, printable(str(error), 300))
             return
         held = self._schemas.setdefault(schema.fingerprint, schema)
         if held.canonical != schema.canonical:
             self._warnings.error(
                 "schemas with the fingerprint of another",
-                "schema %s is refused: its fingerprint %016x is that of another one, which stays; somebody made it on "
-                "purpose, or two schemas met by chance",
+                "schema %s is refused: its fingerprint %016x is that of another schema, which stays; one was made "
+                "on purpose, or the two collide by chance",
                 key.decode("ascii", "replace"),
                 schema.fingerprint,
             )

@@ -38,7 +38,7 @@ def check_version(component: str, found: str, supported: Mapping[str, str] = SUP
     major = found.partition(".")[0]
     # int() takes more than digits, and no length is a reason to fail otherwise than as unreadable.
     if not (major.isascii() and major.isdigit() and len(major) <= 9):
-        raise Unreadable(Reason.WRONG_TYPE, f"{component} {found[:40]!r} is no version")
+        raise Unreadable(Reason.WRONG_TYPE, f"{component} {found[:40]!r} is not a version")
     ours = int(supported[component].partition(".")[0])
     if int(major) > ours:
         raise NewerFormat(f"{component} {found}", supported[component])

@@ -35,7 +35,7 @@ def type_page(
     files: Iterable[File] = (),
     timeout_s: float,
 ) -> None:
-    """Type all that a page has people type, in this folder with these files, and see that it ends and prints as it says.
+    """Type all that a page has people type, in this folder with these files, and see that it ends and prints as shown.
 
     `in_place_of` maps what stands in the page (an address) to what holds here.
     """

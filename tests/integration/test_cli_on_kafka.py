@@ -527,7 +527,7 @@ def test_every_refused_command_ends_with_2_and_says_why(
     assert refused["UnknownStep"].document["error"]["type"] == "UnknownStep"
     assert "AlreadyEnded: workflow w1 has ended: it is COMPLETED" in ended.err
     assert (answered.code, answered.out) == (0, f"answered step {note}\n")
-    assert "an evaluator has taken it" in answered.err
+    assert "an evaluator has accepted it" in answered.err
     assert parked.code == 0
     assert "no step of this id waits for an answer yet" in parked.err
     assert (cancelled.code, cancelled.out) == (0, "cancelled w3\n")

@@ -95,7 +95,7 @@ def test_dev_stays_in_its_process_and_store_where_the_settings_name_a_cluster(on
     waits = on_kafka("dev", on_kafka.program, "--input", 'hosts=["a"]', "--id", "of-dev")
 
     assert waits.code == 1, waits
-    assert "the Kafka cluster of the settings is left alone" in waits.err
+    assert "dev does not use the Kafka cluster of the settings" in waits.err
     assert "AFL_TRANSPORT=embedded afl-stream continue of-dev:" in waits.out
     assert list(runs(embedded(on_kafka)("status", "--json"))) == ["of-dev"]
     assert not (on_kafka.folder / ".afl" / "store-kafka.sqlite3").exists()

@@ -101,7 +101,7 @@ def test_fetch_replies_that_are_swallowed_are_told_within_seconds_and_end_each_s
     deployment.put(deployment.topology.facet(ASK), b"no event", key=b"wf:1")
     deployment.flush()
 
-    assert_each_says_so_and_ends(parties, "no reply to a fetch has told of", began_s)
+    assert_each_says_so_and_ends(parties, "without a reply to a fetch", began_s)
     assert proxy.lost > 0
 
 

@@ -59,10 +59,10 @@ def test_an_agent_goes_on_without_a_vanished_topic_and_takes_it_up_again(
 
     topic = deployment.topology.facet("two.One")
     deployment.transport.admin().delete_topic(topic)
-    agent.when_it_says("goes on with its other facets until it is back")
+    agent.when_it_says("continues with its other facets until the topic exists again")
     is_read(deployment, "two.Other")
     deployment.client.apply_topics(deployment.programs)
-    agent.when_it_says(f"back, and read again: {topic}")
+    agent.when_it_says(f"topics that exist again and are read: {topic}")
     is_read(deployment, "two.One")
 
     agent.send(signal.SIGTERM)

@@ -364,7 +364,7 @@ def test_two_groups_that_answer_one_facet_are_reported_once(caplog: pytest.LogCa
     assert desk.deployment.outcomes() == {"applied": 2, "duplicate": 3}
     assert desk.evaluator.service.loop.stats().doubled == {(ASK, "one", "other")}
     assert [record.getMessage() for record in caplog.records if "done twice" in record.getMessage()] == [
-        f"two groups answer {ASK}, and everything is done twice: one and other"
+        f"two groups answer the events of {ASK}, so all of its work is done twice: one and other"
     ]
 
 
@@ -387,7 +387,7 @@ def test_a_client_of_a_deployment_with_tokens_answers_with_one() -> None:
     desk.start()
     step_id = desk.step(FIRST).id
 
-    with pytest.raises(AttemptNeeded, match="which attempt"):
+    with pytest.raises(AttemptNeeded, match="give the attempt"):
         desk.deployment.client.continue_step(step_id, {"answer": THIRD})
     desk.deployment.client.continue_step(step_id, {"answer": THIRD}, attempt=1)
     desk.deployment.settle()

@@ -59,7 +59,7 @@ def test_a_log_that_was_made_anew_beside_its_store_is_told_as_that(command_line:
     called = command_line("evaluator", "--until-idle")
 
     assert called.code == 3
-    assert "An embedded log that was made anew is another log: log and store belong together." in called.err
+    assert "A recreated embedded log is another log: log and store belong together." in called.err
     assert str(command_line.data_dir / "store.sqlite3") in called.err
     assert called.err.index("Put the log of this store back") < called.err.index("lost_records")
 

@@ -48,7 +48,7 @@ def test_a_failed_step_is_retried_and_the_run_completes(failed: CommandLine, who
     called = failed("retry", "w1" if whole else note, "--reason", "paper is back")
 
     assert called.code == 0
-    assert f"asked to retry {'w1' if whole else note}: 1 step to be done again" in called.out
+    assert f"asked to retry {'w1' if whole else note}: 1 step will be run again" in called.out
     assert "afl-stream evaluator --until-idle" in called.err
     answered(failed)
     run = run_of(failed)

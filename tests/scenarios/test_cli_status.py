@@ -240,7 +240,7 @@ def test_start_with_the_id_of_a_run_that_waits_says_that_it_exists_and_goes_on(r
     again, as_json = run(*words), run(*words, "--json")
 
     assert (again.code, as_json.code) == (0, 0)
-    assert "w1 exists already: nothing new was started, and it goes on as it stands, WAITING" in again.err
+    assert "w1 exists already: nothing new was started, and it continues as it is, WAITING" in again.err
     assert (as_json.document["status"], as_json.document["was_over"]) == ("WAITING", False)
 
 

@@ -137,7 +137,7 @@ def test_status_and_start_know_a_purged_run(cli: CommandLine) -> None:
     assert cli("status", "w-1", "--json").document["purged"] is True
     assert (again.code, other.code) == (ExitCode.BAD_INPUT, ExitCode.BAD_INPUT)
     assert "has run before: it ended as COMPLETED on " in again.err
-    assert "it had other inputs (it was purged: which ones is not known any more)" in other.err
+    assert "it had other inputs (it was purged, so they are not known any more)" in other.err
     assert "has ended: it is COMPLETED" in cli("cancel", "w-1").err
     assert "and was purged" in cli("fail", "w-1:0a1b2c").err
 

@@ -151,7 +151,7 @@ def test_where_the_lifecycle_topic_cannot_be_read_all_is_handled_again_and_that_
 
     assert len(answering.handled) == len(desk.deployment.events(ASK))
     assert f"no committed offsets for {', '.join(ranges_of(desk.deployment))}" in caplog.text
-    assert "cannot be learned: there is no topic afl.lifecycle" in caplog.text
+    assert "nor which runs have ended: topic afl.lifecycle does not exist" in caplog.text
 
 
 def test_where_it_cannot_be_learned_an_agent_that_refuses_refuses() -> None:
@@ -275,7 +275,7 @@ def test_what_is_read_again_is_noted_while_which_runs_have_ended_cannot_be_learn
         dies_at_work(deployment)
     told = "has no committed offsets for" if is_new else "reads afl.events.billing.Pay again"
     assert (f"group afl.agent.billing.Pay {told}" in caplog.text) is not is_empty
-    assert ("cannot be learned: there is no topic afl.lifecycle" in caplog.text) is not is_empty
+    assert ("nor which runs have ended: topic afl.lifecycle does not exist" in caplog.text) is not is_empty
 
     deployment.create_topics([PAY])
     for number in ended:

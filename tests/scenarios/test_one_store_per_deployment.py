@@ -201,8 +201,8 @@ def test_a_copy_of_the_store_is_refused_once_its_original_has_worked_on(tmp_path
     ("records", "then"),
     [
         (0, "group g then reads nothing again: this store has read all that the topics hold"),
-        (1, "group g then reads the 1 record that this store has not read, and handlers do again what came of it"),
-        (2500, "then reads the 2,500 records that this store has not read, and handlers do again what came of them"),
+        (1, "group g then reads the 1 record that this store has not read, and handlers do again the work of it"),
+        (2500, "then reads the 2,500 records that this store has not read, and handlers do again the work of them"),
     ],
 )  # fmt: skip
 def test_the_refusal_says_how_many_records_a_new_store_would_read(records: int, then: str) -> None:
@@ -304,7 +304,7 @@ def test_a_store_put_back_in_its_place_goes_on_and_says_that_it_is_older(
     deployment.evaluator()
     deployment.settle()
 
-    assert "it was put back from a copy" in caplog.text
+    assert "it was restored from a copy" in caplog.text
     assert deployment.workflow("wf-1").status == COMPLETED
 
 

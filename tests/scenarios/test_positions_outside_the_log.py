@@ -90,7 +90,7 @@ def test_a_topic_made_again_while_the_evaluator_was_away_is_refused(desk: Desk) 
 
     assert isinstance(refusal, TopicMadeAnew)
     assert (refusal.partition, refusal.position) == (TopicPartition(control, 0), 2)
-    assert "deleted and made again" in str(refusal)
+    assert "deleted and recreated" in str(refusal)
     assert "has read up to 2" in str(refusal)
 
 
@@ -251,7 +251,7 @@ def test_a_topic_made_again_is_read_from_its_beginning_where_the_operator_says_s
     desk.evaluator = deployment.evaluator()
     deployment.settle()
 
-    assert ["deleted and made again" in record.getMessage() for record in told] == [True]
+    assert ["deleted and recreated" in record.getMessage() for record in told] == [True]
     assert [record for record in caplog.records if record.levelno == logging.ERROR] == told, "it is told once"
     assert deployment.workflow("wf-1").status == COMPLETED
     assert earlier not in deployment.store.positions()

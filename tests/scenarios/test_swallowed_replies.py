@@ -167,9 +167,9 @@ def test_swallowed_fetches_are_told_once_make_it_unready_and_end_it(
 
     said = running.ended()
 
-    assert "no reply to a fetch has told of" in said
+    assert "without a reply to a fetch" in said
     assert "gave up after 5 s" in said
-    (told,) = [text for text in told_of(caplog) if "waiting for it, 5 s at most" in text]
+    (told,) = [text for text in told_of(caplog) if "waiting for it, up to 5 s" in text]
     assert "no reply to a fetch" in told
     assert any("no reply to a fetch" in reason for reason in bench.service.health().reasons)
 

@@ -1,4 +1,4 @@
-"""A facet's topic is deleted and made again: nothing that was noted of the earlier one holds for the new one."""
+"""A facet's topic is deleted and recreated: nothing that was noted of the earlier one holds for the new one."""
 
 import logging
 
@@ -109,7 +109,7 @@ def test_what_ran_when_the_topic_was_made_anew_is_answered_and_moves_no_offset_o
     committed = deployment.committed()
     assert committed is not None
     assert committed.offset == len(LATER)
-    assert f"{deployment.topology.facet(PAY)} was deleted and made again" in caplog.text
+    assert f"{deployment.topology.facet(PAY)} was deleted and recreated" in caplog.text
 
 
 def test_nothing_is_committed_for_a_topic_that_is_gone() -> None:

@@ -87,7 +87,7 @@ def read_boolean(data: bytes, pos: int, depth: int) -> tuple[bool, int]:
     """Read one byte, 0 or 1."""
     byte = data[pos]
     if byte > 1:
-        raise Unreadable(Reason.BAD_AVRO, f"byte {byte} at {pos} is no Boolean")
+        raise Unreadable(Reason.BAD_AVRO, f"byte {byte} at {pos} is not a Boolean")
     return byte == 1, pos + 1
 
 

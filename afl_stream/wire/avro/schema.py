@@ -51,7 +51,7 @@ def parse_schema_text(text: str) -> WriterSchema:
         root = fastavro.schema.parse_schema(bare, named)
         canonical = fastavro.schema.to_parsing_canonical_form(bare)
     except Exception as error:  # whatever the parser stumbles over in anybody's text
-        raise Unreadable(Reason.BAD_SCHEMA, f"no Avro schema ({type(error).__name__}: {error})") from error
+        raise Unreadable(Reason.BAD_SCHEMA, f"not an Avro schema ({type(error).__name__}: {error})") from error
     _refuse_malformed(named)
     _refuse_types_without_bytes(root, named)
     return WriterSchema(text=text, canonical=canonical, fingerprint=fingerprint_of(canonical), root=root, named=named)
@@ -100,7 +100,7 @@ def _bare(node: object, depth: int) -> Any:
     bare: dict[str, Any] = {}
     for key, value in node.items():
         if key in ("fields", "symbols") and not isinstance(value, list):
-            raise TypeError(f"{key} is no list")
+            raise TypeError(f"{key} is not a list")
         if key == "fields":
             bare[key] = [_bare(entry, depth + 1) for entry in value]
         elif key in ("type", "items", "values"):
@@ -120,7 +120,7 @@ def _refuse_malformed(named: dict[str, Any]) -> None:
         if kind == "fixed" and not (type(schema.get("size")) is int and schema["size"] >= 0):
             raise Unreadable(Reason.BAD_SCHEMA, f"fixed {name} has no size")
         if kind == "enum" and not all(isinstance(symbol, str) for symbol in schema["symbols"]):
-            raise Unreadable(Reason.BAD_SCHEMA, f"enum {name} has symbols that are no strings")
+            raise Unreadable(Reason.BAD_SCHEMA, f"enum {name} has symbols that are not strings")
         if kind in ("record", "error") and not all(isinstance(field["name"], str) for field in schema["fields"]):
             raise Unreadable(Reason.BAD_SCHEMA, f"record {name} has fields without a name")
     count = sum(len(schema.get("fields", ())) for schema in named.values())

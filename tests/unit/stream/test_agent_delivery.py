@@ -388,7 +388,7 @@ def test_records_that_are_gone_from_the_log_end_the_agent_with_the_lost_range() 
     lose_records(deployment, before=5)
     agent = agent_with(deployment, Gates())
 
-    with pytest.raises(OffsetOutOfRange, match="position 1 is outside the log, which holds 5 to 7"):
+    with pytest.raises(OffsetOutOfRange, match="position 1 is out of range: the log holds 5 to 7"):
         agent.run_once(1)
 
 

@@ -422,12 +422,14 @@ def test_an_audit_in_a_group_goes_on_without_a_facets_topic_that_is_gone_and_tak
         deployment.create_topics(["billing.Void"])
         deployment.publish(event("billing.Void", step))
         bench.catch_up()
-        assert ("back, and read again: afl.events.billing.Void" in caplog.text) is (step == 3)
+        assert ("exist again and are read: afl.events.billing.Void" in caplog.text) is (step == 3)
 
         deployment.admin.delete_topic("afl.events.billing.Void")
         deployment.publish(event(step=step + 1))
         bench.catch_up()
-        assert "there is no topic afl.events.billing.Void any more; the audit goes on with the others" in caplog.text
+        assert (
+            "topic afl.events.billing.Void does not exist any more; the audit continues with the others" in caplog.text
+        )
         assert bench.audit.health().ready
     bench.audit.close()
 
@@ -661,6 +663,6 @@ def test_a_group_file_that_holds_no_name_is_refused_with_its_path(tmp_path: Path
     file, beside = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.group"
     beside.write_bytes(content)
 
-    with pytest.raises(GroupNameUnreadable, match=r"audit\.jsonl\.group holds no name of a group"):
+    with pytest.raises(GroupNameUnreadable, match=r"audit\.jsonl\.group does not hold the name of a group"):
         group_of(StreamConfig(), file, None)
     assert group_of(StreamConfig(), file, "mended") == "mended"

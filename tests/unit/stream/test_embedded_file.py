@@ -140,7 +140,7 @@ def test_a_foreign_database_is_left_as_it_was(tmp_path: Path) -> None:
     foreign_database(path)
     before = path.read_bytes()
 
-    with pytest.raises(FileUnusable, match="something else"):
+    with pytest.raises(FileUnusable, match="another program"):
         EmbeddedBroker(path)
 
     assert path.read_bytes() == before

@@ -113,6 +113,8 @@ def test_an_agent_that_refuses_lost_offsets_refuses_where_the_topic_is_not_read_
     agent.start()
     faults.fail_at("poll.before_deliver", 1_000_000, error=Swallowed())
 
-    with pytest.raises(OffsetsLost, match=r"cannot be learned: afl\.lifecycle could not be read to the end in 30 s"):
+    with pytest.raises(
+        OffsetsLost, match=r"nor which runs have ended: afl\.lifecycle could not be read to the end in 30 s"
+    ):
         agent.turn(0.1)
     agent.close()

@@ -21,7 +21,7 @@ def test_a_step_id_tells_its_workflow() -> None:
     "step_id", ["", "w1", "w1:", ":ab", "w1:XY", "w1:ab:cd", "w1:ab\n", "w 1:ab", "w" * 129 + ":ab"]
 )
 def test_what_is_no_step_id_is_refused_with_what_one_looks_like(step_id: str) -> None:
-    with pytest.raises(IdRefused, match="is no step id: a workflow id, a colon and a digest"):
+    with pytest.raises(IdRefused, match="is not a valid step id: expected a workflow id, a colon and a digest"):
         workflow_of(step_id)
 
 
@@ -32,7 +32,7 @@ def test_an_event_id_is_made_of_step_and_attempt_and_comes_apart_again() -> None
 
 @pytest.mark.parametrize("event_id", ["w1:ab", "w1:ab#", "w1:ab#x", "w1:ab#-1", "w1:ab#01", "#1"])
 def test_what_is_no_event_id_is_refused(event_id: str) -> None:
-    with pytest.raises(IdRefused, match="is no event id"):
+    with pytest.raises(IdRefused, match="is not a valid event id"):
         step_and_attempt_of(event_id)
 
 

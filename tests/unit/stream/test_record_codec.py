@@ -503,7 +503,7 @@ def test_schemas_that_are_gone_are_waited_for_once_after_each_loss_and_not_for_g
     values = [writer.encode(message) for message in (lost, other)]
 
     def is_given_up() -> None:
-        with pytest.raises(Unreadable, match="what it lacked had 600 s to come back") as caught:
+        with pytest.raises(Unreadable, match="was not announced again within 600 s") as caught:
             reader.decode(values[1], told[1])
         assert caught.value.reason is Reason.UNKNOWN_SCHEMA
 

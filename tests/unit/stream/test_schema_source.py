@@ -50,7 +50,7 @@ def test_the_first_text_of_a_fingerprint_stays_and_another_is_refused_and_logged
     announce(log, forged(genuine, swap_payload_fields))
 
     assert SchemasTopicSource(log).by_id(genuine.fingerprint).text == genuine.text
-    assert f"its fingerprint {genuine.fingerprint:016x} is that of another one" in caplog.text
+    assert f"its fingerprint {genuine.fingerprint:016x} is that of another schema" in caplog.text
 
 
 def test_another_text_of_the_same_schema_is_no_other_schema(caplog: pytest.LogCaptureFixture) -> None:
