@@ -102,7 +102,7 @@ def afl() -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; see afl.core.exit_codes."""
-    with signals_handled(lambda number: ExitCode.INTERRUPTED), standard_streams():
+    with signals_handled(lambda _number: ExitCode.INTERRUPTED), standard_streams():
         return _main(args)
 
 

@@ -117,7 +117,7 @@ def error_count(diagnostics: Iterable[Diagnostic]) -> str | None:
 
 
 def _painter(colour: bool) -> Callable[[str, str], str]:
-    return (lambda text, style: f"{style}{text}{_RESET}") if colour else (lambda text, style: text)
+    return (lambda text, style: f"{style}{text}{_RESET}") if colour else (lambda text, _style: text)
 
 
 def _excerpt(diagnostic: Diagnostic, source_text: str) -> tuple[str, str] | None:

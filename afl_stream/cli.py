@@ -62,7 +62,7 @@ Exit codes:
 class _InOrder(click.Group):
     """A group that lists its commands in the order in which a person needs them."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(self.commands)
 
 
@@ -442,7 +442,7 @@ def config_command(invocation: Invocation) -> ExitCode:
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; see afl_stream.exit_codes."""
     # First of all: what a command loads, opens and connects to may take long.
-    with signals_handled(lambda number: ExitCode.INTERRUPTED), standard_streams():
+    with signals_handled(lambda _number: ExitCode.INTERRUPTED), standard_streams():
         return _main(args)
 
 

@@ -177,7 +177,7 @@ def compilations(elements: int) -> list[int]:
     evaluator = Evaluator(MemoryStore())
     counts: list[int] = []
 
-    def count(frame: FrameType, event: str, argument: object) -> None:
+    def count(frame: FrameType, event: str, _argument: object) -> None:
         if event == "call" and frame.f_code is compile_expression.__code__:
             counts[-1] += 1
 

@@ -160,7 +160,7 @@ def counted() -> Iterator[Callable[[], int]]:
     """Count calls of functions, those of C too; what is yielded says how many there were."""
     calls = 0
 
-    def see(frame: FrameType, event: str, argument: object) -> None:
+    def see(_frame: FrameType, event: str, _argument: object) -> None:
         nonlocal calls
         if event in ("call", "c_call"):
             calls += 1

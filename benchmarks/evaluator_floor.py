@@ -84,7 +84,7 @@ def _reads(n: int, shape: Shape) -> list[Sequence[int]]:
 
 def _argument(i: int, reads: Sequence[int]) -> Callable[[Sequence[Step]], int]:
     if not reads:
-        return lambda made: i
+        return lambda _made: i
     if len(reads) == 1:
         only = reads[0]
         return lambda made: made[only].returns["value"] + 1

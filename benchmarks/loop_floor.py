@@ -276,7 +276,7 @@ def measure_echo(bootstrap: str, round_trips: int) -> FloorFigures:
     """Send one record there and back, again and again, at once each time."""
     sent, record = 1, (b"step", b"x" * 180)
 
-    def apply(records: Sequence[Record]) -> list[tuple[bytes, bytes]]:
+    def apply(_records: Sequence[Record]) -> list[tuple[bytes, bytes]]:
         nonlocal sent
         sent += 1
         return [record] if sent <= round_trips else []

@@ -30,7 +30,7 @@ class _Commands:
     def __init__(self) -> None:
         self.count = 0
 
-    def started(self, event: Any) -> None:
+    def started(self, _event: Any) -> None:
         self.count += 1
 
     def succeeded(self, event: Any) -> None:

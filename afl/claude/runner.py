@@ -52,7 +52,7 @@ class ClaudeAgentRunner:
     `usage` counts all runs. An instance runs one workflow at a time.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a public signature, settings by name
         self,
         evaluator: Evaluator,
         persistence: PersistenceAPI,
@@ -66,7 +66,7 @@ class ClaudeAgentRunner:
         max_retries: int = MAX_RETRIES,
         max_tokens: int = MAX_TOKENS,
         cache_tools: bool = False,
-        probe: Callable[[str], None] = lambda step: None,
+        probe: Callable[[str], None] = lambda _step: None,
     ) -> None:
         """Take `claude_client()`, or any object with a similar `messages.create`; None: handlers only.
 

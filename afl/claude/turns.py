@@ -150,7 +150,7 @@ class ClaudeTurns:
         try:
             result = self._call(use, context)
             waiting = awaitable_of(result)
-            return _outcome(use, result if waiting is None else _run(waiting))
+            return _outcome(result if waiting is None else _run(waiting))
         except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - Claude may find another way
             return _failed(error)
 
@@ -162,7 +162,7 @@ class ClaudeTurns:
             else:
                 result = self._call(use, context)
             waiting = awaitable_of(result)
-            return _outcome(use, result if waiting is None else await waiting)
+            return _outcome(result if waiting is None else await waiting)
         except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - Claude may find another way
             return _failed(error)
 
@@ -185,7 +185,7 @@ def _run(waiting: Awaitable[Any]) -> Any:
     return asyncio.run(wait())
 
 
-def _outcome(use: UseTool, result: object) -> ToolOutcome:
+def _outcome(result: object) -> ToolOutcome:
     return ToolOutcome(result_text({} if result is None else result))
 
 

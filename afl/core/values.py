@@ -160,7 +160,7 @@ def _wanted(afl_type: str) -> str:
 # --- checks of one kind of value each; `depth` is how many lists and maps the value stands in ----------------------
 
 
-def check_string(value: Any, depth: int = 0) -> str:
+def check_string(value: Any, _depth: int = 0) -> str:
     """Check a String."""
     if not isinstance(value, str):
         raise Refused("String", describe_value(value))
@@ -176,7 +176,7 @@ def _check_text(value: str, name: str) -> None:
         raise Refused(name, f"a lone surrogate at index {error.start}", Flaw.BAD_TEXT) from None
 
 
-def check_integer(value: Any, depth: int = 0, name: str = "Long") -> int:
+def check_integer(value: Any, _depth: int = 0, name: str = "Long") -> int:
     """Check an Int or a Long."""
     if type(value) is not int and (not isinstance(value, int) or isinstance(value, bool)):
         raise Refused(name, describe_value(value))
@@ -208,7 +208,7 @@ def refuse_inexact(value: int) -> None:
     raise Refused("Double", f"{describe_value(value)}, which no Double holds exactly", Flaw.NUMBER_OUT_OF_RANGE)
 
 
-def check_boolean(value: Any, depth: int = 0) -> bool:
+def check_boolean(value: Any, _depth: int = 0) -> bool:
     """Check a Boolean."""
     if value is True or value is False:
         return bool(value)

@@ -133,7 +133,7 @@ class Completer:
         scope = self._scope(place)
         return {} if scope is None else steps_above(scope, *place)
 
-    def _expressions(self, cursor: Cursor, place: tuple[int, int]) -> Iterator[lsp.CompletionItem]:
+    def _expressions(self, _cursor: Cursor, place: tuple[int, int]) -> Iterator[lsp.CompletionItem]:
         scope = self._scope(place)
         if scope is None:
             return

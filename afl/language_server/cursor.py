@@ -84,7 +84,7 @@ def cursor_at(before: str) -> Cursor:
     """Return the cursor behind a text."""
     found = pieces(before)
     tokens = [piece for piece in found if not piece.is_comment and piece.kind is not PieceKind.END]
-    if _is_inside(found, before):
+    if _is_inside(found):
         return _NOTHING
     if _is_word(before[-1:]) and tokens and tokens[-1].kind is PieceKind.NUMBER:
         return _NOTHING

@@ -96,7 +96,7 @@ def _follow_texts(server: AFLLanguageServer) -> None:
     """Register the handlers for texts that are opened, changed, saved and closed."""
 
     @server.feature(lsp.INITIALIZED)
-    def initialized(params: lsp.InitializedParams) -> None:
+    def initialized(_params: lsp.InitializedParams) -> None:
         server.watch_files()
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
@@ -116,7 +116,7 @@ def _follow_texts(server: AFLLanguageServer) -> None:
             server.check_soon()
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
-    def saved(params: lsp.DidSaveTextDocumentParams) -> None:
+    def saved(_params: lsp.DidSaveTextDocumentParams) -> None:
         server.answers.project.refresh()
         server.check_now()
 
@@ -127,12 +127,12 @@ def _follow_texts(server: AFLLanguageServer) -> None:
         server.check_soon()
 
     @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-    def files_changed(params: lsp.DidChangeWatchedFilesParams) -> None:
+    def files_changed(_params: lsp.DidChangeWatchedFilesParams) -> None:
         server.answers.project.refresh()
         server.check_now()
 
     @server.feature(lsp.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
-    def folders_changed(params: lsp.DidChangeWorkspaceFoldersParams) -> None:
+    def folders_changed(_params: lsp.DidChangeWorkspaceFoldersParams) -> None:
         server.answers.project.search(server.folders())
         server.check_now()
 

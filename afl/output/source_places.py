@@ -43,7 +43,7 @@ def find_place(program: CompiledProgram, path: str, facet: str, line: int) -> So
     tests: tuple[Callable[[_Candidate], bool], ...] = (
         lambda item: item.name == name and item.called == called,
         lambda item: item.name == name or (name == "yield" and item.name == ""),
-        lambda item: True,
+        lambda _item: True,
     )
     for test in tests:
         places = [item.place for item in found if test(item)]

@@ -81,7 +81,7 @@ class ExpressionChecker:
         if inexact is not None:
             self._report("INT_INEXACT", inexact.location, name=name)
 
-    def _literal(self, node: ast.Literal, scope: Scope) -> ValueType:
+    def _literal(self, node: ast.Literal, _scope: Scope) -> ValueType:
         if node.kind == "integer" and isinstance(node.value, int) and node.value > MAX_LONG:
             self._report("INT_BEYOND_LONG", node.location)
         return BY_LITERAL_KIND[node.kind]

@@ -55,7 +55,7 @@ class AgentPoller(TakesModules, PollingServer):
         config: AgentPollerConfig | None = None,
         *,
         clock: Clock | None = None,
-        probe: Callable[[str], None] = lambda step: None,
+        probe: Callable[[str], None] = lambda _step: None,
     ) -> None:
         self._config = config or AgentPollerConfig()
         self._routes = HandlerRoutes(ModuleLoader())

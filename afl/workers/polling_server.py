@@ -33,7 +33,7 @@ class PollingConfig(Protocol):
 class PollingServer:
     """A server on the task loop. Its handlers come from a `HandlerSource`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a server, wired by its makers
         self,
         persistence: EngineStore,
         evaluator: Evaluator,
@@ -41,7 +41,7 @@ class PollingServer:
         source: HandlerSource,
         *,
         clock: Clock | None = None,
-        probe: Callable[[str], None] = lambda step: None,
+        probe: Callable[[str], None] = lambda _step: None,
         topics: Sequence[str] = (),
         renew_interval_ms: int = 0,
         beside: Callable[[], AbstractContextManager[object]] = nullcontext,

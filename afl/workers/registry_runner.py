@@ -76,7 +76,7 @@ class RegistryRunner(PollingServer):
         config: RegistryRunnerConfig | None = None,
         *,
         clock: Clock | None = None,
-        probe: Callable[[str], None] = lambda step: None,
+        probe: Callable[[str], None] = lambda _step: None,
     ) -> None:
         self._config = config or RegistryRunnerConfig()
         self._loader = ModuleLoader()
@@ -91,7 +91,7 @@ class RegistryRunner(PollingServer):
         self._last_refresh_s = float("-inf")
         super().__init__(persistence, evaluator, self._config, self, clock=clock, probe=probe)
 
-    def register_handler(
+    def register_handler(  # noqa: PLR0913 - a public signature
         self,
         facet_name: str,
         module_uri: str,

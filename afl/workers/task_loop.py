@@ -76,7 +76,7 @@ class LoopSettings:
 class TaskLoop:
     """A loop that polls, claims and works; `run` in threads until `stop`, `run_once` in the caller's."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a loop, wired by its server
         self,
         store: EngineStore,
         evaluator: Evaluator,
@@ -85,7 +85,7 @@ class TaskLoop:
         settings: LoopSettings,
         *,
         clock: Clock | None = None,
-        probe: Callable[[str], None] = lambda step: None,
+        probe: Callable[[str], None] = lambda _step: None,
         beside: Callable[[], AbstractContextManager[object]] = nullcontext,
         sweep: Callable[[], int] | None = None,
     ) -> None:

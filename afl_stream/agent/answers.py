@@ -290,7 +290,7 @@ class Answering:
 
 
 def _raising(error: Exception) -> Handler:
-    def raise_it(payload: dict[str, object]) -> dict[str, object]:
+    def raise_it(_payload: dict[str, object]) -> dict[str, object]:
         raise error
 
     return raise_it

@@ -106,7 +106,7 @@ class HandlerPool:
         max_concurrent: int,
         *,
         on_fatal: Callable[[BaseException], None],
-        on_stuck: Callable[[HandlersStuck], None] = lambda error: None,
+        on_stuck: Callable[[HandlersStuck], None] = lambda _error: None,
         max_stuck: int = MAX_STUCK_HANDLERS,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:

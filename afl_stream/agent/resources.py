@@ -206,4 +206,4 @@ class Shared:
     probe: Callable[[str], None] = no_probe
     clock_s: Clock = monotonic_s
     #: Hears that a topic that is read is not there; says whether that is no error.
-    does_without: Callable[[str], bool] = lambda topic: False
+    does_without: Callable[[str], bool] = lambda _topic: False

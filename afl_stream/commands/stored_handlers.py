@@ -83,7 +83,7 @@ class StoringRegistrar:
         #: What was registered, in order.
         self.registered: list[HandlerRegistration] = []
 
-    def register(self, facet_name: str, handler: Handler, **details: Any) -> None:
+    def register(self, facet_name: str, handler: Handler, **_details: Any) -> None:
         """Refuse: another process could not find a function object by name. Raises HandlerModuleError."""
         raise HandlerModuleError(
             module_of(handler),

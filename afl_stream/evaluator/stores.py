@@ -16,7 +16,7 @@ def open_configured_store(
     *,
     create: bool = True,
     clock: Clock | None = None,
-    probe: Callable[[str], None] = lambda step: None,
+    probe: Callable[[str], None] = lambda _step: None,
 ) -> EngineStore:
     """Open the deployment's store; create it if it does not exist and `create` is true.
 

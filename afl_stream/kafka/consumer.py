@@ -46,7 +46,7 @@ class KafkaConsumer:
     so that a position out of range is an error and never a silent jump.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - wired by the transport alone
         self,
         settings: Mapping[str, Any],
         connection: Connection,
@@ -57,7 +57,7 @@ class KafkaConsumer:
         group: str | None,
         incremental: bool,
         start: Start,
-        on_close: Callable[[KafkaConsumer], None] = lambda consumer: None,
+        on_close: Callable[[KafkaConsumer], None] = lambda _consumer: None,
     ) -> None:
         """Create the client.
 
@@ -305,7 +305,7 @@ class KafkaConsumer:
 
     # Rebalances: called by librdkafka inside poll, consume and close
 
-    def _on_assign(self, client: Client, places: list[Place]) -> None:
+    def _on_assign(self, _client: Client, places: list[Place]) -> None:
         partitions = [TopicPartition(place.topic, place.partition) for place in places]
         self._missing_told.difference_update(where.topic for where in partitions)
         self._topic_ids.soon()
@@ -370,7 +370,7 @@ class KafkaConsumer:
         kept = [place for place in places if place.topic not in others]
         self._leave(kept, None if self._listener is None else self._listener.on_revoked)
 
-    def _on_lost(self, client: Client, places: list[Place]) -> None:
+    def _on_lost(self, _client: Client, places: list[Place]) -> None:
         self._leave(places, None if self._listener is None else self._listener.on_lost)
 
     def _leave(self, places: Sequence[Place], tell: Callable[[Sequence[TopicPartition]], None] | None) -> None:

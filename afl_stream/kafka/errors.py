@@ -92,7 +92,7 @@ class ClientLog:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def log(self, level: int, message: str, *args: object) -> None:
+    def log(self, _level: int, message: str, *args: object) -> None:
         text = message % args if args else message
         if _HUNG_UP in text:
             self._connection.on_hung_up()

@@ -52,7 +52,7 @@ class KafkaProducer:
         limit_of: Limits,
         forget: Callable[[str], None],
         *,
-        on_close: Callable[[KafkaProducer], None] = lambda producer: None,
+        on_close: Callable[[KafkaProducer], None] = lambda _producer: None,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Create the client.

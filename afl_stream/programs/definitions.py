@@ -54,8 +54,8 @@ class Definitions:
         transport: Transport,
         codec: Codec,
         topic: str,
-        stored: Callable[[str], bytes | None] = lambda fingerprint: None,
-        stored_annotations: Callable[[str], bytes | None] = lambda fingerprint: None,
+        stored: Callable[[str], bytes | None] = lambda _fingerprint: None,
+        stored_annotations: Callable[[str], bytes | None] = lambda _fingerprint: None,
         *,
         is_keeper: bool = False,
     ) -> None:

@@ -174,13 +174,13 @@ def _checked(record: str, field: FieldShape, value: object) -> object:
         raise Unreadable(_REASONS[refused.flaw], str(error)) from error
 
 
-def _check_bytes(value: Any, depth: int) -> bytes:
+def _check_bytes(value: Any, _depth: int) -> bytes:
     if not isinstance(value, bytes):
         raise Refused("byte string", describe_value(value))
     return value
 
 
-def _check_failure(value: Any, depth: int) -> FailureReason:
+def _check_failure(value: Any, _depth: int) -> FailureReason:
     if not isinstance(value, Mapping):
         raise Refused("map with type and message", describe_value(value))
     parts: dict[str, str] = {}

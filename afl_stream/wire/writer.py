@@ -113,17 +113,17 @@ def _payload_writer(fields: Mapping[str, Fitting]) -> Write:
     return write
 
 
-def _write_long(out: bytearray, value: Any, depth: int) -> None:
+def _write_long(out: bytearray, value: Any, _depth: int) -> None:
     write_long(out, check_integer(value))
 
 
-def _write_bytes(out: bytearray, value: Any, depth: int) -> None:
+def _write_bytes(out: bytearray, value: Any, _depth: int) -> None:
     if not isinstance(value, bytes):
         raise Refused("byte string", describe_value(value))
     write_bytes(out, value)
 
 
-def _write_failure(out: bytearray, value: Any, depth: int) -> None:
+def _write_failure(out: bytearray, value: Any, _depth: int) -> None:
     if not isinstance(value, FailureReason):
         raise Refused("FailureReason", describe_value(value))
     write_string(out, check_string(value.type))

@@ -288,7 +288,7 @@ class _Interruption:
         numbers = (signal.SIGINT, signal.SIGTERM)
         before = {number: signal.getsignal(number) for number in numbers}
 
-        def note(number: int, frame: FrameType | None) -> None:
+        def note(number: int, _frame: FrameType | None) -> None:
             self._has_come = True
             signal.signal(number, before[signal.Signals(number)])
 

@@ -55,7 +55,7 @@ class _Handler:
         self.first: int | None = None
         self.drain: _Drain | None = None
 
-    def handle(self, number: int, frame: FrameType | None) -> None:
+    def handle(self, number: int, _frame: FrameType | None) -> None:
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
         if self.first is not None:
             _say(f"{name} again: ended at once; the work under way is left to the next process")

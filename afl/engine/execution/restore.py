@@ -78,7 +78,7 @@ def restore(
         execution.find_by_place()
     for step in execution.steps.values():
         if step.told:
-            _tell_again(execution, step)
+            _tell_again(step)
     if not execution.is_ended:
         for step in list(execution.steps.values()):
             _continue(execution, step)
@@ -367,7 +367,7 @@ def _continue_block(execution: Execution, step: StepRecord) -> None:
     assert plan is not None
     if step.failed is None:
         try:
-            _wait_again(execution, step, frame, plan)
+            _wait_again(step, frame, plan)
         except Cause as error:
             step.failed = error.record
         frame.ready = [index for index, count in enumerate(frame.waiting) if not count and frame.env[index] is None]
@@ -379,7 +379,7 @@ def _continue_block(execution: Execution, step: StepRecord) -> None:
         execution.wake(step)
 
 
-def _wait_again(execution: Execution, step: StepRecord, frame: Frame, plan: BlockPlan) -> None:
+def _wait_again(step: StepRecord, frame: Frame, plan: BlockPlan) -> None:
     if not frame.yields_made:
         watch_for_yields(step, frame, plan)
     if not plan.has_outer_waits:

@@ -76,7 +76,7 @@ def open_again(row: WorkflowRow, documents: Sequence[StepDocument], action: Acti
     is_later = action.kind is not Kind.RETRY
     execution = restore(rows.opened(row.execution + is_later), _with_changes(documents, rows.changed))
     _put_down(execution, rows)
-    _note(execution, rows, action, made)
+    _note(execution, action, made)
     return Opened(execution=execution, steps=made)
 
 

@@ -206,7 +206,7 @@ class _Rerun:
         rows = self._rows
         facet = rows.facet_of(step)
         if state != StepState.MIXIN_BLOCKS_CONTINUE:
-            step = self._without_captures(step, facet)
+            step = self._without_captures(step)
             return step._replace(returns=_without_defaults(facet, step.params, step.returns))
         params = dict(step.params)
         given = self._given(step)

@@ -150,7 +150,7 @@ def _fit_boolean(value: Value) -> Value:
     raise Unsure
 
 
-def _fit_nothing(value: Value) -> Value:
+def _fit_nothing(_value: Value) -> Value:
     raise Unsure
 
 

@@ -43,7 +43,7 @@ class Purge:
         clock: Clock,
         *,
         rows_per_slice: int = ROWS_PER_SLICE,
-        probe: Probe = lambda step: None,
+        probe: Probe = lambda _step: None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -51,7 +51,7 @@ class Purge:
         self._probe = probe
 
     def due(
-        self, ended_before_ms: int, *, wanted: Callable[[str], bool] = lambda workflow_id: True
+        self, ended_before_ms: int, *, wanted: Callable[[str], bool] = lambda _workflow_id: True
     ) -> Iterator[WorkflowRow]:
         """Yield the workflows that ended before that time and whose ids are wanted, in order of creation."""
         after: Ended | None = None

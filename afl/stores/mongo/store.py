@@ -87,7 +87,7 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
     into a document of MongoDB.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a public signature, settings by name
         self,
         connection_string: str = "",
         database_name: str = "",
@@ -99,7 +99,7 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
         clock: Clock | None = None,
         timeout_s: float = 30.0,
         commit_lease_ms: int = LEASE_MS,
-        probe: Callable[[str], None] = lambda step: None,
+        probe: Callable[[str], None] = lambda _step: None,
     ) -> None:
         url = connection_string or DEFAULT_URL
         self._prefix = prefix

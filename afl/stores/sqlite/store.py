@@ -86,7 +86,7 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
         clock: Clock | None = None,
         *,
         busy_timeout_s: float = 30.0,
-        probe: Callable[[str], None] = lambda step: None,
+        probe: Callable[[str], None] = lambda _step: None,
     ) -> None:
         self._path = Path(path)
         self._prefix = prefix

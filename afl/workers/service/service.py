@@ -53,7 +53,7 @@ class RunnerService(TakesModules, PollingServer):
         *,
         flows: FlowSource | None = None,
         clock: Clock | None = None,
-        probe: Callable[[str], None] = lambda step: None,
+        probe: Callable[[str], None] = lambda _step: None,
     ) -> None:
         """`flows` is where `afl:execute` finds its flows; without it, in a store that keeps them (`get_flow`)."""
         self._config = config or RunnerConfig()

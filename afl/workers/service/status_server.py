@@ -180,7 +180,7 @@ class _Server(ThreadingHTTPServer):
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
-    def handle_error(self, request: object, client_address: object) -> None:
+    def handle_error(self, _request: object, _client_address: object) -> None:
         _log.debug("a request to the status server failed", exc_info=True)
 
 

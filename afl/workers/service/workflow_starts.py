@@ -50,7 +50,7 @@ class WorkflowStarts:
         evaluator: Evaluator,
         programs: FlowPrograms,
         clock: Clock,
-        probe: Callable[[str], None] = lambda step: None,
+        probe: Callable[[str], None] = lambda _step: None,
     ) -> None:
         self._store = store
         self._evaluator = evaluator

@@ -43,20 +43,20 @@ class Fitting(NamedTuple):
     write: Write
 
 
-def _write_string(out: bytearray, value: Any, depth: int) -> None:
+def _write_string(out: bytearray, value: Any, _depth: int) -> None:
     write_string(out, check_string(value))
 
 
-def _write_double(out: bytearray, value: Any, depth: int) -> None:
+def _write_double(out: bytearray, value: Any, _depth: int) -> None:
     write_double(out, check_double(value))
 
 
-def _write_boolean(out: bytearray, value: Any, depth: int) -> None:
+def _write_boolean(out: bytearray, value: Any, _depth: int) -> None:
     out.append(1 if check_boolean(value) else 0)
 
 
 def _integer(name: str) -> Fitting:
-    def write(out: bytearray, value: Any, depth: int) -> None:
+    def write(out: bytearray, value: Any, _depth: int) -> None:
         write_long(out, check_integer(value, 0, name))
 
     return Fitting(name, write)

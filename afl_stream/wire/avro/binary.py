@@ -170,7 +170,7 @@ def _map_reader(values: Reader) -> Reader:
 
 
 def _enum_reader(symbols: list[str]) -> Reader:
-    def read(data: bytes, pos: int, depth: int) -> tuple[str, int]:
+    def read(data: bytes, pos: int, _depth: int) -> tuple[str, int]:
         index, pos = read_long(data, pos)
         if not 0 <= index < len(symbols):
             raise Unreadable(Reason.BAD_AVRO, f"symbol {index} of an enum of {len(symbols)} before byte {pos}")
@@ -180,7 +180,7 @@ def _enum_reader(symbols: list[str]) -> Reader:
 
 
 def _fixed_reader(size: int) -> Reader:
-    def read(data: bytes, pos: int, depth: int) -> tuple[bytes, int]:
+    def read(data: bytes, pos: int, _depth: int) -> tuple[bytes, int]:
         end = pos + size
         if end > len(data):
             raise IndexError(end)

@@ -53,7 +53,7 @@ def write_long(out: bytearray, value: int) -> None:
     out.append(coded)
 
 
-def write_string(out: bytearray, value: str, depth: int = 0) -> None:
+def write_string(out: bytearray, value: str, _depth: int = 0) -> None:
     """Append a string. Raises AttributeError for a value of another type, UnicodeEncodeError for lone surrogates."""
     encoded = value.encode()
     size = len(encoded)
@@ -78,12 +78,12 @@ def write_double(out: bytearray, value: float) -> None:
     out += _DOUBLE.pack(value)
 
 
-def read_null(data: bytes, pos: int, depth: int) -> tuple[None, int]:
+def read_null(_data: bytes, pos: int, _depth: int) -> tuple[None, int]:
     """Read nothing."""
     return None, pos
 
 
-def read_boolean(data: bytes, pos: int, depth: int) -> tuple[bool, int]:
+def read_boolean(data: bytes, pos: int, _depth: int) -> tuple[bool, int]:
     """Read one byte, 0 or 1."""
     byte = data[pos]
     if byte > 1:
@@ -91,7 +91,7 @@ def read_boolean(data: bytes, pos: int, depth: int) -> tuple[bool, int]:
     return byte == 1, pos + 1
 
 
-def read_long(data: bytes, pos: int, depth: int = 0) -> tuple[int, int]:
+def read_long(data: bytes, pos: int, _depth: int = 0) -> tuple[int, int]:
     """Read an integer of 64 bits; a longer one is refused."""
     byte = data[pos]
     pos += 1
@@ -110,7 +110,7 @@ def read_long(data: bytes, pos: int, depth: int = 0) -> tuple[int, int]:
     return (coded >> 1) ^ -(coded & 1), pos
 
 
-def read_double(data: bytes, pos: int, depth: int) -> tuple[float, int]:
+def read_double(data: bytes, pos: int, _depth: int) -> tuple[float, int]:
     """Read an IEEE double, NaN and infinities included: the check of the step that it is for refuses them."""
     end = pos + 8
     if end > len(data):
@@ -118,7 +118,7 @@ def read_double(data: bytes, pos: int, depth: int) -> tuple[float, int]:
     return _DOUBLE.unpack_from(data, pos)[0], end
 
 
-def read_float(data: bytes, pos: int, depth: int) -> tuple[float, int]:
+def read_float(data: bytes, pos: int, _depth: int) -> tuple[float, int]:
     """Read an IEEE single as a double."""
     end = pos + 4
     if end > len(data):
@@ -126,7 +126,7 @@ def read_float(data: bytes, pos: int, depth: int) -> tuple[float, int]:
     return _FLOAT.unpack_from(data, pos)[0], end
 
 
-def read_bytes(data: bytes, pos: int, depth: int) -> tuple[bytes, int]:
+def read_bytes(data: bytes, pos: int, _depth: int) -> tuple[bytes, int]:
     """Read a byte string."""
     size, pos = read_long(data, pos)
     end = pos + size
@@ -137,7 +137,7 @@ def read_bytes(data: bytes, pos: int, depth: int) -> tuple[bytes, int]:
     return data[pos:end], end
 
 
-def read_string(data: bytes, pos: int, depth: int) -> tuple[str, int]:
+def read_string(data: bytes, pos: int, _depth: int) -> tuple[str, int]:
     """Read a string. Raises UnicodeDecodeError for bytes that are not UTF-8."""
     coded = data[pos]
     pos += 1
