@@ -18,7 +18,7 @@ def command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CommandL
 
 @pytest.fixture(scope="module")
 def templates() -> dict[str, Path]:
-    """Data directories by what was done to them, filled when the first test needs one."""
+    """Provide data directories by what was done to them, filled when the first test needs one."""
     return {}
 
 
@@ -39,7 +39,7 @@ def waiting(
 def _copied(
     name: str, command_line: CommandLine, templates: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> CommandLine:
-    """The command line on a copy of a directory that was made once."""
+    """Return the command line on a copy of a directory that was made once."""
     if name in templates:
         shutil.copytree(templates[name], command_line.data_dir)
         return command_line
@@ -50,7 +50,7 @@ def _copied(
 
 
 def _refused(called: Called, code: int, *words: str) -> None:
-    """The code, the words, in a line or two, and no traceback."""
+    """Check the code and the words, in a line or two, without a traceback."""
     assert called.code == code, called
     missing = [word for word in words if word not in called.err]
     assert missing == [], called.err
@@ -362,7 +362,7 @@ def test_a_start_of_a_run_that_is_there_says_what_became_of_that_one(waiting: Co
     over = waiting(*again)
 
     assert (under_way.code, under_way.out) == (0, "w1\n")
-    assert "w1 exists already: nothing new was started, and it goes on" in under_way.err
+    assert "w1 exists already: nothing new was started, and it continues" in under_way.err
     assert "afl-stream status w1" in under_way.err
     assert (over.code, over.out) == (0, "w1\n")
     assert "w1 exists already: it ended as CANCELLED, nothing was started" in over.err

@@ -66,7 +66,7 @@ def test_an_evaluator_waits_for_brokers_with_backoff_and_tells_of_it_once(caplog
     assert stop.waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, LONGEST_WAIT_S, LONGEST_WAIT_S]
     begins, ends = told_of(caplog)
     assert "127.0.0.1:9092" in begins
-    assert "60 s at most" in begins
+    assert "up to 60 s" in begins
     assert "is back after 16.3 s" in ends
     assert len(unique_ids(deployment.records(deployment.topology.facet(ASK)))) == 2
 

@@ -262,7 +262,7 @@ def test_a_definition_counts_once_its_schema_is_there_and_is_told_of_once_before
             name_key(f"shop.Other{number}"), ProgramPointer(workflow=f"shop.Other{number}", fingerprint="f")
         )
         assert "shop.Later" not in definitions.workflows()
-    assert caplog.text.count("name:shop.Later defines nothing") == 1
+    assert caplog.text.count("name:shop.Later is ignored") == 1
 
     key, schema = announcement_of(schema_of_another_writer(pointer))
     deployment.put(deployment.topology.schemas(), schema, key=key)

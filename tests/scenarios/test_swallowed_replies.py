@@ -68,7 +68,7 @@ class Running:
             self.errors.append(error)
 
     def ended(self) -> str:
-        """What it ended of, by itself."""
+        """Return what it ended of, by itself."""
         self._thread.join(DEADLINE_S)
         (error,) = self.errors
         return str(error)
@@ -170,8 +170,8 @@ def test_swallowed_fetches_are_told_once_make_it_unready_and_end_it(
     assert "without a reply to a fetch" in said
     assert "gave up after 5 s" in said
     (told,) = [text for text in told_of(caplog) if "waiting for it, up to 5 s" in text]
-    assert "no reply to a fetch" in told
-    assert any("no reply to a fetch" in reason for reason in bench.service.health().reasons)
+    assert "without a reply to a fetch" in told
+    assert any("without a reply to a fetch" in reason for reason in bench.service.health().reasons)
 
 
 @EACH_IN_TURN
