@@ -21,7 +21,7 @@ _NAMESPACE: Final = re.compile(r"\bnamespace\s+([\w.]+)")
 
 
 def programs(root: Path = _ROOT) -> list[str]:
-    """The programs of a tree of files: whole ones, not the fragments nor those that show a mistake.
+    """Return the programs of a tree of files: whole ones, not the fragments nor those that show a mistake.
 
     Left out are those that would not compile beside others, because they leave it to the program which namespace a
     short name is of.
@@ -51,7 +51,7 @@ def corpus(lines: int, written: Sequence[str] | None = None) -> str:
 
 
 def renamed(program: str, suffix: str) -> str:
-    """The program with a suffix on the names of all its namespaces, where they are declared, used and named in full."""
+    """Return the program with a suffix on all its namespaces, where they are declared, used and named in full."""
     # Longest first, so that the name of one is not taken for the beginning of another's.
     names = sorted(set(_NAMESPACE.findall(program)), key=len, reverse=True)
     name = "|".join(map(re.escape, names))

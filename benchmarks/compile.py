@@ -83,12 +83,12 @@ class FrameReferences:
 
 
 def same_in_python(frame: Mapping[str, Any]) -> bool:
-    """What EXPRESSION says, as one would write it in Python."""
+    """Return what EXPRESSION says, as one would write it in Python."""
     return (frame["price"] * frame["count"] - frame["discount"]) % 7 < 5 and f"{frame['name']}-{frame['count']}" != ""
 
 
 def expression_json(text: str) -> object:
-    """The compiled JSON of an expression over the parameters that FRAME has."""
+    """Return the compiled JSON of an expression over the parameters that FRAME has."""
     params = ", ".join(f"{name}: Json" for name in FRAME)
     program = compile_text(f"namespace a {{ facet F({params}) => (value: Json = {text}) }}").program_json
     return program["declarations"][0]["declarations"][0]["returns"][0]["default"]
@@ -107,7 +107,7 @@ def lark_parser() -> lark.Lark:
 
 
 def without_raw_bodies(text: str) -> str:
-    """The text with each script in braces as a string of as many lines, since no pattern of Lark's finds its end."""
+    """Return the text with each script in braces as a string of as many lines: no Lark pattern finds its end."""
     starts = [0]
     for line in text.split("\n"):
         starts.append(starts[-1] + len(line) + 1)
@@ -199,7 +199,7 @@ def compilations(elements: int) -> list[int]:
 def figures(
     sizes: Mapping[int, PairedSeconds], check: PairedSeconds, evaluated: PairedSeconds, counts: Sequence[int]
 ) -> dict[str, object]:
-    """The last line's figures; `sizes` by the number of lines, in seconds for all of them."""
+    """Return the last line's figures; `sizes` by the number of lines, in seconds for all of them."""
     smallest, largest = min(sizes), max(sizes)
     grown = (sizes[largest].subject_s / largest) / (sizes[smallest].subject_s / smallest)
     return {

@@ -33,7 +33,7 @@ _WORKFLOW: Final = "benchmark.Run"
 
 
 def result_of(steps: int) -> int:
-    """What the workflow gives: its first step is given 0."""
+    """Return what the workflow gives: its first step is given 0."""
     return 2 * steps - 1
 
 

@@ -50,13 +50,13 @@ LIVE_KINDS: Final = ("waiting", "elements", "complete")
 
 
 def events(n: int) -> CompiledProgram:
-    """A workflow of `n` independent event steps, which returns the last one's value."""
+    """Return a workflow of `n` independent event steps, which returns the last one's value."""
     steps = "\n".join(f"    s{i} = Ask(x = {i})" for i in range(n))
     return _compiled(f"{steps}\n    yield Run(value = s{n - 1}.y)")
 
 
 def live(kind: str, n: int) -> tuple[CompiledProgram, dict[str, Value]]:
-    """A workflow that waits when `n` steps of a kind have been made, and its inputs."""
+    """Return a workflow that waits when `n` steps of a kind have been made, and its inputs."""
     if kind == "waiting":
         return events(n), {}
     if kind == "elements":
@@ -79,7 +79,7 @@ def _compiled(body: str, head: str = "") -> CompiledProgram:
 
 
 def planned(store: EngineStore, program: CompiledProgram) -> Evaluator:
-    """An evaluator without bounds that keeps the program's plan already: a run of no iteration makes it."""
+    """Return an evaluator without bounds that keeps the program's plan already: a run of no iteration makes it."""
     evaluator = Evaluator(store, max_iterations=0, hot_steps=_ENOUGH, max_open_events=_ENOUGH)
     evaluator.execute(_RUN, program_ast=program)
     evaluator.max_iterations = MAX_ITERATIONS
@@ -195,7 +195,7 @@ def calls_an_answer(n: int) -> float:
 
 
 def bytes_a_live_step(kind: str, n: int) -> float:
-    """What a step takes, in bytes, of a workflow that is kept in memory; its rows are on disk."""
+    """Return what a step takes, in bytes, of a workflow that is kept in memory; its rows are on disk."""
     program, inputs = live(kind, n)
     with tempfile.TemporaryDirectory() as directory, closing(SqliteStore(Path(directory) / "store.db")) as store:
         evaluator = planned(store, program)

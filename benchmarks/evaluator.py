@@ -42,7 +42,7 @@ class Comparison:
 
 
 def program(n: int, shape: Shape) -> Node:
-    """The compiled program of a shape: the workflow `benchmark.Run` of `n` steps, which returns the last one's value.
+    """Return the compiled program of a shape: `benchmark.Run` of `n` steps, which returns the last one's value.
 
     Built as JSON: parsing 100,000 statements is another benchmark's subject.
     """
@@ -88,7 +88,7 @@ def compare(n: int, shape: Shape, pairs: int) -> Comparison:
     repeats = max(1, _LEAST_STEPS // n)
 
     def planned() -> Evaluator:
-        """An evaluator that keeps the plan already: a run of no iteration makes it."""
+        """Return an evaluator that keeps the plan already: a run of no iteration makes it."""
         evaluator = Evaluator(MemoryStore(), max_iterations=0)
         evaluator.execute(_WORKFLOW, program_ast=compiled)
         evaluator.max_iterations = MAX_ITERATIONS
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str], out: TextIO) -> None:
 
 
 def _arguments(n: int, shape: Shape) -> list[Node]:
-    """The argument of each step."""
+    """Return the argument of each step."""
     if shape == "chain":
         return [_add(_value_of(i - 1), _int(1)) if i else _int(0) for i in range(n)]
     if shape == "wide":
@@ -144,7 +144,7 @@ def _arguments(n: int, shape: Shape) -> list[Node]:
 
 
 def _sum(terms: Sequence[Node]) -> Node:
-    """A balanced tree of additions: one that leans to a side would be as deep as it has terms."""
+    """Return a balanced tree of additions: one that leans to a side would be as deep as it has terms."""
     if len(terms) == 1:
         return terms[0]
     middle = len(terms) // 2

@@ -191,7 +191,7 @@ def main(arguments: Sequence[str], out: TextIO) -> None:
 
 
 def figures(measured: Sequence[Figures]) -> dict[str, float]:
-    """The figures of the last line, of sizes in rising order."""
+    """Return the figures of the last line, of sizes in rising order."""
     last = measured[-1]
     return {
         "events": last.events,

@@ -64,7 +64,7 @@ class Pair:
 
 
 def source(steps: int) -> str:
-    """An AFL program whose workflow is a chain of event steps: each is asked with the answer of the one before it."""
+    """Return an AFL program whose workflow is a chain of event steps, each asked with the answer before it."""
     parameters = "count: Long, text: String, share: Double"
     lines = [f"namespace benchmark {{\n    event facet Work({parameters}) => ({parameters})\n"]
     lines.append(f"    workflow Chain({parameters}) => ({parameters}) andThen {{")
@@ -213,7 +213,7 @@ def _expect(process: "subprocess.Popen[str]", word: str) -> None:
 
 
 def _told(process: "subprocess.Popen[str]", word: str | None = None) -> Any:
-    """What the process writes before it ends. Raises RuntimeError when it ends badly."""
+    """Return what the process writes before it ends. Raises RuntimeError when it ends badly."""
     told, _ = process.communicate(word, timeout=_RUN_S if word else _END_S)
     if process.returncode:
         raise RuntimeError(f"a process of the loop ended with {process.returncode}; its error is above")

@@ -202,7 +202,7 @@ class FloorEvaluator:
 
 
 def encoded(event: dict[str, object]) -> bytes:
-    """The event as a framed Avro record."""
+    """Return the event as a framed Avro record."""
     out = io.BytesIO()
     out.write(_FRAME)
     fastavro.schemaless_writer(out, _EVENT, event)
@@ -210,7 +210,7 @@ def encoded(event: dict[str, object]) -> bytes:
 
 
 def decoded(value: bytes) -> dict[str, Any]:
-    """The event in a framed Avro record."""
+    """Return the event in a framed Avro record."""
     body = io.BytesIO(value)
     body.seek(len(_FRAME))
     event = fastavro.schemaless_reader(body, _EVENT, None)
@@ -219,7 +219,7 @@ def decoded(value: bytes) -> dict[str, Any]:
 
 
 def value_of(record: Record) -> bytes:
-    """The bytes of a record; raises RuntimeError for what is none: an error that the client reports as one."""
+    """Return the bytes of a record; raises RuntimeError for what is none: an error that the client reports as one."""
     value, error = record.value(), record.error()
     if error is not None or not isinstance(value, bytes):
         raise RuntimeError(f"the floor read {error or value!r}")

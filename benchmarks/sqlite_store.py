@@ -50,7 +50,7 @@ class Written:
 
 
 def written(rows: int) -> Written:
-    """What a chain of `rows` steps leaves in a store."""
+    """Return what a chain of `rows` steps leaves in a store."""
     store = MemoryStore()
     compiled = CompiledProgram(program(rows, "chain"))
     Evaluator(store).execute("benchmark.Run", {}, compiled, workflow_id=_RUN)
@@ -93,7 +93,7 @@ def raw_seconds(batches: Sequence[Batch], before: Sequence[Batch] = ()) -> float
 
 
 def figures(inserts: PairedSeconds, updates: PairedSeconds) -> dict[str, float]:
-    """The figures of the last line."""
+    """Return the figures of the last line."""
     whole = PairedSeconds(
         subject=[sum(pair) for pair in zip(inserts.subject, updates.subject, strict=True)],
         floor=[sum(pair) for pair in zip(inserts.floor, updates.floor, strict=True)],

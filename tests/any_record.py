@@ -101,7 +101,7 @@ def records_without_schema(_codec: Codec, now_ms: int) -> st.SearchStrategy[AnyR
 
 
 def _own_headers(at_ms: int) -> dict[str, bytes | None]:
-    """What a release of ours gives a record that it writes at that time."""
+    """Return what a release of ours gives a record that it writes at that time."""
     return dict(headers_for(StepContinue(step_id="known:0f"), source="/any", at_ms=at_ms))
 
 
@@ -110,7 +110,7 @@ def _with(value: bytes, headers: Mapping[str, bytes | None]) -> AnyRecord:
 
 
 def text_headers(record: AnyRecord) -> Headers:
-    """The headers as a transport delivers them."""
+    """Return the headers as a transport delivers them."""
     try:
         return tuple((name.decode(), value) for name, value in record.headers)
     except UnicodeDecodeError:

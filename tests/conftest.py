@@ -18,11 +18,11 @@ def settings_from_outside() -> Iterator[Mapping[str, str]]:
 
 @pytest.fixture(scope="session")
 def bootstrap_from_outside(settings_from_outside: Mapping[str, str]) -> str | None:
-    """The address of the person's broker."""
+    """Return the address of the person's broker."""
     return settings_from_outside.get("AFL_KAFKA_BOOTSTRAP") or None
 
 
 @pytest.fixture(scope="session")
 def mongodb_from_outside(settings_from_outside: Mapping[str, str]) -> str | None:
-    """The address of the person's MongoDB."""
+    """Return the address of the person's MongoDB."""
     return settings_from_outside.get("AFL_MONGODB_URL") or None

@@ -76,7 +76,7 @@ def _path(document: StepDocument, names: Mapping[str, str], paths: Mapping[str, 
 
 
 def _inside(document: StepDocument, paths: Mapping[str, str], inside: Mapping[str, str]) -> str:
-    """The path in front of what stands in a block."""
+    """Return the path in front of what stands in a block."""
     around = paths[str(document.container_id)] if document.block_id is None else inside[document.block_id]
     if document.foreach_index is not None:
         return f"{around}[{document.foreach_index}]"
@@ -106,13 +106,13 @@ class RunView:
         return seen_steps(self._store.load_steps(self._workflow_id), self._names)
 
     def step(self, path: str) -> SeenStep:
-        """The only step of that path."""
+        """Return the only step of that path."""
         found = [step for step in self.steps() if step.path == path]
         assert len(found) == 1, f"{len(found)} steps at {path!r}; there are {sorted(s.path for s in self.steps())}"
         return found[0]
 
     def waiting(self) -> list[SeenStep]:
-        """The steps whose events are unanswered, in order of creation."""
+        """Return the steps whose events are unanswered, in order of creation."""
         return [step for step in self.steps() if step.is_waiting]
 
     def waiting_paths(self) -> list[str]:

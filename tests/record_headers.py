@@ -4,5 +4,5 @@ from afl_stream.transport import Record
 
 
 def headers_of(record: Record) -> dict[str, bytes]:
-    """The last header of each name, as clients take it; a null value is left out."""
+    """Return the last header of each name, as clients take it; a null value is left out."""
     return {name: value for name, value in record.headers if value is not None}

@@ -22,7 +22,7 @@ _TIMEOUT_S = 120.0
 
 
 def compiled() -> CompiledProgram:
-    """The program of this folder."""
+    """Return the program of this folder."""
     return CompiledProgram(compile_files([Path(__file__).with_name("licence_audit.afl")]).program_json)
 
 
@@ -55,7 +55,7 @@ def main(console: Console, folder: Path = FOLDER) -> int:
 
 
 def _outputs_of(ending: Ending | None, console: Console) -> dict[str, Any] | None:
-    """The outputs of the run; None, once the reason is printed, when it has none."""
+    """Return the outputs of the run; None, once the reason is printed, when it has none."""
     row = None if ending is None else ending.row
     if row is None:
         console.print(f"The audit has not ended within {_TIMEOUT_S:.0f} s")

@@ -81,7 +81,7 @@ def inspect(name: str) -> Report:
 
 
 def licence_of(found: Distribution) -> str:
-    """The licence that the metadata name: as an expression, in the License field, or as a classifier."""
+    """Return the licence that the metadata name: as an expression, in the License field, or as a classifier."""
     metadata = found.metadata
     expression = _first(metadata.get_all("License-Expression"))
     if expression:
@@ -117,7 +117,7 @@ def _recorded_files(found: Distribution) -> list[str]:
 
 
 def _normalised(name: str) -> str:
-    """The name as package indexes compare it."""
+    """Return the name as package indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

@@ -13,19 +13,19 @@ class Registrar(Protocol):
 
 
 def list_distributions(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """The names of what is installed; a positive `limit` cuts the list."""
+    """Return the names of what is installed; a positive `limit` cuts the list."""
     names = distributions.installed_names()
     limit = payload["limit"]
     return {"names": names[:limit] if limit > 0 else names}
 
 
 def inspect_distribution(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """The report on one distribution."""
+    """Return the report on one distribution."""
     return {"report": distributions.inspect(payload["name"])}
 
 
 def summarise_by_licence(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """The totals by licence, and over all."""
+    """Return the totals by licence, and over all."""
     reports = payload["reports"]
     return {
         "totals": distributions.totals_by_licence(reports),

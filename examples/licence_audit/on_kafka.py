@@ -102,7 +102,7 @@ def _on_kafka(console: Console, folder: Path, interruption: _Interruption) -> Ma
 
 @contextmanager
 def _bootstrap(console: Console) -> Iterator[str]:
-    """A broker's address: the person's own, or that of one that is started here and stopped at the end."""
+    """Provide a broker's address: the person's own, or that of one that is started here and stopped at the end."""
     given = os.environ.get("AFL_KAFKA_BOOTSTRAP")
     if given:
         console.print(f"Kafka at {given}")
@@ -123,7 +123,7 @@ def _bootstrap(console: Console) -> Iterator[str]:
 
 
 def _environment(bootstrap: str, data_dir: Path) -> dict[str, str]:
-    """The settings of the demo: a prefix that nobody else has, and groups that notice who comes and goes at once."""
+    """Return the demo's settings: a unique prefix, and groups that quickly notice members that come or go."""
     return {
         "AFL_KAFKA_BOOTSTRAP": bootstrap,
         "AFL_PREFIX": f"demo-{uuid.uuid4().hex[:8]}.",
@@ -256,7 +256,7 @@ def _compare(console: Console, outputs: Mapping[str, Any], folder: Path) -> None
 
 
 def _delete_topics(transport: Transport, prefix: str) -> None:
-    """The broker may be somebody's: what the demo made goes again."""
+    """Delete what the demo created, because the broker may be shared."""
     admin = transport.admin()
     for topic in admin.topics():
         if topic.startswith(prefix):

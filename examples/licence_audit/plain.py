@@ -6,7 +6,7 @@ from examples.licence_audit import distributions
 
 
 def licence_audit(limit: int = 0) -> dict[str, Any]:
-    """The outputs of the workflow `licences.LicenceAudit`."""
+    """Return the outputs of the workflow `licences.LicenceAudit`."""
     names = distributions.installed_names()
     reports = [distributions.inspect(name) for name in (names[:limit] if limit > 0 else names)]
     return {

@@ -10,7 +10,7 @@ from examples.licence_audit.distributions import LicenceTotal
 
 
 def progress_bar(console: Console) -> Progress:
-    """A bar of answered events, out of those that were asked so far."""
+    """Return a bar of answered events, out of those that were asked so far."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -37,7 +37,7 @@ def totals_table(totals: Sequence[LicenceTotal]) -> Table:
 
 
 def size_text(size_bytes: int) -> str:
-    """A size as people read it, in decimal units."""
+    """Return a size as people read it, in decimal units."""
     size = float(size_bytes)
     for unit in ("B", "kB", "MB"):
         if size < 1000:

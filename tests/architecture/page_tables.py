@@ -30,12 +30,12 @@ def settings() -> str:
 
 
 def answers() -> str:
-    """What an answer can turn out to be."""
+    """Return what an answer can turn out to be."""
     return _table(("outcome", "when"), [(f"`{rule.outcome.value}`", rule.meaning) for rule in ANSWER_RULES])
 
 
 def rules() -> str:
-    """The rules of the language, in order of their codes."""
+    """Return the rules of the language, in order of their codes."""
     listed = sorted(RULES.values(), key=lambda rule: (rule.code, rule.severity))
     rows = [
         (f"`{rule.code}`", "error in programs" if rule.is_left_open else rule.severity.value, rule.meaning)
@@ -59,12 +59,12 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def with_tables(text: str) -> str:
-    """A page's text with its tables as the code has them now."""
+    """Return a page's text with its tables as the code has them now."""
     return _TABLE.sub(lambda found: f"{found[1]} -->\n{TABLES[found[1]]()}", text)
 
 
 def tables_in(text: str) -> list[str]:
-    """The names of a page's tables."""
+    """Return the names of a page's tables."""
     return [found[1] for found in _TABLE.finditer(text)]
 
 
@@ -84,7 +84,7 @@ def _settings(config: object, section: str = "") -> Iterator[tuple[str, dataclas
 
 
 def _written(default: object) -> object:
-    """A default as it stands in a settings file."""
+    """Return a default as it stands in a settings file."""
     return str(default).lower() if isinstance(default, bool) else default
 
 

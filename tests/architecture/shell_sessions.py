@@ -22,7 +22,7 @@ trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
 
 
 def files_of(page: str) -> list[File]:
-    """The files that a page shows."""
+    """Return the files that a page shows."""
     return [item for item in walkthrough(page) if isinstance(item, File)]
 
 
@@ -65,7 +65,7 @@ def _check_shown(items: Iterable[File | Command | Shown], printed: Mapping[int, 
 
 
 def _by_command(said: str) -> tuple[dict[int, str], dict[int, int]]:
-    """What each command printed, and what it ended with."""
+    """Return what each command printed, and what it ended with."""
     printed, ended, begin = {}, {}, 0
     for found in _ENDED.finditer(said):
         at = int(found[1])

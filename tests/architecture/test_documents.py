@@ -40,7 +40,7 @@ _TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
 
 
 def _group_of(module: ModuleType) -> click.Group:
-    """The command of a module: the one group that nothing else is below."""
+    """Return the command of a module: the one group that nothing else is below."""
     groups = [value for value in vars(module).values() if isinstance(value, click.Group)]
     below = [command for group in groups for command in group.commands.values()]
     return next(group for group in groups if group not in below)
@@ -184,7 +184,7 @@ def test_the_makefile_targets_that_people_are_told_of_are_phony() -> None:
 
 
 def _headings(document: Path) -> set[str]:
-    """What links call the headings of a document by: lower case, without punctuation, hyphens for blanks."""
+    """Return what links call the headings of a document by: lower case, without punctuation, hyphens for blanks."""
     return {
         re.sub(r"[^\w -]", "", heading.strip().lower()).replace(" ", "-")
         for heading in _HEADING.findall(_BLOCK.sub("", document.read_text()))
@@ -192,7 +192,7 @@ def _headings(document: Path) -> set[str]:
 
 
 def _made_by(command: str) -> list[str]:
-    """The targets of a make command."""
+    """Return the targets of a make command."""
     words = shlex.split(command)
     return [word for word in words[1:] if "=" not in word] if words[0] == "make" else []
 

@@ -93,7 +93,7 @@ def test_the_page_about_agents_lists_all_that_a_handler_is_told() -> None:
 
 
 def _words(line: str) -> list[str]:
-    """What a line calls and with which arguments, or nothing if it takes a shell to say."""
+    """Return what a line calls and with which arguments, or nothing if it takes a shell to say."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     words = list(lexer)

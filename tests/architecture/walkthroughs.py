@@ -51,7 +51,7 @@ class Shown:
     lines: tuple[str, ...] = field(default_factory=tuple)
 
     def missing_in(self, printed: str) -> list[str]:
-        """The lines that were not printed, whatever varies from run to run."""
+        """Return the lines that were not printed, whatever varies from run to run."""
         steady = _steady(printed)
         return [line for line in self.lines if _steady(line) not in steady]
 
@@ -61,12 +61,12 @@ def _steady(text: str) -> str:
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
-    """The blocks of a document: language and text."""
+    """Return the blocks of a document: language and text."""
     return _BLOCK.findall(text)
 
 
 def walkthrough(text: str) -> Iterator[File | Command | Shown]:
-    """What a document shows and asks for, in its order."""
+    """Return what a document shows and asks for, in its order."""
     before = ""
     for language, body in blocks(text):
         named = _FILE.match(body)

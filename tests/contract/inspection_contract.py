@@ -79,7 +79,7 @@ class Case:
         return self.store.load_steps(workflow_id)
 
     def first(self, workflow_id: str, facet: str = "", kind: str = "") -> StepDocument:
-        """The first step that calls a facet, or of a kind."""
+        """Return the first step that calls a facet, or of a kind."""
         return next(
             step
             for step in self.steps(workflow_id)
@@ -235,7 +235,7 @@ DAMAGES: Final[list[tuple[str, Callable[[Case], None], str]]] = [
 
 
 def findings_of(store: WholeStore) -> list[str]:
-    """What a check finds, as lines."""
+    """Return what a check finds, as lines."""
     inspection = Inspection(store=store, records=RULES, pause=lambda seconds: None)
     return [str(finding) for finding in inspection.findings()]
 

@@ -21,7 +21,7 @@ def stored(store: WholeStore, task_id: str = "t") -> tuple[str, str]:
 
 
 def event_states(store: WholeStore) -> set[str]:
-    """The states of the event of step `w:a`, by all who tell it."""
+    """Return the states of the event of step `w:a`, by all who tell it."""
     event = store.get_event("w:a#1")
     assert event is not None
     return {event.state, *(each.state for each in (*store.get_waiting_events("w"), *store.get_all_events()))}

@@ -52,7 +52,7 @@ ONE_EVENT = """
 def waiting_step(
     store: WholeStore, state: str = StepState.EVENT_TRANSMIT, workflow_id: str = "nobodys"
 ) -> StepDefinition:
-    """A step that somebody has saved, most often of no workflow of the engine's, at its event."""
+    """Return a step that was saved from outside, mostly of no workflow of the engine's, at its event."""
     step = StepDefinition.create(WorkflowId(workflow_id), ObjectType.VARIABLE_ASSIGNMENT, "billing.Pay")
     step.state = state
     store.save_step(step)

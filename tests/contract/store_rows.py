@@ -65,7 +65,7 @@ def step_document(
     container_id: str | None = None,
     root_id: str | None = None,
 ) -> StepDocument:
-    """A step's document; its workflow is what stands before the colon of its id."""
+    """Return a step's document; its workflow is what stands before the colon of its id."""
     return StepDocument(
         id=step_id,
         workflow_id=step_id.partition(":")[0],
@@ -174,7 +174,7 @@ def runner(runner_id: str, state: str = RunnerState.RUNNING) -> RunnerDefinition
 
 
 def ids(steps: Iterable[StepDefinition]) -> list[str]:
-    """The ids of steps."""
+    """Return the ids of steps."""
     return [step.id for step in steps]
 
 

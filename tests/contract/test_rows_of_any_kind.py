@@ -62,7 +62,7 @@ _READS: dict[str, Callable[[SqliteStore], object]] = {
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A store with a row in each table that the engine writes."""
+    """Return a store with a row in each table that the engine writes."""
     path = tmp_path_factory.mktemp("whole") / "store.sqlite3"
     clock = ManualClock(1_000_000)
     store = SqliteStore(path, clock=clock)
@@ -125,7 +125,7 @@ def test_each_read_gives_what_was_written_or_names_the_row(
 
 
 def errors_of(path: Path) -> Iterator[tuple[str, Exception]]:
-    """The errors that speak of the store, raised by opening it or by a read; any other one is raised on."""
+    """Return the errors that speak of the store, raised by opening it or by a read; any other one is raised on."""
     spoken = (StoreCorrupt, VersionMismatchError, ForeignStore)
     try:
         store = SqliteStore(path, clock=ManualClock(2_000_000))

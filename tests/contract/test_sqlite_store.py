@@ -367,7 +367,7 @@ CREATE TABLE position(
 
 
 def store_of_format_1(path: Path) -> None:
-    """A store with a workflow, and a position of a topic whose id nobody noted."""
+    """Create a store with a workflow, and a position of a topic whose id was not noted."""
     store = SqliteStore(path)
     start(store, "w", step_document("w:a"))
     store.close()

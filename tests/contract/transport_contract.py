@@ -140,7 +140,7 @@ class TransportContract:
         return reader
 
     def produce_error(self, transport: Transport, topic: str, value: bytes) -> Exception | None:
-        """The error of producing one record, whether it is raised at once or handed to the callback."""
+        """Return the error of producing one record, whether it is raised at once or handed to the callback."""
         producer, deliveries = transport.producer(), Deliveries()
         try:
             producer.produce(topic, value, on_delivery=deliveries)
@@ -684,7 +684,7 @@ class TransportContract:
         assert [(record.offset, record.value) for record in reader.records] == [(0, b"new")]
 
     def made_anew(self, transport: Transport, group: str) -> tuple[str, Reader]:
-        """A topic that a member of the group has read two records of, and that was made anew since, with three."""
+        """Return a topic of which a member has read two records, and that was recreated since, with three."""
         topic = make_topic(transport)
         write(transport, topic, b"old", b"old")
         reader = self.reader(transport, topic, group=group)

@@ -36,7 +36,7 @@ def ended(workflow_id: str, *, created_at_ms: int = 10, ended_at_ms: int = 20, s
 
 
 def a_purged_workflow(store: WholeStore, workflow_id: str = "w", steps: int = 3) -> WorkflowRow:
-    """A workflow that has ended, with something in every table."""
+    """Return a workflow that has ended, with something in every table."""
     row = ended(workflow_id)
     documents = [step_document(f"{workflow_id}:{number}", number=number) for number in range(steps)]
     batch = Batch(

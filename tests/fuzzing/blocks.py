@@ -39,14 +39,14 @@ class BlockWriter:
         self.expressions = Expressions(self.words)
 
     def scope_of(self, signature: Signature) -> Scope:
-        """What the blocks of a declaration see."""
+        """Return what the blocks of a declaration see."""
         inputs = {slot.name: slot.kind for slot in signature.params} | dict.fromkeys(signature.aliases, "other")
         return Scope(inputs=inputs, targets=(signature,))
 
     # Clauses
 
     def follows(self, scope: Scope, count: int) -> Tokens:
-        """The clauses of a declaration: a `when` sees the steps of plain blocks before it."""
+        """Return the clauses of a declaration: a `when` sees the steps of plain blocks before it."""
         tokens: Tokens = []
         earlier: dict[str, Signature] = {}
         for _ in range(count):
@@ -92,7 +92,7 @@ class BlockWriter:
         return self._catch(scope.deeper())
 
     def script(self) -> tuple[Tokens, list[str]]:
-        """A script, quoted or raw, and the names that it gives."""
+        """Return a script, quoted or raw, and the names that it gives."""
         code, names = self.random.choice(_SCRIPTS)
         dialect = self.random.choice([[], ["python"]])
         if self.random.random() < 0.4:
@@ -134,7 +134,7 @@ class BlockWriter:
         return ["sys", ".", "log", "(", *self.expressions.listed(items), ")"]
 
     def _statement(self, name: str, scope: Scope) -> tuple[Tokens, Signature]:
-        """A step, and what it calls; of a callee that nobody has declared nothing may be read here."""
+        """Return a step, and what it calls; of an undeclared callee nothing may be read here."""
         if not self.signatures or self.random.random() < 0.1:
             items = [["in", "=", *self.expressions.of(ANY, scope.readable())]]
             return [name, "=", "Unheard", "(", *self.expressions.listed(items), ")"], _unread()
@@ -163,7 +163,7 @@ class BlockWriter:
         return self.expressions.listed(items)
 
     def _value(self, slot: Slot, scope: Scope) -> Tokens:
-        """A value for a slot; nothing where there is none of its type."""
+        """Return a value for a slot; nothing where there is none of its type."""
         if slot.kind.startswith("step "):
             steps = [name for name, signature in scope.steps.items() if f"step {signature.name}" == slot.kind]
             return [self.random.choice(steps)] if steps else []
@@ -181,7 +181,7 @@ class BlockWriter:
         return self.expressions.of(slot.kind, readable)
 
     def default(self, slot: Slot, readable: Sequence[Reference]) -> Tokens:
-        """A constant."""
+        """Return a constant."""
         return self._typed(slot, readable)
 
     # Mixins
@@ -224,7 +224,7 @@ class BlockWriter:
     # Yields
 
     def _yields(self, scope: Scope) -> Tokens:
-        """Yields to some of those around, each once."""
+        """Return yields to some of those around, each once."""
         tokens: Tokens = []
         names: set[str] = set()
         for target in scope.targets:

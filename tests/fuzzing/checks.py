@@ -34,7 +34,7 @@ class Defect(AssertionError):
 
 
 def check_valid(text: str) -> None:
-    """A valid program: no errors; the same bytes every time; formatting changes nothing; all else works."""
+    """Check a valid program: no errors, the same bytes every time, formatting changes nothing, all else works."""
     checked = check_texts([(text, None)])
     errors = [diagnostic for diagnostic in checked.diagnostics if diagnostic.is_error]
     if errors:
@@ -130,7 +130,7 @@ def in_time() -> Iterator[None]:
 
 
 def _check_diagnostic(diagnostic: Any, text: str) -> None:
-    """A finding has a place in the text, and something to say."""
+    """Check that a finding has a place in the text, and a message."""
     if not diagnostic.code or not diagnostic.message:
         raise Defect(f"a finding that says nothing: {diagnostic}")
     lines = len(_LINE_END.split(text))

@@ -30,7 +30,7 @@ class Expressions:
         self.random = self.words.random
 
     def of(self, kind: str, readable: Sequence[Reference] = (), depth: int | None = None) -> Tokens:
-        """An expression that may stand where a value of the kind is wanted."""
+        """Return an expression that may stand where a value of the kind is wanted."""
         depth = self.random.choice([0, 0, 1, 2, 4]) if depth is None else depth
         if depth <= 0 or self.random.random() < 0.15:
             return self._leaf(kind, readable)
@@ -99,14 +99,14 @@ class Expressions:
         return ["#{", *self.listed(pairs), "}"]
 
     def _indexed(self, readable: Sequence[Reference], depth: int) -> Tokens:
-        """An element of something unknown is unknown."""
+        """Return an element of something unknown is unknown."""
         unknown = [r for r in readable if r.kind == ANY]
         target = list(self.random.choice(unknown).tokens) if unknown else ["#{", "a", ":", "1", "}"]
         index = self.of(NUMBER if unknown else STRING, readable, depth)
         return [*target, "[", *index, "]"]
 
     def _tight(self, kind: str, readable: Sequence[Reference], depth: int) -> Tokens:
-        """An operand: in brackets unless it is one piece."""
+        """Return an operand: in brackets unless it is one piece."""
         return self._atom(kind, readable, depth)
 
     def _atom(self, kind: str, readable: Sequence[Reference], depth: int) -> Tokens:

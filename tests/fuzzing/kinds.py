@@ -44,7 +44,7 @@ def tree_mutation(seed: int) -> None:
 
 
 def spoilt_run(seed: int) -> None:
-    """A spoilt compiled program that is started: it fails, or does whatever it now says."""
+    """Start a spoilt compiled program: it fails, or does whatever it now says."""
     number = seed // _OF_ONE * 2
     case, tree = generate_whole(number), mutated_tree(_tree(number), Random(f"run-{seed}"))
     with suppress(ProgramError, AFLError):
@@ -57,7 +57,7 @@ def spoilt_run(seed: int) -> None:
 
 
 def engine(seed: int) -> None:
-    """The engine against the interpreter: with all in memory, with some, and read back before every answer."""
+    """Compare engine and interpreter: with all in memory, with some, and read back before every answer."""
     found = disagreement(generate_whole(seed), (HOT, MIXED, COLD)[seed % 3])
     if found:
         raise Defect(found)

@@ -22,7 +22,7 @@ _VALUES: list[Any] = [None, True, 0, -1, 1.5, "", "x", "a.b", [], {}, [None], [[
 
 
 def mutated_bytes(text: str, random: Random) -> bytes:
-    """A text after some accidents, perhaps no UTF-8 any more."""
+    """Return a text after some accidents, perhaps no UTF-8 any more."""
     for _ in range(random.choice([1, 1, 2, 5])):
         text = _mutated(text, random)
     content = text.encode("utf-8", "replace")
@@ -61,7 +61,7 @@ def _mutated(text: str, random: Random) -> str:
 
 
 def mutated_tree(tree: dict[str, Any], random: Random) -> Any:
-    """A compiled program in which some nodes are gone, changed, or in the place of others."""
+    """Return a compiled program in which some nodes are gone, changed, or in the place of others."""
     spoilt: Any = copy.deepcopy(tree)
     for _ in range(random.choice([1, 1, 2, 4])):
         places = [(holder, key) for holder in _holders(spoilt) for key in _keys(holder)]
@@ -85,7 +85,7 @@ def mutated_tree(tree: dict[str, Any], random: Random) -> Any:
 
 
 def deepened(tree: dict[str, Any], random: Random) -> Any:
-    """A compiled program with an expression far deeper than any compiler lets through."""
+    """Return a compiled program with an expression far deeper than any compiler lets through."""
     spoilt = copy.deepcopy(tree)
     arguments = [h for h in _holders(spoilt) if isinstance(h, dict) and "value" in h and "name" in h]
     deep: Any = {"type": "Int", "value": 1}

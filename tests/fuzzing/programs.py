@@ -17,7 +17,7 @@ _BUILTIN = {"String": STRING, "Int": NUMBER, "Long": NUMBER, "Double": NUMBER, "
 
 
 def valid_program(seed: int) -> str:
-    """The text of a seed."""
+    """Return the text of a seed."""
     random = Random(f"fuzz-{seed}")
     return laid_out(_Programs(random).tokens(), random)
 
@@ -62,7 +62,7 @@ class _Programs:
             self.namespaces.append(tuple(parts))
 
     def _module(self, namespace: tuple[str, ...]) -> Tokens:
-        """A namespace, now and then in two parts."""
+        """Return a namespace, now and then in two parts."""
         count = self.random.choice([1, 1, 2])
         tokens: Tokens = []
         for part in range(count):
@@ -77,7 +77,7 @@ class _Programs:
         return tokens
 
     def _items(self, namespace: tuple[str, ...], *, leave_some: bool = False) -> Tokens:
-        """The declarations of a namespace that are still to be written."""
+        """Return the declarations of a namespace that are still to be written."""
         tokens: Tokens = []
         for signature in self.signatures:
             if signature.namespace == namespace and not signature.is_written:

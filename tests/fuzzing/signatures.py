@@ -39,11 +39,11 @@ class Signature:
         return [*tokens, self.name]
 
     def attributes(self) -> dict[str, str]:
-        """What a reference to a step may read: returns where there are some, else params."""
+        """Return what a reference to a step may read: returns where there are some, else params."""
         return {slot.name: slot.kind for slot in self.returns or self.params}
 
     def inputs(self) -> dict[str, str]:
-        """What `$` has in the body of a step."""
+        """Return what `$` has in the body of a step."""
         known = {slot.name: slot.kind for slot in [*self.params, *(self.returns or [])]}
         return dict.fromkeys([*self.extras, *self.aliases], OTHER) | known
 

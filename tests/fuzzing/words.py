@@ -26,7 +26,7 @@ class Words:
         self._count = 0
 
     def name(self, taken: set[str], *, step: bool = False) -> str:
-        """A name that is not taken yet, and is from now on; keywords are names like others."""
+        """Return a name that is not taken yet, and is from now on; keywords are names like others."""
         for _ in range(5):
             found = self.random.choice(KEYWORDS + list(_PLAIN) + ["_"] * 2)
             if found not in taken and not (step and found in NO_STEP):
@@ -54,7 +54,7 @@ class Words:
         return str(self.random.choice([0, 1, 2, 59, 1000, 9223372036854775807]))
 
     def description(self) -> str:
-        """The text of a doc comment."""
+        """Return the text of a doc comment."""
         lines = self.random.choices(
             ["Says *something*.", "@param a what it is", "@return b", "@returns c more", "@param", "",
              "é | <b> `x` _y_", "* item"],

@@ -29,7 +29,7 @@ from tools.mongodb.testcontainer import mongodb_in_docker
 def kafka_bootstrap(
     bootstrap_from_outside: str | None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The address of the run's broker: the person's own (AFL_KAFKA_BOOTSTRAP), else ours, else one in Docker."""
+    """Provide the run's broker address: the person's own (AFL_KAFKA_BOOTSTRAP), else ours, else one in Docker."""
     if bootstrap_from_outside is not None:
         yield _answering(bootstrap_from_outside)
         return
@@ -57,7 +57,7 @@ def kafka_bootstrap(
 def mongodb_url(
     mongodb_from_outside: str | None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The address of the run's MongoDB: the person's own (AFL_MONGODB_URL), one in Docker, else ours."""
+    """Provide the address of the run's MongoDB: the person's own (AFL_MONGODB_URL), one in Docker, else ours."""
     if mongodb_from_outside is not None:
         yield mongodb_from_outside
         return
@@ -66,7 +66,7 @@ def mongodb_url(
 
 @pytest.fixture(scope="session")
 def standalone_mongodb_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a MongoDB, in Docker or ours, that is no replica set: it has no transactions."""
+    """Provide the address of a MongoDB, in Docker or ours, that is no replica set: it has no transactions."""
     yield from _mongodb(request, tmp_path_factory, standalone=True)
 
 
@@ -88,21 +88,21 @@ def _mongodb(
 
 @pytest.fixture
 def mongodb(mongodb_url: str) -> Iterator[MongoDBConfig]:
-    """A database that no other test has; it is dropped after the test."""
+    """Provide a database that no other test has; it is dropped after the test."""
     with a_database(mongodb_url) as config:
         yield config
 
 
 @pytest.fixture
 def standalone_mongodb(standalone_mongodb_url: str) -> Iterator[MongoDBConfig]:
-    """A database of the test's own, on a server that has no transactions."""
+    """Provide a database of the test's own, on a server that has no transactions."""
     with a_database(standalone_mongodb_url) as config:
         yield config
 
 
 @pytest.fixture(params=["replica set", "standalone"])
 def mongodb_of_either_kind(request: pytest.FixtureRequest) -> Iterator[MongoDBConfig]:
-    """A database of the test's own, on a replica set and on a standalone server."""
+    """Provide a database of the test's own, on a replica set and on a standalone server."""
     fixture = "mongodb_url" if request.param == "replica set" else "standalone_mongodb_url"
     with a_database(request.getfixturevalue(fixture)) as config:
         yield config
@@ -110,7 +110,7 @@ def mongodb_of_either_kind(request: pytest.FixtureRequest) -> Iterator[MongoDBCo
 
 @pytest.fixture
 def kafka_prefix(kafka_bootstrap: str) -> Iterator[str]:
-    """A prefix that no other test has, for topics and groups; its topics are deleted after the test."""
+    """Provide a prefix that no other test has, for topics and groups; its topics are deleted after the test."""
     prefix = f"t{uuid.uuid4().hex[:8]}."
     yield prefix
     client = AdminClient({"bootstrap.servers": kafka_bootstrap, "log_level": 0})
@@ -133,21 +133,21 @@ def broker_installed() -> None:
 
 @pytest.fixture
 def own_broker(tmp_path: Path, broker_installed: None) -> Iterator[Broker]:
-    """A broker of the test's own, that it may pause, kill, stop and start again."""
+    """Provide a broker of the test's own, that it may pause, kill, stop and start again."""
     with Broker.start(tmp_path / "own-broker") as broker:
         yield broker
 
 
 @pytest.fixture
 def processes(tmp_path: Path) -> Iterator[Processes]:
-    """Starts processes; what is left of them is killed after the test."""
+    """Start processes; what is left of them is killed after the test."""
     with Processes(tmp_path) as started:
         yield started
 
 
 @pytest.fixture
 def deployments(processes: Processes, kafka_bootstrap: str, kafka_prefix: str, tmp_path: Path) -> Iterator[Deployments]:
-    """Makes deployments on the run's broker."""
+    """Make deployments on the run's broker."""
     made = Deployments(processes, tmp_path, kafka_bootstrap, kafka_prefix)
     yield made
     made.close()

@@ -43,7 +43,7 @@ class JavaPrograms:
 
     @contextmanager
     def running(self, name: str, *words: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-        """A program that stays, until the block is left."""
+        """Provide a program that stays, until the block is left."""
         with log.open("wb") as out:
             # The leash ends it when the tests are gone, however they went.
             process = subprocess.Popen(

@@ -242,11 +242,11 @@ class KafkaDeployment:
         return [self.codec.decode(r.value, r.headers, json_allowed=True) for r in self.records(topic)]
 
     def events(self, facet: str) -> list[Event]:
-        """The events on a facet's topic, copies included."""
+        """Return the events on a facet's topic, copies included."""
         return [message for message in self.messages(self.topology.facet(facet)) if isinstance(message, Event)]
 
     def milestones(self, workflow_id: str) -> list[Lifecycle]:
-        """What subscribers were told of a workflow, copies left out."""
+        """Return what subscribers were told of a workflow, copies left out."""
         unique: dict[bytes, Lifecycle] = {}
         for record in self.records(self.topology.lifecycle()):
             message = self.codec.decode(record.value, record.headers)
@@ -258,7 +258,7 @@ class KafkaDeployment:
         return self.records(self.topology.dlq(topic))
 
     def committed(self, group: str, topics: Sequence[str]) -> dict[TopicPartition, CommittedOffset]:
-        """What a group has committed on some topics; partitions without an offset are left out."""
+        """Return what a group has committed on some topics; partitions without an offset are left out."""
         asked = ConsumerGroupTopicPartitions(group)
         found = self.admin.list_consumer_group_offsets([asked])[group].result(_REQUEST_TIMEOUT_S)
         return {
@@ -285,7 +285,7 @@ class KafkaDeployment:
         return self.store.load_steps(workflow_id)
 
     def rows_of_work(self) -> dict[str, list[tuple[object, ...]]]:
-        """The store's rows, to the byte, as they are in the file or in the database."""
+        """Return the store's rows, to the byte, as they are in the file or in the database."""
         if self.config.store.url is not None:
             return rows_of_database(self.config.store.url, _TABLES_OF_WORK)
         with self.file() as file:
@@ -293,7 +293,7 @@ class KafkaDeployment:
 
     @contextmanager
     def file(self) -> Iterator[sqlite3.Connection]:
-        """The store's file, opened beside whoever else has it open."""
+        """Provide the store's file, opened beside whoever else has it open."""
         connection = sqlite3.connect(self.store_path)
         try:
             yield connection

@@ -56,7 +56,7 @@ def deployments_on(url: str) -> Iterator[None]:
 
 
 def scenarios_of(*modules: ModuleType) -> dict[str, object]:
-    """The tests of some modules, and the fixtures that they ask for, to be collected in another module too."""
+    """Return the tests of some modules, and the fixtures that they ask for, to be collected in another module too."""
     found: dict[str, object] = {}
     for module in modules:
         for name, value in vars(module).items():

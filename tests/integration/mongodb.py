@@ -23,7 +23,7 @@ _COLLECTIONS: Final = {"workflow": "workflows", "step": "steps", "position": "po
 
 @contextmanager
 def server_of_the_run(folder: Path, guardian_pid: int | None, *, standalone: bool = False) -> Iterator[str]:
-    """The url of the server of this run: the first worker to ask starts it, the last one out stops it."""
+    """Provide the url of the server of this run: the first worker to ask starts it, the last one out stops it."""
     folder.mkdir(parents=True, exist_ok=True)
     users = folder / "users"
     users.mkdir(exist_ok=True)
@@ -42,7 +42,7 @@ def server_of_the_run(folder: Path, guardian_pid: int | None, *, standalone: boo
 
 @contextmanager
 def a_database(url: str) -> Iterator[MongoDBConfig]:
-    """A database that no other test has; it is dropped at the end."""
+    """Provide a database that no other test has; it is dropped at the end."""
     config = MongoDBConfig(url=url, database=f"t{uuid.uuid4().hex[:12]}")
     yield config
     with MongoClient[dict[str, object]](config.connection_string()) as client:
@@ -50,7 +50,7 @@ def a_database(url: str) -> Iterator[MongoDBConfig]:
 
 
 def rows_of_database(url: str, kinds: Iterable[str]) -> dict[str, list[tuple[object, ...]]]:
-    """The documents of a store's collections, named in the singular, in order of their ids."""
+    """Return the documents of a store's collections, named in the singular, in order of their ids."""
     with MongoClient[dict[str, object]](url) as client:
         database = client.get_default_database()
         return {

@@ -127,7 +127,7 @@ def run_registry_agent(config: StreamConfig, fate: Fate, topics: Sequence[str], 
 
 
 def run_poller(config: StreamConfig, fate: Fate, handlers: Sequence[str]) -> int:
-    """A poller of the evaluators' store. It knows no broker."""
+    """Return a poller of the evaluators' store. It knows no broker."""
     store = open_configured_store(config)
     poller = AgentPoller(store, Evaluator(store), AgentPollerConfig(poll_interval_ms=50, lease_ms=LEASE_MS), probe=fate)
     for module in handlers:

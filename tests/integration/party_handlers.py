@@ -52,7 +52,7 @@ HANDLERS: Final = {"shop.Price": price, "shop.Ship": ship, "fleet.Ping": ping}
 
 
 def argument_for(facet: str) -> str:
-    """The `--handlers` argument that has an agent handle a facet with this module."""
+    """Return the `--handlers` argument that has an agent handle a facet with this module."""
     return f"{__name__}:{HANDLERS[facet].__name__}={facet}"
 
 

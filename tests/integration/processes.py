@@ -58,7 +58,7 @@ class Party:
         return self._process.poll() is None
 
     def check_alive(self) -> bool:
-        """True; fails with what it wrote when it has ended without being told to."""
+        """Return true; fails with what it wrote when it has ended without being told to."""
         is_well = self._is_meant_to_die or self.is_running
         assert is_well, f"{self.name} ended with {self._process.returncode}\n{self.log}"
         return True
@@ -149,7 +149,7 @@ class Party:
         return stats
 
     def tail(self) -> str:
-        """The last it said, for the report of a test that failed."""
+        """Return the last it said, for the report of a test that failed."""
         lines = self.log.splitlines()[-_SHOWN_LINES:]
         return "\n".join([f"--- {self.name}, exit code {self._process.poll()}", *lines])
 
@@ -174,7 +174,7 @@ class Processes(AbstractContextManager["Processes"]):
         return party
 
     def check_alive(self) -> bool:
-        """True; fails when one has ended without being told to."""
+        """Return true; fails when one has ended without being told to."""
         return all(party.check_alive() for party in self.started)
 
     def __exit__(

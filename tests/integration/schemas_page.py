@@ -22,13 +22,13 @@ _RUN_TIMEOUT_S: Final = 90
 
 
 def programs() -> dict[str, str]:
-    """The programs of the page by the file name in their first line."""
+    """Return the programs of the page by the file name in their first line."""
     named = ((_NAMED.match(body), body) for _, body in _blocks())
     return {name[1]: body for name, body in named if name is not None}
 
 
 def shell(beginning: str) -> str:
-    """The only shell block that begins so."""
+    """Return the only shell block that begins so."""
     (found,) = [body for language, body in _blocks() if language == "sh" and body.startswith(beginning)]
     return found
 

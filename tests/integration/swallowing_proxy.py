@@ -85,7 +85,7 @@ class SwallowingProxy:
 
 
 def _frame_of(source: socket.socket) -> bytes:
-    """The next frame; empty when there is none."""
+    """Return the next frame; empty when there is none."""
     head = _read(source, 4)
     if len(head) < 4:
         return b""

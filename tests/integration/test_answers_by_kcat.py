@@ -32,7 +32,7 @@ LIST, ANSWER, AUDIT, RUN = "kcat -C", "printf '%s' 'order-17|", "afl-stream audi
 
 @pytest.fixture
 def deployment(deployments: Deployments) -> KafkaDeployment:
-    """A shop that nobody works for yet."""
+    """Return a shop that nobody works for yet."""
     for tool in ("kcat", "jq"):
         required_tool(tool)
     return deployments(CHECKOUT)
@@ -43,7 +43,7 @@ def type_in(deployment: KafkaDeployment, text: str) -> str:
 
 
 def waiting_step(deployment: KafkaDeployment, workflow_id: str) -> str:
-    """The id of the step that waits for an answer, as the page's command shows it."""
+    """Return the id of the step that waits for an answer, as the page's command shows it."""
     shown: list[str] = []
 
     def is_shown() -> bool:

@@ -51,7 +51,7 @@ def await_all_written(deployment: KafkaDeployment, file: Path) -> None:
 
 
 def assert_told(deployment: KafkaDeployment, file: Path) -> None:
-    """The lines tell each event and each answer of the log."""
+    """Check that the lines tell each event and each answer of the log."""
     events = [event for facet in FACETS for event in deployment.events(facet)]
     answers = [m for m in deployment.messages(deployment.topology.control()) if isinstance(m, StepContinue)]
     told = [(line["event_id"], line["step"], line["payload"]) for line in lines(file, "event")]
@@ -82,7 +82,7 @@ def audit_group(deployment: KafkaDeployment) -> str:
 
 
 def committed_work(deployment: KafkaDeployment) -> dict[TopicPartition, CommittedOffset]:
-    """What evaluators and agents have committed."""
+    """Return what evaluators and agents have committed."""
     topology = deployment.topology
     return {
         **deployment.committed(deployment.config.evaluator_group, [topology.control(), topology.commands()]),
@@ -253,6 +253,6 @@ def test_a_facet_deployed_later_is_followed_from_its_first_record_within_15_s(
 
 
 def without_tuning(environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a deployment that says nothing of how its clients behave."""
+    """Return the settings of a deployment that says nothing of how its clients behave."""
     said = ("AFL_KAFKA_BOOTSTRAP", "AFL_KAFKA_GROUP_PROTOCOL")
     return {name: value for name, value in environment.items() if not name.startswith("AFL_KAFKA_") or name in said}

@@ -15,7 +15,7 @@ from tools.kafka import Broker
 
 @pytest.fixture
 def on_own_broker(own_broker: Broker, processes: Processes, tmp_path: Path) -> Iterator[Deployments]:
-    """Makes deployments on a broker that the test may kill."""
+    """Make deployments on a broker that the test may kill."""
     made = Deployments(processes, tmp_path, own_broker.bootstrap, "own.")
     yield made
     made.close()

@@ -347,7 +347,7 @@ def test_an_evaluator_refuses_a_topic_that_takes_too_small_records(
 
 @pytest.fixture
 def unreachable() -> Iterator[str]:
-    """An address that is taken, and where nobody listens."""
+    """Provide an address that is taken, and where nobody listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
@@ -387,7 +387,7 @@ def test_another_cluster_than_the_expected_one_is_refused(command_line: KafkaCom
 
 @pytest.fixture(scope="module")
 def guarded_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that asks who is there, and lets a user do only what an ACL allows."""
+    """Provide a broker that asks who is there, and lets a user do only what an ACL allows."""
     with Broker.start(tmp_path_factory.mktemp("guarded") / "broker", scram_users={"clerk": "right"}) as broker:
         yield broker
 

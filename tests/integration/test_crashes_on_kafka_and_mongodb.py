@@ -30,7 +30,7 @@ pytestmark = pytest.mark.long
 
 
 def on_mongodb(processes: Processes, folder: Path, bootstrap: str, prefix: str, url: str) -> Iterator[Deployments]:
-    """Makes deployments that each have a database; they are dropped at the end."""
+    """Make deployments that each have a database; they are dropped at the end."""
     stem = f"t{uuid.uuid4().hex[:12]}"
     made = Deployments(processes, folder, bootstrap, prefix, store_url=f"{url.rstrip('/')}/{stem}")
     yield made

@@ -28,7 +28,7 @@ def copies(deployment: KafkaDeployment) -> int:
 
 
 def assert_still_of_use(deployment: KafkaDeployment) -> None:
-    """The deployment goes on, whoever of the two has the partitions."""
+    """Check that the deployment continues, whichever of the two has the partitions."""
     more = start_orders(deployment, ORDERS, stem="later")
     deployment.finish(more)
     assert_delivered(deployment, [*(f"order-{n}" for n in range(ORDERS)), *more])

@@ -287,7 +287,7 @@ def test_a_member_that_another_one_has_replaced_for_good_says_so_again_and_again
 
 
 def fail_for_good(client: confluent_kafka.Producer) -> None:
-    """What an idempotent producer meets whose broker has lost its order: librdkafka's own way to try it."""
+    """Let an idempotent producer fail as if its broker had lost the order: librdkafka's own way to try it."""
     (library,) = Path(confluent_kafka.__file__).parent.parent.glob("confluent_kafka.libs/librdkafka*.so*")
     out_of_order = 45
     handle = ctypes.c_void_p.from_address(id(client) + object.__basicsize__).value

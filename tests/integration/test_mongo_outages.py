@@ -22,7 +22,7 @@ from tools.mongodb import Server
 
 @pytest.fixture(scope="module")
 def failing_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A replica set of these tests' own: what it is told to do, it does to everybody."""
+    """Provide a replica set of these tests' own: what it is told to do, it does to everybody."""
     folder = tmp_path_factory.mktemp("failing")
     with Server.start(folder, guardian_pid=os.getpid(), can_fail=True) as server:
         yield server.url
@@ -43,7 +43,7 @@ def store(database: MongoDBConfig) -> Iterator[MongoStore]:
 
 @contextmanager
 def failing(database: MongoDBConfig, command: str, times: int = 1, **how: Any) -> Iterator[None]:
-    """The next so many commands of that name fail."""
+    """Provide the next so many commands of that name fail."""
     with MongoClient[dict[str, Any]](database.connection_string()) as client:
         data = {"failCommands": [command], **how}
         client.admin.command({"configureFailPoint": "failCommand", "mode": {"times": times}, "data": data})

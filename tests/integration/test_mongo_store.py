@@ -231,7 +231,7 @@ MongoStore(sys.argv[1], sys.argv[2], probe=crash).commit_batch(
 
 
 def killed_at(database: MongoDBConfig, step: str, *, leaves_all: bool) -> None:
-    """A process that is killed at a step of its commit leaves all of it, or nothing."""
+    """Check that a process killed at a step of its commit leaves all of it, or nothing."""
     store = MongoStore.from_config(database)
     start(store, "w", step_document("w:a"))
     store.close()

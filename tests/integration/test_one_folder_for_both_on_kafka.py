@@ -21,7 +21,7 @@ def on_kafka(tmp_path: Path, kafka_bootstrap: str, kafka_prefix: str, processes:
 
 
 def embedded(on_kafka: KafkaCommandLine) -> KafkaCommandLine:
-    """The same folder without the cluster's address."""
+    """Return the same folder without the cluster's address."""
     rest = {name: text for name, text in on_kafka.environment.items() if not name.startswith("AFL_KAFKA_")}
     return replace(on_kafka, environment=rest)
 

@@ -28,7 +28,7 @@ _USER = """namespace shop {
 
 @pytest.fixture
 def database(mongodb: MongoDBConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MongoDBConfig:
-    """An empty database, which the commands of the test use, in an empty folder."""
+    """Return an empty database, which the commands of the test use, in an empty folder."""
     (tmp_path / "afl.config.json").write_text(json.dumps({"mongodb": mongodb.to_dict()}))
     monkeypatch.chdir(tmp_path)
     return mongodb

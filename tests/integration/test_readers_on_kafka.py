@@ -67,7 +67,7 @@ EXTRA: Final = {"deep": [1, 2.5, None, True, {"text": "x", "big": -(2**63)}], "n
 
 @pytest.fixture(scope="module")
 def java(tmp_path_factory: pytest.TempPathFactory) -> JavaPrograms:
-    """The page's Java program, the example's and the tests' own."""
+    """Return the page's Java program, the example's and the tests' own."""
     folder = tmp_path_factory.mktemp("java")
     shown = folder / "ReadEvents.java"
     shown.write_text(programs()["ReadEvents.java"])
@@ -78,7 +78,7 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> JavaPrograms:
 
 @pytest.fixture
 def ended_sale(deployments: Deployments, tmp_path: Path) -> KafkaDeployment:
-    """A deployment in which one run has come to its end."""
+    """Return a deployment in which one run has come to its end."""
     deployment = deployments(SALES)
     handlers = tmp_path / "desk.py"
     handlers.write_text(HANDLERS)
@@ -91,7 +91,7 @@ def ended_sale(deployments: Deployments, tmp_path: Path) -> KafkaDeployment:
 
 
 def read_by_python(deployment: KafkaDeployment, facet: str, folder: Path) -> list[dict[str, Any]]:
-    """What the page's Python program prints, in the order of the keys; it loads nothing of ours."""
+    """Return what the page's Python program prints, in the order of the keys; it loads nothing of ours."""
     program = folder / "read_events.py"
     program.write_text(programs()[program.name])
     run = subprocess.run(
@@ -124,7 +124,7 @@ def steps_of(deployment: KafkaDeployment, facet: str) -> list[StepDocument]:
 
 
 def supplied(wire: Any) -> Any:
-    """What an agent's author makes of a payload, following the page: nothing absent, values without their records."""
+    """Return a payload as the page has an agent's author read it: nothing absent, values without records."""
     if isinstance(wire, list):
         return [supplied(entry) for entry in wire]
     if not isinstance(wire, dict):
@@ -227,7 +227,7 @@ def test_topics_have_the_records_keys_and_headers_of_the_page(ended_sale: KafkaD
 
 @pytest.fixture
 def waiting_checkouts(deployments: Deployments) -> KafkaDeployment:
-    """A deployment with an evaluator and no agent, in which three steps wait for one."""
+    """Return a deployment with an evaluator and no agent, in which three steps wait for one."""
     deployment = deployments(SALES)
     deployment.evaluator()
     for order in ("1", "2", "3"):

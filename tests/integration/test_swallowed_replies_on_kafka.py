@@ -45,7 +45,7 @@ def proxy() -> Iterator[SwallowingProxy]:
 
 @pytest.fixture
 def broker(proxy: SwallowingProxy, tmp_path: Path, broker_installed: None) -> Iterator[Broker]:
-    """A broker that tells its clients to come to the proxy."""
+    """Provide a broker that tells its clients to come to the proxy."""
     advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}
     with Broker.start(tmp_path / "broker", port=proxy._broker_port, properties=advertised) as broker:
         yield broker
@@ -63,7 +63,7 @@ def deployment(
 
 
 def services(deployment: KafkaDeployment) -> list[Party]:
-    """Evaluator, agent and audit, each at work."""
+    """Start evaluator, agent and audit, and wait until each is at work."""
     folder = deployment.store_path.parent.parent
     (folder / "execution/answer_acceptance.py").write_text(ANSWERING)
     started = [

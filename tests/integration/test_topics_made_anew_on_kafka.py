@@ -34,7 +34,7 @@ def answered(deployment: KafkaDeployment, numbers: range) -> bool:
 
 
 def with_all_committed(deployment: KafkaDeployment) -> Party:
-    """An agent that has answered the earlier events, and committed that."""
+    """Return an agent that has answered the earlier events, and committed that."""
     topic = deployment.topology.facet(PRICE)
     publish(deployment, EARLIER)
     agent = deployment.agent()

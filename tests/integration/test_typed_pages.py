@@ -23,7 +23,7 @@ _SAID_ADDRESS = r"$(.venv/bin/python -m tools.kafka status | sed -n 's/^Kafka is
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A clone of the repository as it is now, with the environment of the tests in place of one of its own."""
+    """Return a clone of the repository as it is now, with the environment of the tests in place of one of its own."""
     folder = tmp_path / "clone"
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -42,7 +42,7 @@ def clone(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def own_cache(tmp_path: Path, broker_installed: None) -> Path:
-    """A cache folder for a broker of `make kafka-up` that is nobody's, with the jars that are there already."""
+    """Return a cache folder for a broker of `make kafka-up` of its own, with the jars that are there already."""
     cache = tmp_path / "cache" / "afl-stream"
     cache.mkdir(parents=True)
     for jars in cache_root().glob("*-*-*"):

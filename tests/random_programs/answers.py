@@ -48,7 +48,7 @@ def _as_declared(value: Value, declared: object) -> Value:
 
 
 def _value(declared: object, random: Random) -> Value:
-    """A small value of a declared type."""
+    """Return a small value of a declared type."""
     if isinstance(declared, dict):
         return [_value(declared["elementType"], random) for _ in range(random.randrange(4))]
     match declared:

@@ -15,15 +15,15 @@ class Binding:
         self._declarations = declarations
 
     def bind_root(self, step: Step, inputs: Mapping[str, Value]) -> None:
-        """A workflow that is started gets its inputs, and nothing from implicits."""
+        """Bind a started workflow's parameters: its inputs, and nothing from implicits."""
         self._bind(step, dict(inputs), {}, {})
 
     def bind(self, step: Step, arguments: Mapping[str, Value], *, caller: Declaration) -> None:
-        """A mixin's sub-step."""
+        """Bind the parameters of a mixin's sub-step."""
         self._bind(step, dict(arguments), {}, self._implicit_values(step, caller))
 
     def bind_call(self, step: Step, call: Node, names: Names, *, caller: Declaration) -> None:
-        """A step that a statement calls."""
+        """Bind the parameters of a step that a statement calls."""
         params = arguments_of(call, names)
         aliased: dict[str, dict[str, Value]] = {}
         for mixin in call.get("mixins", []):
@@ -63,13 +63,13 @@ class Binding:
 
     @staticmethod
     def mixin_arguments(step: Step) -> dict[str, dict[str, Value]]:
-        """The arguments of the mixins with an alias, worked out from the step's params."""
+        """Return the arguments of the mixins with an alias, worked out from the step's params."""
         names = Names([step.params], {})
         return {mixin["alias"]: arguments_of(mixin, names) for mixin in step.declaration.mixins if "alias" in mixin}
 
     @staticmethod
     def _plain_arguments(mixin: Node, names: Names, params: Mapping[str, Value]) -> dict[str, Value]:
-        """A plain mixin's arguments. Whether one that nobody needs is evaluated is left open, so it must not fail."""
+        """Return a plain mixin's arguments. An unused one may be evaluated or not, so it must not fail."""
         try:
             return arguments_of(mixin, names)
         except Failure:
@@ -86,7 +86,7 @@ class Binding:
 
 
 def arguments_of(call: Node, names: Names) -> dict[str, Value]:
-    """The arguments of a call, mixin or sys.log; all are evaluated, whatever is wrong with one."""
+    """Return the arguments of a call, mixin or sys.log; all are evaluated, whatever is wrong with one."""
     arguments = call.get("args", [])
     values = all_of([partial(evaluate, argument["value"], names) for argument in arguments])
     return {argument["name"]: value for argument, value in zip(arguments, values, strict=True)}

@@ -46,7 +46,7 @@ class ClauseWriter(Generator):
         return f"andThen foreach v{block.depth} in {self.random.choice(sources)} {{\n{text}{indent}}}"
 
     def _when(self, opening: str, scope: Scope, budget: Budget) -> tuple[str, Given]:
-        """A `when` or `catch when`; what every way through it gives is sure."""
+        """Return a `when` or `catch when`; what every way through it gives is sure."""
         indent = "    " * (scope.depth + 2)
         inner = replace(scope, depth=scope.depth + 2)
         cases: list[str] = []
@@ -75,7 +75,7 @@ class ClauseWriter(Generator):
         return f"andThen script {{\n{''.join(lines)}    }}"
 
     def _python(self, wanted: str, params: Sequence[Slot]) -> str:
-        """A Python expression for a value of a type, from the params given in any case."""
+        """Return a Python expression for a value of a type, from the params given in any case."""
         fitting = [f'params["{p.name}"]' for p in params if p.type == wanted]
         return self.random.choice([*fitting, repr(self._write.json_value(wanted))])
 
@@ -139,7 +139,7 @@ class ClauseWriter(Generator):
     # Statements
 
     def _statement(self, name: str, callee: Callee, scope: Scope, budget: Budget) -> tuple[str, list[Slot], Given]:
-        """A step: its text, the attributes that are sure to have a value, and what its body gives to others."""
+        """Return a step: its text, the attributes that are sure to have a value, and what its body gives to others."""
         mixins, mixed = self._mixins_of_call(callee, scope) if callee.kind != "schema" else ("", set())
         elsewhere = callee.given | mixed
         supplied = [

@@ -50,7 +50,7 @@ class Declarations:
         return self._callable[qualified_name]
 
     def resolve(self, target: str, user: Declaration) -> Declaration:
-        """A callee: by its full name, from its user's namespace, from those it uses, or the only one of that name."""
+        """Return a callee: by full name, from its user's namespace, from those it uses, or the only one so named."""
         if "." in target:
             return self._callable[target]
         for names in ([user.namespace], [*user.uses, ""], [d.namespace for d in self._callable.values()]):
@@ -60,7 +60,7 @@ class Declarations:
         raise LookupError(f"{target} is not one declaration")
 
     def implicit(self, callee: Declaration, caller: Declaration) -> Node | None:
-        """The call whose arguments fill what a call of the callee leaves out: the nearest implicit for it."""
+        """Return the call whose arguments fill what a call of the callee leaves out: the nearest implicit for it."""
         places = [caller.namespace, callee.namespace, *caller.uses, ""]
         fitting = [
             implicit
@@ -75,7 +75,7 @@ class Declarations:
 
 
 def as_list(body: Any) -> list[Node]:
-    """The blocks of a body: it has none, one, or a list of them. A prompt is none."""
+    """Return the blocks of a body: it has none, one, or a list of them. A prompt is none."""
     blocks = body if isinstance(body, list) else [body]
     return [block for block in blocks if block is not None and block["type"] == "AndThenBlock"]
 

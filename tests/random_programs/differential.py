@@ -26,7 +26,7 @@ COMPLETED, FAILED, UNDECIDED = "completed", "failed", "undecided"
 def disagreement(
     case: RandomProgram, coldness: float = MIXED, seen: Counter[str] | None = None, scripts: ScriptRunner | None = None
 ) -> str:
-    """What is different, and the program to look at; nothing when all is well. `seen` counts what programs do."""
+    """Return what is different, and the program; nothing when all is well. `seen` counts what programs do."""
     seen = Counter() if seen is None else seen
     program = compile_text(case.text, include_locations=False).program_json
     result = run_engine(program, case, coldness, scripts or TrustingRunner())

@@ -32,7 +32,7 @@ class ExpressionWriter:
     risk: float
 
     def argument(self, wanted: str, readable: Sequence[Readable]) -> str:
-        """An expression of a type. Numbers that were worked out are kept small, however long the chain of steps."""
+        """Return an expression of a type. Computed numbers are kept small, however long the chain of steps."""
         text = self.expression(wanted, readable, self.random.randint(0, 3))
         return f"({text}) % 997" if wanted in (INT, LONG, DOUBLE) and " " in text else text
 
@@ -67,7 +67,7 @@ class ExpressionWriter:
         return self.random.choice(choices)
 
     def _condition(self, readable: Sequence[Readable], depth: int) -> str:
-        """A Boolean, from any of the operators that give one."""
+        """Return a Boolean, from any of the operators that give one."""
 
         def some(wanted: str) -> str:
             text = self.expression(wanted, readable, depth)
@@ -133,7 +133,7 @@ class ExpressionWriter:
         return f"[{', '.join(self.literal(wanted[1:-1]) for _ in range(self.random.randint(0, MOST_ELEMENTS)))}]"
 
     def json_value(self, wanted: str) -> Value:
-        """An input of a type."""
+        """Return an input of a type."""
         match wanted:
             case "Int" | "Long":
                 return self.random.randint(-9, 9)

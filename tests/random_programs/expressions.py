@@ -31,7 +31,7 @@ class Failure(Exception):
         return frozenset(name for name, _ in self.causes)
 
     def at(self, step: str) -> "Failure":
-        """The same failure, of this step where it is of none yet."""
+        """Return the same failure, of this step where it is of none yet."""
         return Failure(frozenset((name, place or step) for name, place in self.causes), str(self))
 
 
@@ -76,7 +76,7 @@ class StepView(Protocol):
     def attributes(self) -> "dict[str, Value]": ...
 
     def member(self, name: str) -> Value:
-        """What `reference.name` is where the step is a value: its mixin, return or param."""
+        """Return what `reference.name` is where the step is a value: its mixin, return or param."""
 
 
 class Names:
@@ -113,7 +113,7 @@ class Names:
 
 
 def known(value: Value) -> Value:
-    """The value, unless nobody can tell."""
+    """Return the value, unless nobody can tell."""
     if value is UNKNOWN:
         raise Undecided
     return value
@@ -133,7 +133,7 @@ def walk(value: Any, path: Sequence[str]) -> Value:
 
 
 def evaluate(node: Node, names: Names) -> Value:
-    """The value of an expression of the compiled program."""
+    """Return the value of an expression of the compiled program."""
     match node:
         case {"type": "String" | "Int" | "Double" | "Boolean", "value": str() | int() | float() as value}:
             return value
@@ -175,19 +175,19 @@ def evaluate(node: Node, names: Names) -> Value:
 
 
 def evaluate_each(nodes: Sequence[Node], names: Names) -> list[Value]:
-    """The values of several expressions."""
+    """Return the values of several expressions."""
     return all_of([lambda node=node: evaluate(node, names) for node in nodes])  # type: ignore[misc]  # node is bound per lambda
 
 
 def boolean(value: Value) -> bool:
-    """The value, if it is a Boolean."""
+    """Return the value, if it is a Boolean."""
     if not isinstance(value, bool):
         raise failure(EVALUATION, f"{value!r} is no Boolean")
     return value
 
 
 def binary(operator: str, a: Value, b: Value) -> Value:
-    """`a operator b`, for operators that always look at both."""
+    """Compute `a operator b`, for operators that always look at both."""
     match operator:
         case "==" | "!=":
             return equal(a, b) == (operator == "==")
@@ -211,7 +211,7 @@ def equal(a: Value, b: Value) -> bool:
 
 
 def canonical(value: Value) -> str:
-    """A text that equal values share and others do not."""
+    """Return a text that equal values share and others do not."""
 
     def leveled(part: Value) -> Value:
         if isinstance(part, list):
@@ -224,7 +224,7 @@ def canonical(value: Value) -> str:
 
 
 def ordered(operator: str, a: Value, b: Value) -> bool:
-    """`a operator b` for two numbers, or two strings by their characters' numbers."""
+    """Compute `a operator b` for two numbers, or two strings by their characters' numbers."""
     if isinstance(a, str) and isinstance(b, str):
         x, y = [ord(c) for c in a], [ord(c) for c in b]
         below, same = x < y, x == y
@@ -245,14 +245,14 @@ def has(container: Value, sought: Value) -> bool:
 
 
 def number(value: Value) -> int | float:
-    """The value, if it is a number."""
+    """Return the value, if it is a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise failure(EVALUATION, f"{value!r} is no number")
     return value
 
 
 def arithmetic(operator: str, a: int | float, b: int | float) -> int | float:
-    """`a operator b`: `/` always gives a Double, `%` has the sign of the divisor."""
+    """Compute `a operator b`: `/` always gives a Double, `%` has the sign of the divisor."""
     if operator in "/%" and b == 0:
         raise failure(EVALUATION, "division by zero")
     match operator:

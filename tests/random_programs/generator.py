@@ -98,7 +98,7 @@ class Budget:
 
 
 def generate(seed: int) -> RandomProgram:
-    """The program of a seed."""
+    """Return the program of a seed."""
     return Generator(seed).program(seed)
 
 
@@ -146,7 +146,7 @@ class Generator:
         return f"    schema {name} {{ {', '.join(str(slot) for slot in fields)} }}\n"
 
     def _composite(self, kind: str, namespace: str, name: str, most_steps: int) -> str:
-        """A facet or workflow with blocks."""
+        """Return a facet or workflow with blocks."""
         params = (*self._params(), Slot(name="items", type=self.random.choice(ARRAYS)))
         returns = tuple(
             replace(slot, default=self._write.literal(slot.type)) if self._chance(0.4) else slot
@@ -185,7 +185,7 @@ class Generator:
     # Blocks
 
     def _clause(self, scope: Scope, budget: Budget) -> tuple[str, dict[str, set[str]]]:
-        """An andThen clause, and the fields that it is sure to give, by the name of their target."""
+        """Return an andThen clause, and the fields that it is sure to give, by the name of their target."""
         sources = [r for r in scope.readable if r.type in ARRAYS]
         block, indent = replace(scope, depth=scope.depth + 1), "    " * (scope.depth + 1)
         if not sources or not self._chance(0.4) or not budget.can_afford(MOST_ELEMENTS):
@@ -226,7 +226,7 @@ class Generator:
     def _statement(
         self, name: str, callee: Callee, scope: Scope, budget: Budget
     ) -> tuple[str, list[Slot], dict[str, set[str]]]:
-        """A step: its text, the attributes that are sure to have a value, and what its body gives to others."""
+        """Return a step: its text, the attributes that are sure to have a value, and what its body gives to others."""
         supplied = [p for p in callee.params if (p.default is None and not self._risky()) or self._chance(0.5)]
         arguments = ", ".join(f"{p.name} = {self._write.argument(p.type, scope.readable)}" for p in supplied)
         in_scope_of_use = scope.targets[-1].namespace == callee.namespace or self._chance(0.5)
@@ -268,7 +268,7 @@ class Generator:
         return not callee.returns or slot in callee.returns
 
     def _attributes(self, callee: Callee, known: set[str], certain: frozenset[str]) -> list[Slot]:
-        """What a later statement may read: what has a value for sure, or, where risks are taken, anything."""
+        """Return what a later statement may read: what has a value for sure, or, where risks are taken, anything."""
         slots = callee.returns or callee.params
         return [s for s in slots if s.name in (certain if callee.returns else known) or self._risky()]
 

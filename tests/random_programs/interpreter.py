@@ -41,7 +41,7 @@ class Interpreter:
         self._answer = answer
 
     def run(self, workflow: str, inputs: Mapping[str, Value]) -> dict[str, Value]:
-        """The outputs of a workflow, given by its qualified name. Raises `Failure` when the run fails."""
+        """Return the outputs of a workflow, given by its qualified name. Raises `Failure` when the run fails."""
         step = Step(declaration=self._declarations[workflow])
         self._live(step, lambda: self._binding.bind_root(step, inputs), partial(self._run_callee_blocks, step))
         declared = {slot["name"] for slot in step.declaration.returns}
@@ -123,7 +123,7 @@ class Interpreter:
     # Catch
 
     def _run_catch_of_callee(self, step: Step, error: Failure) -> None:
-        """The declaration's catch: it sees the error and the params, and no steps of the blocks."""
+        """Run the declaration's catch: it sees the error and the params, and no steps of the blocks."""
         names = Names([error_attributes(error), step.params], {})
         place = Place(declaration=step.declaration, names=names, enclosing=(step,))
         self._run_block(step.declaration.node["catch"], place)
@@ -135,7 +135,7 @@ class Interpreter:
     # Blocks
 
     def _run_callee_blocks(self, step: Step) -> None:
-        """The blocks of the declaration: they see its parameters and nothing of the caller. A `when` sees the steps of
+        """Run the blocks of the declaration: they see its params and nothing of the caller. A `when` sees the steps of
         the plain blocks before it, too.
         """
         place = Place(declaration=step.declaration, names=Names([step.params], {}), enclosing=(step,))
@@ -158,14 +158,14 @@ class Interpreter:
             raise joined(failures)
 
     def _refuse_steps_of_failed(self, block: Node, of_failed: Mapping[str, Failure], place: Place) -> None:
-        """A block that has failed may or may not have made the steps that a later `when` waits for."""
+        """Note that a failed block may or may not have made the steps that a later `when` waits for."""
         waited = [of_failed[name] for name in steps_named(block) if "when" in block and name in of_failed]
         if waited:
             place.enclosing[0].is_unsettled = True
             raise joined(waited)
 
     def _run_statement_blocks(self, step: Step, statement: Node, place: Place) -> None:
-        """The statement's own blocks: they see the step's attributes first, then all that the statement sees."""
+        """Run the statement's own blocks: they see the step's attributes first, then all that the statement sees."""
         inner = place.inside((step.attributes(),), {statement["name"]: step}, step)
         run_each([partial(self._run_block, block, inner.inside()) for block in as_list(statement["body"])])
 
@@ -284,7 +284,7 @@ def refuse_failed(nodes: Sequence[object], names: Names) -> None:
 
 
 def elements_of(source: Value) -> list[Value]:
-    """What a foreach goes through."""
+    """Return what a foreach goes through."""
     if source is None:
         return []
     if isinstance(source, list | dict):

@@ -32,11 +32,11 @@ class Step:
         return bool(self.declaration.node["type"] == "SchemaDecl")
 
     def attributes(self) -> dict[str, Value]:
-        """What readers of the step see: returns over params."""
+        """Return what readers of the step see: returns over params."""
         return self.params | self.returns
 
     def member(self, name: str) -> Value:
-        """What a reference to the step reads: first its mixins, which are steps in turn."""
+        """Return what a reference to the step reads: first its mixins, which are steps in turn."""
         if name in self.mixins:
             mixin: Any = self.mixins[name]
             return mixin  # type: ignore[no-any-return]  # a step is a value here
@@ -82,7 +82,7 @@ class Step:
                 raise Undecided
 
     def forget(self, *, also_params: bool) -> None:
-        """It failed half way: nobody can tell which of its params, and mixins, have got their values."""
+        """Note a failure half way: it is unknown which of its params, and mixins, have got their values."""
         names = [str(mixin["alias"]) for mixin in self.declaration.mixins if "alias" in mixin]
         if also_params:
             names += [slot["name"] for slot in self.declaration.params]
@@ -123,6 +123,6 @@ class Place:
     def inside(
         self, scopes: tuple[Mapping[str, Value], ...] = (), steps: Mapping[str, Any] | None = None, *around: Step
     ) -> "Place":
-        """A place further in: with more scopes of `$`, more steps that can be named, and more steps around."""
+        """Return a place further in: with more scopes of `$`, more steps that can be named, and more steps around."""
         names = Names([*scopes, *self.names.scopes], {**self.names.steps, **(steps or {})})
         return Place(declaration=self.declaration, names=names, enclosing=(*around, *self.enclosing))

@@ -27,7 +27,7 @@ def test_engine_and_interpreter_agree(first: int) -> None:
 
 
 def _disagreement(case: RandomProgram) -> str:
-    """What is different, and the program to look at; nothing when all is well."""
+    """Return what is different, and the program to look at; nothing when all is well."""
     program = compile_text(case.text, include_locations=False).program_json
     result = _run_engine(program, case)
     found = result.outputs if result.status == ExecutionStatus.COMPLETED else result.error

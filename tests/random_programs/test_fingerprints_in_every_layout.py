@@ -31,7 +31,7 @@ def _program(text: str, *, include_locations: bool = True) -> CompiledProgram:
 
 
 def _laid_out_anew(text: str, seed: int) -> str:
-    """The same tokens with other blanks, line ends and comments; doc comments are left out."""
+    """Return the same tokens with other blanks, line ends and comments; doc comments are left out."""
     tokens = [piece.text for piece in pieces(text) if not piece.is_comment]
     return laid_out([token for token in tokens if token], Random(f"layout-{seed}"))
 
@@ -97,7 +97,7 @@ _CHANGES: tuple[Callable[[Any, Any], None], ...] = (_removed, _replaced, _double
 
 
 def _changed(tree: Json, holder: Any, key: Any, change: Callable[[Any, Any], None]) -> str:
-    """The fingerprint with one change, which is taken back."""
+    """Return the fingerprint with one change, which is taken back."""
     before = copy.copy(holder)
     change(holder, key)
     found = CompiledProgram.__new__(CompiledProgram)  # Most of what a change leaves is no program any more.

@@ -12,7 +12,7 @@ from tests.random_programs.expressions import UNKNOWN, Undecided, Value, failure
 
 
 def run_script(code: str, params: Mapping[str, Value]) -> dict[str, Value]:
-    """What a script puts into `result`. Raises `Failure` with the name of what it raised."""
+    """Return what a script puts into `result`. Raises `Failure` with the name of what it raised."""
     if UNKNOWN in params.values():
         raise Undecided
     try:

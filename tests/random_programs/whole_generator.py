@@ -11,7 +11,7 @@ from tests.random_programs.generator import MAX_STEPS, Budget, Callee, RandomPro
 
 
 def generate_whole(seed: int) -> RandomProgram:
-    """The program of a seed."""
+    """Return the program of a seed."""
     return _WholeGenerator(seed).program(seed)
 
 
@@ -47,7 +47,7 @@ class _WholeGenerator(ClauseWriter):
     # Declarations
 
     def _mixin(self, name: str) -> str:
-        """A facet to mix in: a record, one with a block or script, or an event facet."""
+        """Return a facet to mix in: a record, one with a block or script, or an event facet."""
         kind = self.random.choice(["record", "facet", "script", "event facet"])
         params = tuple(replace(slot, default=self._write.literal(slot.type)) for slot in self._params())
         returns = () if kind == "record" else self._slots("r", 2)
@@ -74,7 +74,7 @@ class _WholeGenerator(ClauseWriter):
         return text
 
     def _reader(self, name: str) -> str:
-        """A facet that takes a step as its value."""
+        """Return a facet that takes a step as its value."""
         candidates = [c for c in self.callees if c.kind == "facet" and c.name.startswith("F")]
         target = self.random.choice(candidates)
         readable = [Readable(f"$.of.{s.name}", s.type) for s in target.returns if s.name in target.certain]
@@ -98,7 +98,7 @@ class _WholeGenerator(ClauseWriter):
         return self._declare(callee, body)
 
     def _implicit(self, namespace: str) -> str:
-        """An implicit of a namespace, for a facet whose implicits all give the same params."""
+        """Return an implicit of a namespace, for a facet whose implicits all give the same params."""
         if not self._chance(0.5):
             return ""
         candidates = [c for c in self.callees if c.kind != "schema" and not c.name.startswith(("M", "T"))]
@@ -115,7 +115,7 @@ class _WholeGenerator(ClauseWriter):
         return f"{indent}implicit i{len(namespace)} = lib.{callee.name}({values})\n"
 
     def _composite(self, kind: str, namespace: str, name: str, most_steps: int) -> str:
-        """A declaration with mixins, a script in front, blocks and a catch, each of them perhaps."""
+        """Return a declaration with mixins, a script in front, blocks and a catch, each of them perhaps."""
         params = (*self._params(), Slot(name="items", type=self.random.choice(ARRAYS)))
         returns = tuple(
             replace(slot, default=self._write.literal(slot.type)) if self._chance(0.4) else slot
@@ -147,7 +147,7 @@ class _WholeGenerator(ClauseWriter):
     def _clauses_of(
         self, callee: Callee, scope: Scope, budget: Budget, counts: Sequence[int]
     ) -> tuple[str, dict[str, set[str]]]:
-        """The declaration's clauses; a `when` reads the steps of plain blocks before it."""
+        """Return the declaration's clauses; a `when` reads the steps of plain blocks before it."""
         texts, given, earlier = [""], dict[str, set[str]](), list[Readable]()
         self.container = callee
         for n in range(self.random.choice(counts)):
@@ -164,7 +164,7 @@ class _WholeGenerator(ClauseWriter):
         return " ".join(texts), given
 
     def _with_mixins(self, callee: Callee, most_steps: int) -> Callee:
-        """The signature with mixins: as sub-steps under an alias, or plain, filling params."""
+        """Return the signature with mixins: as sub-steps under an alias, or plain, filling params."""
         if most_steps < 10 or not self._chance(0.4):
             return callee
         # Only what every caller gives may be read where the arguments of mixins are worked out.
@@ -199,7 +199,7 @@ class _WholeGenerator(ClauseWriter):
         return [p for p in mixin.params if types.get(p.name, p.type) == p.type and self._chance(0.7)]
 
     def _pre_script(self, callee: Callee) -> tuple[str, list[Readable]]:
-        """A script in front of the blocks, and what it gives them."""
+        """Return a script in front of the blocks, and what it gives them."""
         always = tuple(p for p in callee.params if p.default is None and p.name not in callee.given)
         entries = [Readable("$.k0", INT), Readable("$.k1", STRING), Readable("$.k2", JSON)]
         lines = [
@@ -217,7 +217,7 @@ class _WholeGenerator(ClauseWriter):
         return f" script {{\n{body}\n    }}", entries
 
     def _catch_of_declaration(self, callee: Callee, budget: Budget) -> tuple[str, set[str]]:
-        """The catch of a declaration: it sees the error and the params."""
+        """Return the catch of a declaration: it sees the error and the params."""
         readable = [Readable(f"$.{p.name}", p.type) for p in callee.params]
         readable += [Readable("$.error_type", STRING), Readable('($.error == "")', BOOLEAN)]
         text, given = self._catch(Scope(readable=tuple(readable), targets=(callee,)), budget)

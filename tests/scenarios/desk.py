@@ -60,7 +60,7 @@ class Desk:
 
 
 def step_id_of(question: str, workflow_id: str) -> str:
-    """The id that the step with this question will have: ids follow from the workflow's id and the program alone."""
+    """Return the id that the step with this question will have: it follows from workflow id and program."""
     twin = Desk(Deployment(None, DESK))
     twin.start(workflow_id)
     twin.answer(twin.step(FIRST, workflow_id).id, THIRD)

@@ -126,7 +126,7 @@ class Evaluator:
         return found
 
     def partitions(self) -> set[int]:
-        """The control partitions that it owns."""
+        """Return the control partitions that it owns."""
         return {place.partition for place in self.stats.owned if place.topic.endswith("control")}
 
     def stop(self) -> None:
@@ -310,7 +310,7 @@ class Deployment:
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
     def committed(self, group: str, topics: Sequence[str]) -> dict[TopicPartition, CommittedOffset]:
-        """What a group has committed on some topics; partitions without an offset are left out."""
+        """Return what a group has committed on some topics; partitions without an offset are left out."""
         described = self.broker.topics()
         reader = EmbeddedTransport(self.broker).consumer(group)
         found = reader.committed([TopicPartition(t, n) for t in topics for n in range(described[t].partitions)])
@@ -321,11 +321,11 @@ class Deployment:
         return [self.codec.decode(r.value, r.headers, json_allowed=True) for r in self.records(topic)]
 
     def events(self, facet: str) -> list[Event]:
-        """The events on a facet's topic, copies included."""
+        """Return the events on a facet's topic, copies included."""
         return [message for message in self.messages(self.topology.facet(facet)) if isinstance(message, Event)]
 
     def milestones(self, workflow_id: str) -> list[Lifecycle]:
-        """What subscribers were told of a workflow, copies left out."""
+        """Return what subscribers were told of a workflow, copies left out."""
         unique: dict[bytes, Lifecycle] = {}
         for record in self.records(self.topology.lifecycle()):
             message = self.codec.decode(record.value, record.headers)
@@ -345,12 +345,12 @@ class Deployment:
         return self.store.load_steps(workflow_id)
 
     def step(self, workflow_id: str, facet: str) -> StepDocument:
-        """The only step of a workflow that calls this facet."""
+        """Return the only step of a workflow that calls this facet."""
         (found,) = [step for step in self.steps(workflow_id) if step.facet_name == facet]
         return found
 
     def outcomes(self) -> Counter[str]:
-        """What became of the records that the evaluators have handled."""
+        """Return what became of the records that the evaluators have handled."""
         counted: Counter[str] = Counter()
         for evaluator in self.evaluators:
             counted.update({str(outcome): count for outcome, count in evaluator.stats.outcomes.items()})
@@ -380,13 +380,13 @@ class Deployment:
         self.put(topic, value, key=key, headers=headers_for(message, source="/tests"), partition=partition)
 
     def id_in_partition(self, partition: int, stem: str = "wf") -> str:
-        """A workflow id whose control partition is this one."""
+        """Return a workflow id whose control partition is this one."""
         count = self.config.topics.control_partitions
         return next(name for n in range(1_000) if partition_for((name := f"{stem}-{n}").encode(), count) == partition)
 
 
 def unique_ids(records: Iterable[Record]) -> list[str]:
-    """The event ids of some records, each once, after a check that copies are the same to the byte."""
+    """Return the event ids of some records, each once, after a check that copies are the same to the byte."""
     seen: dict[str, Record] = {}
     for record in records:
         event_id = headers_of(record)["ce_id"].decode()

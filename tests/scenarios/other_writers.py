@@ -14,14 +14,14 @@ from afl_stream.wire.shapes import shape_of
 
 
 def schema_of_another_writer(message: Message) -> WriterSchema:
-    """This release's schema of a record, with a field that it does not know at the end."""
+    """Return the schema of a record, with a last field that this release does not know."""
     schema: dict[str, Any] = json.loads(shape_of(type(message).__name__).schema.text)
     schema["fields"].append({"name": "unheard_of", "type": "string"})
     return parse_schema_text(json.dumps(schema))
 
 
 def written_by_another(codec: Codec, message: Message) -> bytes:
-    """The record's value by that schema. Who reads it has to look the schema up."""
+    """Return the record's value by that schema. Who reads it has to look the schema up."""
     body = codec.encode(message)[10:]
     empty_string = b"\x00"
     return SingleObjectFraming().frame(schema_of_another_writer(message).fingerprint, body + empty_string)

@@ -40,17 +40,17 @@ class Driver(Protocol):
 
     def steps(self) -> list[SeenStep]: ...
     def events(self) -> list[EventDefinition]:
-        """The current event of every step that has sent one, in the order of the steps."""
+        """Return the current event of every step that has sent one, in the order of the steps."""
 
     def status(self) -> str:
-        """The stored status of the workflow."""
+        """Return the stored status of the workflow."""
 
     def outputs(self) -> Mapping[str, Value] | None:
-        """The stored results; None until it is complete."""
+        """Return the stored results; None until it is complete."""
 
 
 def trace_of(telemetry: Telemetry) -> list[Iteration]:
-    """The iterations that telemetry has seen, across restarts if it outlived them."""
+    """Return the iterations that telemetry has seen, across restarts if it outlived them."""
     trace: list[Iteration] = []
     existing = complete = 0
     created: set[str] = set()
@@ -317,12 +317,12 @@ WITH_EVENTS = tuple(w for w in WALKTHROUGHS if len(w.runs) > 1)
 
 @cache
 def program_text(text: str) -> bytes:
-    """The compiled program, as a file carries it."""
+    """Return the compiled program, as a file carries it."""
     return json.dumps(compile_text(text, "walkthrough.afl").program_json).encode()
 
 
 def step_at(driver: Driver, path: str) -> SeenStep:
-    """The only step of that path."""
+    """Return the only step of that path."""
     (found,) = [step for step in driver.steps() if step.path == path]
     return found
 

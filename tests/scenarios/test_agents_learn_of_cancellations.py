@@ -34,7 +34,7 @@ def desk_with_evaluator(**agent: Any) -> Desk:
 
 
 def joined(desk: Desk, handlers: Mapping[str, Any]) -> Worker:
-    """An agent that has joined before there was an event, and takes no turn until it is among the workers again."""
+    """Return an agent that joined before the first event, and takes no turn until it is among the workers again."""
     worker = desk.deployment.worker(handlers)
     desk.deployment.settle()
     desk.deployment.workers.remove(worker)

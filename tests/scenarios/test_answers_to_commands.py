@@ -40,7 +40,7 @@ def desk() -> Desk:
 
 
 def answer_to(desk: Desk, command: Command) -> Lifecycle:
-    """The evaluator's answer to a command that is sent now. Raises RefusedByEvaluator."""
+    """Return the evaluator's answer to a command that is sent now. Raises RefusedByEvaluator."""
     with closing(desk.deployment.client.milestones(command.workflow_id)) as milestones:
         desk.send(command)
         return milestones.answer_to(command.command_id or "", timeout_s=5)
@@ -239,7 +239,7 @@ def test_without_an_evaluator_a_command_is_not_answered_and_stays(tmp_path: Path
 
 
 def reply_to(desk: Desk, answer: StepContinue) -> Lifecycle:
-    """What the evaluator says to an answer that somebody gives by hand. Raises RefusedByEvaluator."""
+    """Return what the evaluator says to an answer that somebody gives by hand. Raises RefusedByEvaluator."""
     deployment = desk.deployment
     topic, workflow_id = deployment.topology.control(), workflow_of(answer.step_id)
     headers = (*headers_for(answer, source="/tests"), (COMMAND_HEADER, b"c-1"))

@@ -43,7 +43,7 @@ every_number = pytest.mark.parametrize("bad", [*OF_JSON, BEYOND_64_BITS], ids=la
 
 
 def assert_says(text: str, path: str, found: str) -> None:
-    """The place, what was expected there and what was found."""
+    """Check that a message has the place, what was expected there and what was found."""
     assert path in text
     assert "was expected, found " in text
     assert found in text

@@ -23,7 +23,7 @@ Answers = list[tuple[str, str | None]]
 
 
 def in_namespace(program: Node) -> Node:
-    """The control loop wants qualified names: facets get topics by them."""
+    """Return the control loop wants qualified names: facets get topics by them."""
     return {"declarations": [{"type": "Namespace", "name": "n", "declarations": program["declarations"]}]}
 
 
@@ -54,7 +54,7 @@ def documents(steps: list[StepDocument]) -> list[StepDocument]:
 
 
 def assert_the_loop_agrees(deployment: Deployment, tree: Node, seed: int) -> None:
-    """What the loop stores of a program and the answers to its events is what execute and resume store of them."""
+    """Check that the loop stores the same of a program and its answers as execute and resume do."""
     program, workflow_id = CompiledProgram(tree), f"wf-{seed}"
     answers, expected, steps = play(tree, seed)
     deployment.client.apply_topics([program])

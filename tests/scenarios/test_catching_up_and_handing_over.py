@@ -38,7 +38,7 @@ namespace echo {
 
 
 def stray(deployment: Deployment, number: int) -> ParkedRecord:
-    """A parked answer to a step of a workflow that nobody will ever start."""
+    """Return a parked answer to a step of a workflow that nobody will ever start."""
     workflow_id, topic = f"stray-{number}", deployment.topology.control()
     step_id, now_ms = f"{workflow_id}:ab", deployment.clock.now_ms()
     return ParkedRecord(

@@ -33,7 +33,7 @@ def server(name: str, state: str, now_ms: int, seen_ms_ago: int, **fields: objec
 
 @pytest.fixture
 def listed(command_line: CommandLine) -> CommandLine:
-    """A store with servers of each kind."""
+    """Return a store with servers of each kind."""
     command_line.data_dir.mkdir()
     store = SqliteStore(command_line.data_dir / "store.sqlite3")
     counts = [HandledCount("shop.Pay", 1_200, 3), HandledCount("shop.Ship", 34, 1)]

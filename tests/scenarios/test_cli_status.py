@@ -51,7 +51,7 @@ def shop(run: CommandLine) -> CommandLine:
 
 
 def steps_of(run: CommandLine, workflow_id: str) -> dict[str, dict[str, object]]:
-    """The steps of a run by their labels, as JSON has them."""
+    """Return the steps of a run by their labels, as JSON has them."""
     steps = run("status", workflow_id, "--json").document["steps"]
     return {step["label"]: step for step in steps if step["label"] is not None}
 

@@ -18,7 +18,7 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CommandLine:
 
 
 def run(cli: CommandLine, workflow_id: str, *words: str) -> None:
-    """A run that ends, or without handlers waits."""
+    """Start a run that ends, or waits if there are no handlers."""
     cli("dev", cli.program, "--input", 'hosts=["a", "bc"]', "--id", workflow_id, *words)
 
 

@@ -12,7 +12,7 @@ from tests.unit.stream.agent_bench import named
 
 @pytest.fixture
 def desk() -> Desk:
-    """A run whose questions were taken by an agent that answers later."""
+    """Return a run whose questions were taken by an agent that answers later."""
     desk = Desk(Deployment(None, DESK))
     desk.deployment.worker({ASK: lambda payload, context: Deferred()})  # type: ignore[dict-item,return-value]  # answered by the tests
     desk.deployment.settle()

@@ -49,7 +49,7 @@ class ShortStore(MemoryStore):
 
 @pytest.fixture
 def desk() -> Desk:
-    """A desk with the workflows `bad` and `good`, of which its evaluator has nothing in memory."""
+    """Return a desk with the workflows `bad` and `good`, of which its evaluator has nothing in memory."""
 
     def opener() -> StoreOpener:
         made: list[ShortStore] = []

@@ -126,7 +126,7 @@ def test_a_crash_anywhere_and_a_restart_lose_nothing_and_do_nothing_twice(place:
 
 
 def crash_and_go_on(deployment: Deployment, place: Place) -> None:
-    """A crash at the place, a restart, and what then must be true."""
+    """Crash at the place, restart, and check what then must be true."""
     handlers = Handlers()
     orders = start_orders(deployment, ORDERS)
 

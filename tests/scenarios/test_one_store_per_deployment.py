@@ -67,7 +67,7 @@ def deployment_in(folder: Path) -> Deployment:
 
 
 def finished(deployment: Deployment) -> Desk:
-    """A deployment that has run a workflow to its end."""
+    """Return a deployment that has run a workflow to its end."""
     desk = Desk(deployment)
     desk.start()
     desk.finish()
@@ -81,7 +81,7 @@ def store_in(folder: Path, deployment: Deployment) -> SqliteStore:
 
 
 def copy_of(deployment: Deployment, folder: Path) -> SqliteStore:
-    """The store's file as it is now, copied to another folder while nobody has it open."""
+    """Return the store's file as it is now, copied to another folder while it is closed."""
     folder.mkdir()
     shutil.copy(deployment.config.store_path, folder / "store.sqlite3")
     return store_in(folder, deployment)

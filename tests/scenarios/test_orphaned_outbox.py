@@ -21,7 +21,7 @@ def run_until_it_crashes(evaluator: Evaluator, turns: int = 5) -> None:
 
 
 def two_evaluators(deployment: Deployment) -> tuple[Evaluator, Evaluator]:
-    """The owners of control partition 0 and of partition 1."""
+    """Return the owners of control partition 0 and of partition 1."""
     for _ in range(2):
         deployment.evaluator(Interruptions())
     deployment.settle()
@@ -55,7 +55,7 @@ def test_the_next_owner_publishes_what_a_dead_writer_left_before_it_reads() -> N
 
 
 def leave_in_a_lane_of_its_own(deployment: Deployment) -> str:
-    """A workflow of partition 0 is answered in partition 1, whose evaluator dies after the commit; the workflow's id.
+    """Answer a workflow of partition 0 in partition 1, whose evaluator dies after the commit; return its id.
 
     The record that asks its third question is left in the lane of that writer.
     """
@@ -135,7 +135,7 @@ def test_a_record_in_a_lane_that_its_writer_had_lost_unknowingly_is_swept_by_the
 
 
 def broker_that_takes_nothing(directory: Path) -> tuple[Deployment, Evaluator]:
-    """A deployment whose broker refuses to write, after an evaluator has committed a workflow's start."""
+    """Return a deployment whose broker refuses to write, after an evaluator has committed a workflow's start."""
     deployment = Deployment(directory, DESK)
     evaluator = deployment.evaluator()
     # An earlier workflow, so that all schemas are announced.

@@ -56,7 +56,7 @@ class CountingStore(MemoryStore):
 
 @pytest.fixture
 def stores() -> Iterator[list[CountingStore]]:
-    """The only store of each deployment of the test, in the order in which they were made."""
+    """Provide the only store of each deployment of the test, in the order in which they were made."""
     made: list[CountingStore] = []
 
     def opener() -> StoreOpener:

@@ -29,7 +29,7 @@ def desk() -> Desk:
 
 
 def poison_for_any_topic(good: bytes) -> Iterator[Poison]:
-    """What is wrong with bytes, whatever they were to say."""
+    """Return what is wrong with bytes, whatever they were to say."""
     yield b"k", None, (), "null_value"
     yield b"k", b"", (), "empty_value"
     yield b"", None, (), "null_value"

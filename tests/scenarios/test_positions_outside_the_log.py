@@ -36,7 +36,7 @@ def desk() -> Desk:
 
 @pytest.fixture
 def going_on() -> Desk:
-    """A desk whose operator has said that lost records are lost."""
+    """Return a desk whose operator has said that lost records are lost."""
     return Desk(Deployment(None, DESK, control_partitions=1, evaluator=GO_ON))
 
 
@@ -64,7 +64,7 @@ def place_of(deployment: Deployment, topic: str) -> Position:
 
 
 def refusal_of(desk: Desk) -> RecordsLost:
-    """What the evaluator says, each time that it is asked to go on; it changes nothing."""
+    """Return what the evaluator says, each time that it is asked to go on; it changes nothing."""
     positions = desk.deployment.store.positions()
     for _ in range(2):
         with pytest.raises(RecordsLost) as caught:

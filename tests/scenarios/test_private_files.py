@@ -23,13 +23,13 @@ def _a_generous_umask() -> Iterator[None]:
 
 
 def modes(folder: Path) -> dict[str, str]:
-    """The modes of a folder and of all that is in it."""
+    """Return the modes of a folder and of all that is in it."""
     found = [folder, *folder.rglob("*")]
     return {str(path.relative_to(folder)): oct(stat.S_IMODE(path.stat().st_mode)) for path in found}
 
 
 def loose(folder: Path) -> dict[str, str]:
-    """What others than the owner may read or write."""
+    """Return what others than the owner may read or write."""
     return {name: mode for name, mode in modes(folder).items() if mode[-2:] != "00"}
 
 

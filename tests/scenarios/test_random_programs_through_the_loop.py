@@ -95,7 +95,7 @@ class Turmoil:
 
 
 def _disagreement(turmoil: Turmoil, case: RandomProgram) -> str:
-    """What is different, and the program to look at; nothing when all is well."""
+    """Return what is different, and the program to look at; nothing when all is well."""
     tree = compile_text(case.text, include_locations=False).program_json
     row = turmoil.deployment.workflow(turmoil.run(case, tree))
     found = f"{row.status}: {row.outputs}, {row.error}"

@@ -51,7 +51,7 @@ def a_desk(directory: Path | None = None) -> Desk:
 
 
 def finished(desk: Desk, workflow_id: str = "wf-1") -> str:
-    """A run that has ended; one of its steps."""
+    """Return a run that has ended; one of its steps."""
     desk.start(workflow_id)
     step_id = desk.step(FIRST, workflow_id).id
     desk.finish(workflow_id)

@@ -252,7 +252,7 @@ def test_a_runner_whose_store_is_nowhere_says_how_to_name_one(shop: Deployment) 
 
 
 def listed(capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, bool]]:
-    """The state of each server, and whether it is stale."""
+    """Return the state of each server, and whether it is stale."""
     capsys.readouterr()
     assert afl_stream(["servers", "--json"]) == 0
     return {server["uuid"]: (server["state"], server["stale"]) for server in json.loads(capsys.readouterr().out)}

@@ -52,7 +52,7 @@ def steps_of(deployment: Deployment, workflow_id: str) -> int:
 
 
 def turns_until(deployment: Deployment, evaluator: Evaluator, workflow_id: str, beside: str) -> tuple[int, int]:
-    """Turns that a run takes to complete, and the most steps that the one beside it has made in one of them."""
+    """Return turns that a run takes to complete, and the most steps that the one beside it has made in one of them."""
     most = 0
     for turn in range(1, 20):
         before = steps_of(deployment, beside)
@@ -153,7 +153,7 @@ def test_inputs_over_the_limit_reject_the_start_by_name() -> None:
 
 
 def runaway_left_runnable() -> tuple[Deployment, int]:
-    """A runaway whose evaluator has died, and the iterations that it has made until then."""
+    """Return a runaway whose evaluator has died, and the iterations that it has made until then."""
     deployment, evaluator = deployed()
     deployment.client.start("n.Runaway", {}, workflow_id="runaway")
     while not deployment.store.runnable_workflows():

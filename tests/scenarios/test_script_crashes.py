@@ -41,7 +41,7 @@ namespace late {
 
 
 def assert_of_one_run_each(deployment: Deployment, workflow_id: str) -> None:
-    """The outputs, the steps and the events are of one and the same run of each script."""
+    """Check that outputs, steps and events are of the same run of each script."""
     row = deployment.workflow(workflow_id)
     assert row.status == COMPLETED
     outputs = row.outputs

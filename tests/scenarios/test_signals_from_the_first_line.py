@@ -88,7 +88,7 @@ Starter = Callable[..., Process]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Starter]:
-    """Starts processes; what is left of them is killed."""
+    """Start processes; what is left of them is killed."""
     made: list[Process] = []
 
     def started(words: Sequence[str], *, as_process_1: bool = False) -> Process:
@@ -103,14 +103,14 @@ def start(tmp_path: Path) -> Iterator[Starter]:
 
 @pytest.fixture
 def hole() -> Iterator[str]:
-    """An address that takes connections and answers nothing."""
+    """Provide an address that takes connections and answers nothing."""
     with socket.create_server(("127.0.0.1", 0), backlog=50) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
 @pytest.fixture
 def locked(tmp_path: Path, command_line: CommandLine) -> Iterator[Path]:
-    """A store whose file this process has locked."""
+    """Provide a store whose file this process has locked."""
     path = tmp_path / "data" / "store.sqlite3"
     path.parent.mkdir(exist_ok=True)
     command_line("topics", "apply")

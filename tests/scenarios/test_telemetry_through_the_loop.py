@@ -43,7 +43,7 @@ namespace shop {
 
 
 def told(telemetry: Telemetry) -> list[tuple[object, ...]]:
-    """What was told, but for times and for what is said of a call of `resume`: the loop has no such calls."""
+    """Return what was told, but for times and for what is said of a call of `resume`: the loop has no such calls."""
     return [
         (
             event.event_type,

@@ -25,7 +25,7 @@ def desk() -> Desk:
 
 
 def log_of(caplog: pytest.LogCaptureFixture) -> str:
-    """What the commands would have written."""
+    """Return what the commands would have written."""
     return "\n".join(LogLineFormatter().format(record) for record in caplog.records)
 
 

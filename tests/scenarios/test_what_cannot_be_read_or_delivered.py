@@ -47,13 +47,13 @@ namespace deep {{
 
 
 def answer_as_json(deployment: Deployment, step_id: str, result: Mapping[str, object]) -> None:
-    """An answer whose reading needs no schema."""
+    """Send an answer that can be read without a schema."""
     value = json.dumps({"step_id": step_id, "result": result}).encode()
     deployment.put(deployment.topology.control(), value, key=step_id.partition(":")[0].encode())
 
 
 def with_nothing_announced(deployment: Deployment, faults: Faults) -> Evaluator:
-    """The next evaluator, which has to announce every schema that it writes: the topic of schemas is made anew."""
+    """Return the next evaluator. It has to announce every schema that it writes: the schemas topic is recreated."""
     for evaluator in list(deployment.evaluators):
         deployment.remove(evaluator, killed=False)
     deployment.transport.admin().delete_topic(deployment.topology.schemas())
@@ -127,7 +127,7 @@ def test_a_runnable_workflow_that_cannot_be_read_is_logged_and_holds_up_no_other
 
 
 def without_a_topic(caplog: pytest.LogCaptureFixture) -> Desk:
-    """A workflow whose third question was committed when its facet's topic was gone."""
+    """Return a workflow whose third question was committed when its facet's topic was gone."""
     desk = Desk(Deployment(None, DESK, NOTE))
     desk.start()
     desk.deployment.transport.admin().delete_topic(desk.deployment.topology.facet(ASK))

@@ -33,7 +33,7 @@ PAIRS: Final = 2
 
 
 def program() -> CompiledProgram:
-    """The program of all trials."""
+    """Return the program of all trials."""
     return CompiledProgram(compile_text(SOURCE).program_json)
 
 
@@ -62,7 +62,7 @@ class Run:
 
 
 def one_workflow(name: str) -> list[Run]:
-    """A single workflow in which all pollers meet."""
+    """Return a single workflow in which all pollers meet."""
     items = list(range(ITEMS))
     totals: list[Value] = [item * 10 + 1 for item in items]
     return [
@@ -77,7 +77,7 @@ def one_workflow(name: str) -> list[Run]:
 
 
 def many_workflows(name: str) -> list[Run]:
-    """Some workflows beside each other."""
+    """Return some workflows beside each other."""
     return [
         Run(
             id=f"{name}.{n}",

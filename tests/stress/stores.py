@@ -30,7 +30,7 @@ class StoreAddress:
 
 
 def open_store(address: StoreAddress) -> EngineStore:
-    """A connection to the store; it is made where there is none."""
+    """Return a connection to the store; it is made where there is none."""
     if address.url:
         return MongoStore(address.url, address.database)
     return SqliteStore(Path(address.file))
@@ -47,7 +47,7 @@ class Stores:
 
     @contextmanager
     def new(self, kind: str) -> Iterator[tuple[EngineStore, StoreAddress]]:
-        """A store that nobody else has, and its address; the memory store has none."""
+        """Provide a store that nobody else has, and its address; the memory store has none."""
         address = StoreAddress()
         if kind == "sqlite":
             address = StoreAddress(file=str(self._folder / f"{uuid.uuid4().hex}.sqlite3"))

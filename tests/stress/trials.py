@@ -111,7 +111,7 @@ def _wrong_answers(store: EngineStore, steps: Sequence[StepDocument], reports: S
 
 
 def _wrong_counts(store: EngineStore, runs: Sequence[Run], reports: Sequence[Report]) -> Iterator[str]:
-    """The servers' own records tell the same."""
+    """Return the servers' own records tell the same."""
     counted = 0
     for report in reports:
         server = store.get_server(report.server_id)
@@ -124,7 +124,7 @@ def _wrong_counts(store: EngineStore, runs: Sequence[Run], reports: Sequence[Rep
 
 
 def _undisturbed(program: CompiledProgram, run: Run) -> dict[str, str]:
-    """The states of a run's steps, by id, where one evaluator does it all, in order."""
+    """Return the states of a run's steps, by id, where one evaluator does it all, in order."""
     store = MemoryStore()
     evaluator = Evaluator(store)
     evaluator.execute(run.workflow, run.inputs, program, workflow_id=run.id)

@@ -14,7 +14,7 @@ from afl.core.handlers.modules import ModuleLoader
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working directory with modules of its own, and an environment with installed packages in it."""
+    """Provide a working directory with modules of its own, and an environment with installed packages in it."""
     place = tmp_path / "work"
     for name in ("ours_a8.py", "handlers/deep_a8.py", "pack_a8/__init__.py", "pack_a8/inner.py"):
         (place / name).parent.mkdir(parents=True, exist_ok=True)

@@ -32,7 +32,7 @@ _directory = click.option(
 
 @click.group()
 def main() -> None:
-    """A real Apache Kafka on this machine, without Docker."""
+    """Run a real Apache Kafka on this machine, without Docker."""
 
 
 @main.command()

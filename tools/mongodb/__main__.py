@@ -18,7 +18,7 @@ _folder = click.option(
 
 @click.group()
 def main() -> None:
-    """A MongoDB server on this machine, without Docker."""
+    """Run a MongoDB server on this machine, without Docker."""
 
 
 @main.command()

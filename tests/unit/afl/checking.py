@@ -33,12 +33,12 @@ def findings(*texts: str) -> list[Diagnostic]:
 
 
 def codes(*texts: str) -> list[str]:
-    """The codes of all findings, in the order of the texts."""
+    """Return the codes of all findings, in the order of the texts."""
     return [item.code for item in findings(*texts)]
 
 
 def marked(text: str) -> list[tuple[str, str]]:
-    """The codes of all findings, each with the piece of the (single) text that it is about."""
+    """Return the codes of all findings, each with the piece of the (single) text that it is about."""
     lines = text.split("\n")
     found = []
     for item in findings(text):

@@ -22,7 +22,7 @@ _FILE = {"mongodb": {"url": "mongodb://db:1", "authSource": "people"}, "resolver
 
 @pytest.fixture
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A current folder and a home with nothing in them."""
+    """Return a current folder and a home with nothing in them."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")

@@ -19,7 +19,7 @@ _LIB = "namespace lib { facet F() => (x: Int = 1) }"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder: a program, and a library beside it and below it."""
+    """Return the current folder: a program, and a library beside it and below it."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lib").mkdir()
@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def compiled(capsysbinary: pytest.CaptureFixture[bytes]) -> list[str]:
-    """The names of the namespaces of the program that was written."""
+    """Return the names of the namespaces of the program that was written."""
     out, err = capsysbinary.readouterr()
     assert err == b""
     return [item["name"] for item in json.loads(out)["declarations"]]

@@ -13,7 +13,7 @@ DECLARATIONS = """
 
 
 def codes(value: str) -> list[str]:
-    """What is found in an expression that may read parameters of each type and a step `s`."""
+    """Return what is found in an expression that may read parameters of each type and a step `s`."""
     head = "workflow W(b: Boolean, n: Int, l: Long, d: Double, t: String, j: Json, i: Item, ns: [Int], rows: [[Int]])"
     body = f"andThen {{ s = Ask(q = 1) x = Take(x = {value}) }}"
     return [item.code for item in check_texts([(f"namespace n {{ {DECLARATIONS} {head} {body} }}", None)]).diagnostics]

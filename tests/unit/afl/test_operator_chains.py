@@ -30,13 +30,13 @@ CHAINS = {
 
 
 def chain(operators: list[str], operand: str, operands: int) -> str:
-    """A chain of so many operands, its operators taken in turn."""
+    """Return a chain of so many operands, its operators taken in turn."""
     joined = (f" {operators[number % len(operators)]} {operand}" for number in range(operands - 1))
     return operand + "".join(joined)
 
 
 def program(expression: str, kind: str = "Json") -> str:
-    """The expression as an argument, a condition, a default and a yield, and in a literal."""
+    """Return the expression as an argument, a condition, a default and a yield, and in a literal."""
     return f"""
     namespace n {{
         facet F(n: Int, ok: Boolean, list: [Int], x: {kind} = {expression})
@@ -53,7 +53,7 @@ def program(expression: str, kind: str = "Json") -> str:
 
 
 def default_of(expression: str) -> Any:
-    """An expression as the compiled program has it."""
+    """Return an expression as the compiled program has it."""
     text = f"facet F(ok: Boolean, n: Int, s: String, list: [Json], x: Json = {expression})"
     return compile_text(text).program_json["declarations"][0]["params"][-1]["default"]
 

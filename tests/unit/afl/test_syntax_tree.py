@@ -55,7 +55,7 @@ def test_a_missing_argument_is_named() -> None:
 
 
 def nodes_of(node: object) -> list[ast.ASTNode]:
-    """A node and all that are under it."""
+    """Return a node and all that are under it."""
     if isinstance(node, list):
         return [found for item in node for found in nodes_of(item)]
     if not isinstance(node, ast.ASTNode):

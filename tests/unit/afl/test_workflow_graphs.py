@@ -68,7 +68,7 @@ def graph(text: str, workflow: str) -> Graph:
 
 
 def arrows(drawn: Graph) -> set[tuple[str, str, str]]:
-    """The arrows by the titles of their ends."""
+    """Return the arrows by the titles of their ends."""
     titles = {item.id: item.title for item in everything(drawn.items)}
     return {(titles[edge.source], edge.kind, titles[edge.target]) for edge in drawn.edges}
 

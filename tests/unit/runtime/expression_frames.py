@@ -36,21 +36,21 @@ def evaluate(node: object, frame: Frame | None = None) -> Value:
 
 
 def literal(value: Value) -> dict[str, object]:
-    """The node of a scalar."""
+    """Return the node of a scalar."""
     kinds = {bool: "Boolean", int: "Int", float: "Double", str: "String"}
     return {"type": "Null"} if value is None else {"type": kinds[type(value)], "value": value}
 
 
 def binary(left: object, operator: str, right: object) -> dict[str, object]:
-    """The node of `left operator right`."""
+    """Return the node of `left operator right`."""
     return {"type": "BinaryExpr", "operator": operator, "left": left, "right": right}
 
 
 def step(*path: str) -> dict[str, object]:
-    """The node of `s.a.b`."""
+    """Return the node of `s.a.b`."""
     return {"type": "StepRef", "path": list(path)}
 
 
 def given(*path: str) -> dict[str, object]:
-    """The node of `$.a.b`."""
+    """Return the node of `$.a.b`."""
     return {"type": "InputRef", "path": list(path)}

@@ -22,7 +22,7 @@ LONG = [400, 10_000]
 
 
 def flat(operators: Sequence[str], operands: Sequence[object]) -> dict[str, object]:
-    """A chain as long ones are compiled."""
+    """Return a chain as long ones are compiled."""
     return {"type": "ChainExpr", "operators": list(operators), "operands": list(operands)}
 
 

@@ -29,7 +29,7 @@ def graph(*steps: Mapping[str, object], **rest: object) -> DependencyGraph:
 
 
 def needs(node: Mapping[str, object]) -> set[str]:
-    """What a statement needs of a block that also has steps a and b."""
+    """Return what a statement needs of a block that also has steps a and b."""
     return graph(statement("a"), statement("b"), node).dependencies[str(node["id"])]
 
 

@@ -36,7 +36,7 @@ def workflow_in(program: dict[str, Any]) -> Any:
 
 
 def one_in(program: dict[str, Any]) -> Any:
-    """The literal 1 of the program."""
+    """Return the literal 1 of the program."""
     return workflow_in(program)["body"]["steps"][0]["call"]["args"][0]["value"]["right"]
 
 

@@ -212,7 +212,7 @@ def test_a_changer_needs_to_be_told_what_it_changes() -> None:
 
 
 def paused(workflow: str, **inputs: object) -> tuple[Evaluator, ExecutionContext, list[StepDefinition]]:
-    """A workflow that waits for its events, its context, and the steps that wait."""
+    """Return a workflow that waits for its events, its context, and the steps that wait."""
     store = MemoryStore()
     evaluator = Evaluator(store)
     program = CompiledProgram(compile_text(PROGRAM).program_json)

@@ -41,7 +41,7 @@ def test_local_files_are_written_read_listed_and_removed(tmp_path: Path, prefix:
 
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with a file and a folder in it, below a home directory."""
+    """Return a working directory with a file and a folder in it, below a home directory."""
     place = tmp_path / "home" / "work"
     (place / "folder").mkdir(parents=True)
     (place / "file").write_text("kept")

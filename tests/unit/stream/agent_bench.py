@@ -22,7 +22,7 @@ PAY = "billing.Pay"
 
 
 def event(facet: str = PAY, step: int = 1, *, attempt: int = 1, payload: Mapping[str, object] | None = None) -> Event:
-    """An event of step `wf-<step>:<step in hex>`."""
+    """Return an event of step `wf-<step>:<step in hex>`."""
     workflow_id = f"wf-{step}"
     step_id = f"{workflow_id}:{step:x}"
     return Event(
@@ -40,7 +40,7 @@ def event(facet: str = PAY, step: int = 1, *, attempt: int = 1, payload: Mapping
 
 
 def named(step_id: str, attempt: int) -> Headers:
-    """The headers by which a record says which event it is."""
+    """Return the headers by which a record says which event it is."""
     event_id = event_id_of(step_id, attempt).encode()
     return (("ce_id", event_id), ("ce_subject", step_id.encode()), ("afl_attempt", str(attempt).encode()))
 
@@ -142,7 +142,7 @@ class Deployment:
         return self.records(self.topology.dlq(self.topology.facet(facet)))
 
     def committed(self, facet: str = PAY, group: str | None = None) -> CommittedOffset | None:
-        """What the facet's group has committed for partition 0."""
+        """Return what the facet's group has committed for partition 0."""
         place = TopicPartition(self.topology.facet(facet), 0)
         reader = self.transport.consumer(group or self.stream.agent_group(facet))
         found = reader.committed([place]).get(place)
@@ -178,7 +178,7 @@ class TestAgent(Agent):
         )
 
     def own_consumer(self) -> EmbeddedConsumer:
-        """The consumer of its only group."""
+        """Return the consumer of its only group."""
         (found,) = [c for c in self.own_transport._consumers if c.group is not None]
         return found
 

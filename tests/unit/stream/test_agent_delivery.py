@@ -41,7 +41,7 @@ class Gates:
 
 @pytest.fixture
 def gates() -> Iterator[type[Gates]]:
-    """Makes handlers with gates; all of them are open at the end."""
+    """Make handlers with gates; all of them are open at the end."""
     made: list[Gates] = []
 
     class Kept(Gates):

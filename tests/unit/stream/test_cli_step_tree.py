@@ -160,7 +160,7 @@ def test_a_mixin_stands_below_its_step_under_its_alias() -> None:
 
 
 def _failed(step: StepDocument, cause: str | None = None) -> StepDocument:
-    """The step as failed, by its own error or by that of another one."""
+    """Return the step as failed, by its own error or by that of another one."""
     error = ErrorRecord("Declined", "no funds", step_id=cause or step.id)
     return step._replace(state=StepState.STATEMENT_ERROR, error=error)
 

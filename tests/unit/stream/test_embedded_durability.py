@@ -68,7 +68,7 @@ def bounds(broker: EmbeddedBroker) -> Watermarks:
 
 
 def stored_values(path: Path) -> list[bytes | None]:
-    """What a new process finds."""
+    """Return what a new process finds."""
     broker = EmbeddedBroker(path)
     try:
         return [record.value for record in everything(broker)]

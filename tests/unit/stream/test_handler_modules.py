@@ -37,7 +37,7 @@ class Registrations:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Iterator[Path]:
-    """A directory on Python's path, whose modules are forgotten afterwards."""
+    """Provide a directory on Python's path, whose modules are forgotten afterwards."""
     before = set(sys.modules)
     sys.path.insert(0, str(tmp_path))
     yield tmp_path

@@ -52,7 +52,7 @@ class Bench:
         return calls
 
     def holding(self, began: Event) -> Handler:
-        """A handler that says when it has begun, and waits to be let through."""
+        """Return a handler that says when it has begun, and waits to be let through."""
 
         def hold(payload: object) -> bool:
             began.set()

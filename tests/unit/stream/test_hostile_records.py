@@ -275,7 +275,7 @@ def test_names_of_a_foreign_schema_never_become_code(codec: Codec) -> None:
 
 
 def with_weightless(weightless: object, fields: int) -> dict[str, Any]:
-    """A StepContinue whose result holds arrays of records of one byte and so many fields of none."""
+    """Return a StepContinue whose result holds arrays of records of one byte and so many fields of none."""
     again = "x.W" if isinstance(weightless, dict) else weightless
     empty = [{"name": f"n{number}", "type": again if number else weightless} for number in range(fields)]
     item = {"type": "record", "name": "x.Item", "fields": [{"name": "a", "type": "boolean"}, *empty]}

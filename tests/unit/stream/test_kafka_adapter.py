@@ -163,7 +163,7 @@ class Descriptions:
 
 
 def rounds(ids: TopicIds, clock: Clock, topics: Collection[str], *, gone: bool = False) -> set[str]:
-    """What one question and its answer bring: topics made anew, or topics that are gone."""
+    """Return what one question and its answer bring: recreated topics, or topics that are gone."""
     clock.now_s += INTERVAL_S
     news = [found for found in (ids.look(lambda: topics), ids.look(lambda: topics)) if found is not None]
     return {topic for found in news for topic in (found.gone if gone else found.made_anew)}

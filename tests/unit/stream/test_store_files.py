@@ -26,7 +26,7 @@ def store(path: Path, *read: Position) -> Path:
 
 
 def names(folder: Path) -> tuple[str, str]:
-    """The file of the embedded log's store, and that of the cluster's."""
+    """Return the file of the embedded log's store, and that of the cluster's."""
     return find_store_file(folder, is_kafka=False).path.name, find_store_file(folder, is_kafka=True).path.name
 
 

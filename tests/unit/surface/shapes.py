@@ -12,7 +12,7 @@ SOME: Any = ...
 
 
 def written(text: str) -> list[inspect.Parameter]:
-    """The parameters of a signature such as `a, b=1, *, c=None`."""
+    """Return the parameters of a signature such as `a, b=1, *, c=None`."""
     # An expression of the test's own; it stands for what would be a stub of each function.
     return list(inspect.signature(eval(f"lambda {text}: None", {"SOME": SOME})).parameters.values())
 
@@ -23,7 +23,7 @@ def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def assert_takes(function: Callable[..., Any], text: str) -> None:
-    """A function takes these parameters, in their order, with these defaults; what else it takes has one."""
+    """Check that a function takes these parameters, in order, with these defaults; others have one."""
     actual = parameters_of(function)
     by_name = {parameter.name: parameter for parameter in actual}
     for index, wanted in enumerate(written(text)):
@@ -50,7 +50,7 @@ def assert_default(thing: object, wanted: inspect.Parameter, found: object) -> N
 
 
 def assert_fields(cls: Any, text: str) -> None:
-    """A dataclass has these fields first, in their order, with these defaults; those after them have one."""
+    """Check that a dataclass has these fields first, in order, with these defaults; later ones have one."""
     assert isinstance(cls, type), cls
     assert dataclasses.is_dataclass(cls), cls
     fields = [field for field in dataclasses.fields(cls) if field.init]
@@ -73,5 +73,5 @@ def default_of(field: dataclasses.Field[Any]) -> object:
 
 
 def constants(cls: type) -> dict[str, object]:
-    """The public constants of a class."""
+    """Return the public constants of a class."""
     return {name: value for name, value in vars(cls).items() if name.isupper()}

@@ -126,7 +126,7 @@ def test_a_process_that_was_killed_while_it_ran_fails_its_script_and_nothing_els
 
 
 def _busiest_child(pid: int) -> int:
-    """The child that has computed most, 0 while none has computed for a tenth of a second."""
+    """Return the child that has computed most, 0 while none has computed for a tenth of a second."""
     with open(f"/proc/{pid}/task/{pid}/children") as children:
         pids = [int(number) for number in children.read().split()]
     used = {}

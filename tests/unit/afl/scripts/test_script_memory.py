@@ -50,7 +50,7 @@ def idle_pids(worker: Worker) -> list[int]:
 
 
 def spare_pid(worker: Worker) -> int:
-    """The process that waits for the next script, once the zygote has said which it is."""
+    """Return the process that waits for the next script, once the zygote has said which it is."""
     assert worker._spare is not None
     if not worker._spare.pid:
         worker._spare.pid = worker._zygote.receive(10**9)

@@ -13,7 +13,7 @@ _JSON = [{"name": "r", "type": "Json"}]
 
 
 def mixed_program(seed: int) -> Node:
-    """The same seed gives the same program, with a workflow `W`."""
+    """Return the same seed gives the same program, with a workflow `W`."""
     writer = _Writer(Random(seed))
     facets = [writer.facet(number) for number in range(_FACETS)]
     return {"declarations": [_V, *facets, writer.reader(), writer.workflow(), _implicit()]}

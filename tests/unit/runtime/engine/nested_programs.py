@@ -21,7 +21,7 @@ _DIVISION_BY_ZERO: Node = {"type": "BinaryExpr", "operator": "/", "left": 1, "ri
 
 
 def nested_program(seed: int) -> Node:
-    """The same seed gives the same program, with a workflow `W`."""
+    """Return the same seed gives the same program, with a workflow `W`."""
     writer = _Writer(Random(seed))
     workflow = {
         "type": "WorkflowDecl",
@@ -34,7 +34,7 @@ def nested_program(seed: int) -> Node:
 
 
 def branching_program(seed: int, *, faulty: bool = True) -> Node:
-    """The same with `when`, catches, sys.log and sys.assert; `faulty`: some steps fail by themselves."""
+    """Return the same with `when`, catches, sys.log and sys.assert; `faulty`: some steps fail by themselves."""
     writer = _BranchingWriter(Random(seed), faulty=faulty)
     workflow: dict[str, object] = {
         "type": "WorkflowDecl",

@@ -85,14 +85,14 @@ class Operated:
         self.answered: list[str] = []
 
     def steps(self) -> list[SeenStep]:
-        """The steps that count, in order of creation."""
+        """Return the steps that count, in order of creation."""
         documents = self.engine.store.load_steps("run")
         return seen_steps(
             current_steps(documents, self.engine.row().execution), statement_names(self.engine.program.tree)
         )
 
     def step(self, path: str) -> StepDocument:
-        """The first step of a path: yields of one block share theirs."""
+        """Return the first step of a path: yields of one block share theirs."""
         found = [step.document for step in self.steps() if step.path == path]
         assert found, f"no step at {path!r}; there are {sorted(step.path for step in self.steps())}"
         return found[0]
@@ -142,7 +142,7 @@ class Operated:
         return self.result.error
 
     def ends(self) -> set[str]:
-        """The states of the steps that count."""
+        """Return the states of the steps that count."""
         return {step.state for step in self.steps()}
 
 

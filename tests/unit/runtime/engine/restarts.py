@@ -31,7 +31,7 @@ class ForgetfulEngine(Engine):
 
 @pytest.fixture(params=["hot", "forgetful", "sqlite"])
 def make_engine(request: pytest.FixtureRequest, tmp_path: Path) -> MakeEngine:
-    """Makes an engine for a program: with its memory, without, and without over a file."""
+    """Make an engine for a program: with its memory, without, and without over a file."""
     kind = request.param
 
     def make(text: str) -> Engine:

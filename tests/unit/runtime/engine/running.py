@@ -20,7 +20,7 @@ Agents = Callable[[str, Mapping[str, Value]], Mapping[str, Value]]
 
 
 def compiled(text: str) -> CompiledProgram:
-    """A program of one namespace, `n`."""
+    """Return a program of one namespace, `n`."""
     return CompiledProgram(compile_text(f"namespace n {{\n{text}\n}}").program_json)
 
 
@@ -110,14 +110,14 @@ class Engine:
 
 
 def outputs_of(text: str, inputs: Mapping[str, Value] | None = None, agents: Agents | None = None) -> dict[str, Value]:
-    """The outputs of a run that must succeed."""
+    """Return the outputs of a run that must succeed."""
     result = Engine(text).run(inputs, agents)
     assert result.status == "COMPLETED", result.error
     return result.outputs
 
 
 def failure_of(result: ExecutionResult) -> StepFailure:
-    """The first cause of a run that must have failed."""
+    """Return the first cause of a run that must have failed."""
     assert (result.success, result.status) == (False, "ERROR")
     assert isinstance(result.error, StepFailure), result.error
     return result.error

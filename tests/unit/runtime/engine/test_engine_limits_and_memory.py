@@ -114,7 +114,7 @@ RICH = """
 
 
 def mutilated(tree: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The program with each of its keys left out, and with each of its values of a wrong kind."""
+    """Return the program with each of its keys left out, and with each of its values of a wrong kind."""
     for path in paths_of(tree):
         for wrong in (None, 7, "nonsense", [7], {"type": "Nonsense"}, ...):
             copy = deepcopy(tree)

@@ -64,7 +64,7 @@ NEVER_MADE = {ObjectType.AND_MAP, ObjectType.BLOCK, ObjectType.BEFORE, ObjectTyp
 
 
 def walked_by_kind() -> dict[str, list[list[str]]]:
-    """The states of each step as telemetry saw them, by the step's kind."""
+    """Return the states of each step as telemetry saw them, by the step's kind."""
     telemetry = Telemetry()
     engine = Engine(PROGRAM, telemetry=telemetry)
     result = engine.run(agents=lambda facet, payload: {"r": 3})

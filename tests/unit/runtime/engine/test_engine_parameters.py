@@ -13,7 +13,7 @@ from tests.unit.runtime.engine.running import Engine, failure_of, outputs_of
 
 
 def payload_of(text: str, inputs: Mapping[str, Value] | None = None) -> dict[str, Value]:
-    """What the agent of `e` is asked."""
+    """Return what the agent of `e` is asked."""
     engine = Engine(text)
     assert engine.start(inputs).status == "PAUSED"
     return dict(engine.step("e").document.params)
@@ -152,7 +152,7 @@ def test_an_implicit_gives_what_a_call_leaves_out() -> None:
 
 
 def implicits(**written: str) -> CompiledProgram:
-    """A workflow of namespace `n` that calls `lib.E`, and implicits with these values in these places."""
+    """Return a workflow of namespace `n` that calls `lib.E`, and implicits with these values in these places."""
     given = {place: f"implicit i = lib.E(x = {value})" for place, value in written.items()}
     text = f"""
     namespace other {{ {given.get("other", "")} }}

@@ -30,7 +30,7 @@ def evaluator_of(
 
 
 def warnings(caplog: pytest.LogCaptureFixture, name: str) -> list[str]:
-    """The warnings that name a limit."""
+    """Return the warnings that name a limit."""
     return [
         record.getMessage()
         for record in caplog.records
@@ -39,7 +39,7 @@ def warnings(caplog: pytest.LogCaptureFixture, name: str) -> list[str]:
 
 
 def waiting_in(store: EngineStore) -> StepDefinition:
-    """The first step that waits for an answer."""
+    """Return the first step that waits for an answer."""
     return store.get_steps_by_state(StepState.EVENT_TRANSMIT)[0]
 
 
@@ -240,7 +240,7 @@ ASK = """
 
 
 def bytes_of(count: int) -> str:
-    """A text whose map `{"v":"..."}` takes as many bytes."""
+    """Return a text whose map `{"v":"..."}` takes as many bytes."""
     return "x" * (count - len('{"v":""}'))
 
 
@@ -346,7 +346,7 @@ def test_a_result_of_an_agent_that_nests_too_deep_fails_its_step_by_name() -> No
 
 
 def wrapping(wrap: str, steps: int) -> str:
-    """A workflow whose steps each wrap the value of the one before."""
+    """Return a workflow whose steps each wrap the value of the one before."""
     body = "\n".join(f"s{k} = V(v = {wrap.format(k - 1)})" for k in range(1, steps))
     return (
         f"facet V(v: Json) workflow W() => (r: Json) andThen {{ s0 = V(v = 1)\n{body}\nyield W(r = s{steps - 1}.v) }}"

@@ -40,7 +40,7 @@ class Desk:
 def outputs(
     pool: ScriptPool, text: str, inputs: Mapping[str, object] | None = None, **answers: object
 ) -> dict[str, object]:
-    """The outputs of a run that must succeed; agents answer each event with `answers`."""
+    """Return the outputs of a run that must succeed; agents answer each event with `answers`."""
     result = Engine(compiled(text), scripts=pool).run(inputs, lambda *_: answers)  # type: ignore[arg-type]
     assert result.status == "COMPLETED", result.error
     return dict(result.outputs)
@@ -428,7 +428,7 @@ class Unavailable:
 
 
 def _stopped_at_its_script(desk: Desk, program: CompiledProgram) -> Engine:
-    """A run whose process ended while its script ran."""
+    """Return a run whose process ended while its script ran."""
     engine = Engine(program, scripts=Unavailable())
     result = engine.start()
     assert isinstance(result.error, ScriptWorkerUnavailable)

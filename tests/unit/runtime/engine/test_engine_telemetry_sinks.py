@@ -57,7 +57,7 @@ def silent_logging() -> TelemetrySink:
 
 
 def play(program: CompiledProgram, workflow: str, seed: int, watching: Telemetry | None) -> object:
-    """What is stored of a run whose events are answered, some with failures, in an order of the seed's own."""
+    """Return what is stored of a run whose events are answered, some with failures, in an order of the seed's own."""
     engine = Engine(program, telemetry=watching, max_open_events=4)
     answers, random = Answers(dict(program.tree)), Random(seed)
     result = engine.start(generate(seed).inputs if workflow != "n.W" else {}, workflow)

@@ -157,7 +157,7 @@ def test_values_near_to_their_limit_are_warned_of_once(caplog: pytest.LogCapture
 
 
 def shared(doublings: int) -> Value:
-    """A list that takes 60 small objects in memory, and more bytes than there are when it is written out."""
+    """Return a list that takes 60 small objects in memory, and more bytes than there are when it is written out."""
     value: Value = [1]
     for _ in range(doublings):
         value = [value, value]
@@ -165,7 +165,7 @@ def shared(doublings: int) -> Value:
 
 
 def itself() -> Value:
-    """A list that stands inside of itself."""
+    """Return a list that stands inside of itself."""
     value: list[Value] = []
     value.append(value)
     return value
@@ -213,7 +213,7 @@ def carried(steps: int) -> str:
 
 
 def state_bytes_of(evaluator: Evaluator) -> int:
-    """What the rows hold, counted by themselves."""
+    """Return what the rows hold, counted by themselves."""
     rows = evaluator.persistence.load_steps(RUN)
     return sum(bytes_of(value) for row in rows for value in [*row.params.values(), *row.returns.values()])
 

@@ -51,7 +51,7 @@ class Collected:
         return {span.name: span for span in self._exporter.get_finished_spans()}
 
     def figures(self) -> dict[str, float]:
-        """The sum of each counter, and how many times each histogram was recorded."""
+        """Return the sum of each counter, and how many times each histogram was recorded."""
         found = self._reader.get_metrics_data()
         assert found is not None
         return {

@@ -27,7 +27,7 @@ MakeRun = Callable[[str], Operated]
 
 @pytest.fixture(params=["hot", "forgetful", "sqlite"])
 def make_run(request: pytest.FixtureRequest, tmp_path: Path) -> MakeRun:
-    """Starts a run: with its memory, without, and without over a file."""
+    """Start a run: with its memory, without, and without over a file."""
     kind = request.param
 
     def make(text: str) -> Operated:
@@ -42,7 +42,7 @@ def make_run(request: pytest.FixtureRequest, tmp_path: Path) -> MakeRun:
 
 @pytest.fixture(scope="module")
 def expected() -> dict[str, object]:
-    """The outputs of a run of the whole that nobody disturbed."""
+    """Return the outputs of a run of the whole that nobody disturbed."""
     run = Operated(Engine(EVERYTHING, scripts=TrustingRunner()))
     run.play()
     assert is_complete(run)

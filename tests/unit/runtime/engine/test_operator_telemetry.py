@@ -15,7 +15,7 @@ Act = Callable[[Operated], object]
 
 
 def observed(failing: str) -> tuple[Operated, Telemetry]:
-    """A watched run, played until one of its events has failed."""
+    """Return a watched run, played until one of its events has failed."""
     telemetry = Telemetry()
     run = Operated(Engine(EVERYTHING, scripts=TrustingRunner(), telemetry=telemetry))
     run.play(failing=failing)

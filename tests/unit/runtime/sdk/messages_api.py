@@ -58,7 +58,7 @@ def use(tool: str, identity: str = "toolu_1", **given: object) -> Block:
 
 
 def says(*content: Block, stop_reason: str = "", details: Block | None = None) -> Message:
-    """A message; without a stop reason the one that its content has."""
+    """Return a message; without a stop reason the one that its content has."""
     uses = any(block["type"] == "tool_use" for block in content)
     return Message(list(content), stop_reason or ("tool_use" if uses else "end_turn"), details)
 
@@ -75,7 +75,7 @@ class MessagesApi:
         self.clients: list[Anthropic] = []
 
     def client(self, max_retries: int = 0) -> Anthropic:
-        """A client of this server, which is closed with it."""
+        """Return a client of this server, which is closed with it."""
         client = claude_client(api_key=API_KEY, base_url=self.url, max_retries=max_retries)
         self.clients.append(client)
         return client
@@ -84,7 +84,7 @@ class MessagesApi:
         return async_claude_client(api_key=API_KEY, base_url=self.url, max_retries=0)
 
     def last_message(self, request: int) -> Any:
-        """The content of the last message of a request."""
+        """Return the content of the last message of a request."""
         return self.requests[request]["messages"][-1]["content"]
 
     def reply(self, body: dict[str, Any]) -> Message | HttpError:

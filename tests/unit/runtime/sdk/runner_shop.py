@@ -41,7 +41,7 @@ SHOP_FLOW = flow_of(SourceText("shop.afl", PROGRAM))
 def runner_of(
     shop: Workshop, registry: ToolRegistry | None = None, flows: Flows | None = None, **config: Any
 ) -> RunnerService:
-    """A runner that answers Pay, unless another registry is given."""
+    """Return a runner that answers Pay, unless another registry is given."""
     if registry is None:
         registry = ToolRegistry()
         registry.register("shop.Pay", pay)
@@ -54,14 +54,14 @@ def runner_of(
 
 
 def execute_task(task_id: str = "t1", *, task_list: str = "default", **data: object) -> TaskDefinition:
-    """A task that asks for a workflow of the flow."""
+    """Return a task that asks for a workflow of the flow."""
     return TaskDefinition(
         task_id, "afl:execute", "", "", "", "", task_list_name=task_list, data={"flow_id": "f1", **data}
     )
 
 
 def run_record(run_id: str = "run-1") -> RunnerDefinition:
-    """A run that waits to be started."""
+    """Return a run that waits to be started."""
     workflow = WorkflowDefinition("wf-1", "Buy", "shop", "", "f1", "", "1.0")
     return RunnerDefinition(run_id, workflow.uuid, workflow, state=RunnerState.CREATED)
 
@@ -84,7 +84,7 @@ def clock_at(now_ms: int = 1_000_000) -> ManualClock:
 
 
 def answered_from_afar(shop: Workshop, receipt: str | None = "from afar") -> None:
-    """What an agent in another language does: it claims, writes the returns, and ends the task; nobody has resumed."""
+    """Act as an agent in another language: claim, write the returns, and end the task, without a resume."""
     claimed = shop.store.claim_task(["shop.Pay"])
     assert claimed is not None
     if receipt is not None:

@@ -312,7 +312,7 @@ def test_a_task_of_nobodys_step_fails_and_the_next_is_done(shop: Workshop) -> No
 
 
 def saved_task(store: MemoryStore, task_id: str) -> StepDefinition:
-    """A task that somebody has saved, of a step that somebody has saved: no workflow of the engine has them."""
+    """Return a task and its step, both saved from outside: no workflow of the engine has them."""
     step = StepDefinition.create(WorkflowId("nobodys"), ObjectType.VARIABLE_ASSIGNMENT, "shop.Pay")
     step.state = StepState.EVENT_TRANSMIT
     store.save_step(step)

@@ -32,7 +32,7 @@ def threads() -> Iterator[CallThreads]:
 
 @pytest.fixture
 def ours() -> Callable[[], list[str]]:
-    """The names of the threads of this test; others may have left handlers behind."""
+    """Return the names of the threads of this test; others may have left handlers behind."""
     others = set(threading.enumerate())
     return lambda: sorted(t.name for t in threading.enumerate() if t.name.startswith("afl-task") and t not in others)
 

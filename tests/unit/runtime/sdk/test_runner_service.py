@@ -25,7 +25,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workshop]:
 
 
 def default_of(answers: dict[str, object]) -> ToolRegistry:
-    """A registry that answers every facet in the same way."""
+    """Return a registry that answers every facet in the same way."""
     registry = ToolRegistry()
     registry.set_default_handler(lambda name, payload: answers)
     return registry

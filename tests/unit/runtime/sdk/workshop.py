@@ -60,7 +60,7 @@ class Workshop:
         return result
 
     def tasks(self, workflow_id: str = "run") -> list[TaskDefinition]:
-        """The tasks of a workflow's steps, in order of creation."""
+        """Return the tasks of a workflow's steps, in order of creation."""
         documents = self.store.load_steps(workflow_id)
         found = [self.store.get_task(event_id_of(step.id, step.attempt)) for step in documents if step.attempt]
         return [task for task in found if task is not None]
@@ -112,7 +112,7 @@ def started(workshop: Workshop, *servers: PollingServer) -> Iterator[None]:
 
 
 def opened(kind: str, folder: Path, clock: Clock | None = None) -> AnyStore:
-    """A store of a kind: memory or sqlite."""
+    """Return a store of a kind: memory or sqlite."""
     return MemoryStore(clock=clock) if kind == "memory" else SqliteStore(folder / "store.db", clock=clock)
 
 
@@ -121,7 +121,7 @@ def pay(payload: dict[str, object]) -> dict[str, object]:
 
 
 def waits_for(event: threading.Event) -> Callable[[dict[str, object]], dict[str, object]]:
-    """A handler of Pay that ends when the event is set."""
+    """Return a handler of Pay that ends when the event is set."""
 
     def handle(payload: dict[str, object]) -> dict[str, object]:
         event.wait(60)
