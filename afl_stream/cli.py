@@ -441,7 +441,7 @@ def config_command(invocation: Invocation) -> ExitCode:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; see afl_stream.exit_codes."""
-    # First of all: what a command loads, opens and connects to may take long.
+    # This comes first: imports, files and connections of a command may take long.
     with signals_handled(lambda _number: ExitCode.INTERRUPTED), standard_streams():
         return _main(args)
 
@@ -459,6 +459,6 @@ def _main(args: Sequence[str] | None) -> int:
         sys.stderr.write("interrupted\n")
         return ExitCode.INTERRUPTED
     except OSError as error:
-        # Commands have told of all others: this is the output.
+        # Commands have reported all other errors: this one is about the output.
         return end_without_output(error)
     return int(result) if isinstance(result, int) else ExitCode.OK

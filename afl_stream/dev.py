@@ -32,11 +32,11 @@ from afl_stream.wire.messages import Lifecycle
 
 _log = logging.getLogger(__name__)
 
-#: How often a wait looks at the store and tells its progress. Short beside what a person notices.
+#: How often a wait looks at the store and reports its progress. Too short for a person to notice.
 _LOOK_INTERVAL_S = 0.1
-#: How long nothing may move before a wait asks whether anybody here could answer what is out.
+#: How long nothing may move before a wait asks whether a handler here could answer the open events.
 _QUIET_S = 0.5
-#: Empty reads after which the audit has everything.
+#: Empty reads after which the audit has read everything.
 _EMPTY_READS = 2
 
 
@@ -74,7 +74,7 @@ class LocalDeployment:
         self.topology = Topology(config)
         self.audit_path = audit_path
         self._new_store = new_store
-        #: What a wait looks at; the services have each their own word to stop, given in order by `close`.
+        #: The flag of a wait; each service has its own, which `close` sets in order.
         self._stop = StopFlag()
         self._errors: list[Exception] = []
         self._threads: list[tuple[threading.Thread, Callable[[], None]]] = []
@@ -280,7 +280,7 @@ class LocalDeployment:
                 self.config, EmbeddedTransport(self.broker), self.store, new_store=self._new_store
             )
         except Exception as error:
-            # Noted before `run` looks, and again by whoever guards this thread.
+            # Noted before `run` looks, and again by the guard of this thread.
             self._errors.append(error)
             raise
         finally:
@@ -294,7 +294,7 @@ class LocalDeployment:
     def _start_audit(self, path: Path) -> None:
         protect(path, self.config.data_dir)
         audit = Audit(
-            # A group of its own: the audit of `afl-stream audit` is to miss nothing of what is read here.
+            # A group of its own: `afl-stream audit` must not miss the records that are read here.
             AuditConfig(stream=self.config, group=f"{self.config.prefix}audit.dev", commands=True, lifecycle=True),
             EmbeddedTransport(self.broker),
             AuditFile(path),
@@ -347,7 +347,7 @@ class LocalDeployment:
 
     def close(self) -> None:
         """Drain and end the services, and close everything. `check` raises what went wrong meanwhile."""
-        # In reverse: the audit was started first, and is to read what the others still write.
+        # In reverse order: the audit was started first, and reads what the others still write.
         for thread, stop in reversed(self._threads):
             stop()
             thread.join()

@@ -13,7 +13,7 @@ from afl.core.text.masking import masked_text
 from afl.core.text.near_names import did_you_mean
 from afl.core.text.printable import printable
 
-#: Characters that are shown of what should be an id.
+#: Characters that are shown of a malformed id.
 _MAX_ID_CHARS: Final = 200
 
 
@@ -230,7 +230,7 @@ class TopicMissing(StreamError):
         """Return the message, with the command that creates the topic. The question whether it is a typo goes first."""
         missing = f"topic {self.topic} does not exist and is needed for {self.needed_for}"
         if not self.near and self.needed_for.startswith("facet "):
-            # A handler's: what it is for may be no event facet at all.
+            # A handler's topic: its facet may not be an event facet at all.
             return f"{missing}, if that is declared as an event facet (others have none); {verb}: {remedy}"
         if not self.near:
             return f"{missing}; {verb}: {remedy}"
@@ -313,7 +313,7 @@ class PartitionsDiffer(StreamError):
         if len(counts) == 1:
             remedy = f"set {setting} in every process of this deployment"
         else:
-            # A key's partition follows from their number: what is under way would be spread over two partitions.
+            # The number determines a key's partition: running workflows would be spread over two partitions.
             raising = "; ".join(_raising(t, most, bootstrap) for t, count in found.items() if count < most)
             remedy = f"while no workflow runs, raise the smaller ones with: {raising}"
             remedy += "" if most == expected else f", and set {setting}"

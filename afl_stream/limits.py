@@ -45,11 +45,11 @@ MAX_STATE_BYTES: Final = 512 * 1024 * 1024
 #: Largest compiled program read from the definitions topic, unpacked. A bound against decompression bombs.
 MAX_PROGRAM_BYTES: Final = 64 * 1024 * 1024
 
-#: What is kept of a failure: its message, as much as of an exception's text, and its type.
+#: Limits of a kept failure: its message, the text of an exception, and its type.
 MAX_FAILURE_CHARS: Final = 10_000
 MAX_FAILURE_TYPE_CHARS: Final = 200
 
-#: What is kept of a name that a record gives: of a group, of whoever asked for a run.
+#: Limit of a name that is kept from a record: of a group, or of the person who asked for a run.
 MAX_NAME_CHARS: Final = 249
 
 #: Waiting steps that the answer to a DescribeWorkflow names; it counts all.
@@ -60,17 +60,17 @@ MAX_ERROR_HEADER_CHARS: Final = 1_000
 
 #: Writer schemas that one reader keeps in memory. Ids come from the outside, so the cache needs a bound.
 MAX_CACHED_SCHEMAS: Final = 10_000
-#: Returns that an event's schema tells of. Readers count a record's fields without bytes against its bytes, of which
-#: every event has more than this; of a facet with more returns the evaluator alone checks the results.
+#: Returns that an event's schema describes. Readers count a record's fields without bytes against its bytes, of which
+#: every event has more than this; if a facet has more returns, only the evaluator checks the results.
 MAX_TOLD_RETURNS: Final = 64
-#: How long records wait whose writer schema is gone from the schemas topic: one wait for each loss of that topic.
-#: Whoever holds a schema announces it again within half a minute.
+#: How long records wait whose writer schema is gone from the schemas topic: one wait for each loss of that topic. Every
+#: process that has a schema announces it again within half a minute.
 SCHEMA_WAIT_S: Final = 600
 #: The highest number of a store's claim: far more than are ever counted up to, and exact in every language.
 MAX_CLAIM_NUMBER: Final = 2**53
 
-#: What one run of a script may use, by default: time on the clock and of the processor in seconds, memory, the result
-#: as JSON, and what is kept of what it prints; and what those processes of one worker hold together that wait.
+#: Default limits of one run of a script: time on the clock and of the processor in seconds, memory, the result as JSON,
+#: and its printed text; and the memory that one worker's waiting processes hold together.
 SCRIPT_WALL_S: Final = 30
 SCRIPT_CPU_S: Final = 10
 SCRIPT_MEMORY_MIB: Final = 256

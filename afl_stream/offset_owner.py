@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: Told when a topic is seen to be another one while a member of the group reads it: group, topic.
+#: Logged when a topic is recreated while a member of the group reads it: group, topic.
 MADE_ANEW: Final = (
     "group %s: %s was deleted and recreated while it was read; the earlier topic's unhandled records are gone, and "
     "the new one is read from its beginning"

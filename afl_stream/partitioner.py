@@ -30,5 +30,5 @@ def partition_for(key: bytes, partitions: int) -> int:
 
     A record without a key has no fixed partition; its producer chooses one, usually in turn.
     """
-    # The sign bit is cut off, not negated: that is what Java's toPositive does.
+    # The sign bit is cleared, not negated, as Java's toPositive does.
     return (murmur2(key) & 0x7FFFFFFF) % partitions

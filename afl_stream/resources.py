@@ -34,7 +34,7 @@ def _read(folder: str, name: str) -> str:
 
 
 def _folder(name: str) -> Traversable:
-    # A wheel has them inside the package; a checkout, also an editable install, beside it.
+    # A wheel has them inside the package; a checkout, also an editable install, next to it.
     inside = resources.files("afl_stream") / f"_{name}"
     beside = _CHECKOUT / name
     for candidate in (inside, beside):

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from afl.core.process.stopping import PROCESS_STOP, Stop
 
-#: How often a flush that waits looks at the word to stop.
+#: How often a flush that waits checks for a request to stop.
 _FLUSH_SLICE_S: Final = 0.2
 
 #: A header's value may be null.
@@ -385,7 +385,7 @@ class WrongCluster(TransportError):
         self.expected, self.found = expected, found
 
 
-#: What no waiting mends: whoever meets one of these stops and says so.
+#: Errors that waiting does not overcome: the caller stops and reports them.
 REFUSALS = (NotAuthorized, AuthenticationFailed, BrokerTooOld, WrongCluster)
 
 

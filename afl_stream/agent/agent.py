@@ -101,7 +101,7 @@ class Agent:
         self._codec = codec
         self._probe = probe
         self._clock_s = clock_s
-        #: What was registered on this agent, and what it looks handlers up in.
+        #: The handlers registered on this agent, and the routes that it looks handlers up in.
         self._own: dict[str, Route] = {}
         self._routes = RouteTable()
         self._changing = Lock()
@@ -297,7 +297,7 @@ class Agent:
         except (BrokerUnavailable, SchemaUnavailable):
             if not self._conduct.is_stopping:
                 raise
-            # Told to stop before there was anything to drain.
+            # It was stopped before there was anything to drain.
             return self._end()
         self._started.run(self._keep_up)
         return self._end()

@@ -212,7 +212,8 @@ class Answering:
             self._refuse_result(work, event, VALUE_REFUSED, exception_text(error))
             return
         returns = self._shared.records.returns_of(work.record)
-        # A return that is missing may have been told by another process, or before a crash: only the evaluator knows.
+        # Another process may have sent a missing return as an update, or this one before a crash: only the evaluator
+        # knows.
         if returns is not None and returns.has_unknown(result):
             mismatch = returns.mismatch(event.event_type, result, work.told or ())
             if mismatch is not None:
@@ -223,7 +224,7 @@ class Answering:
         except ValueRefused as error:
             self._refuse_result(work, event, VALUE_REFUSED, f"the handler's result cannot be sent: {error}")
         except (EventTooLarge, RuntimeError, MemoryError) as error:
-            # A RuntimeError: the handler's own threads still change what it has returned.
+            # A RuntimeError: a handler's own thread still changes the returned value.
             self._refuse_result(work, event, BAD_RESULT, f"the handler's result cannot be sent: {error}")
         else:
             self._shared.counters.add_answer(event.event_type, handled=True)
@@ -243,7 +244,7 @@ class Answering:
             self._shared.counters.add("timed_out")
             self._queue_failure(work, event, TIMEOUT, f"the handler did not end within {outcome.timeout_s:g} s")
         else:
-            # The step will say what was raised; where, only this does.
+            # The step records the exception; only this log has its traceback.
             where = exception_traceback(outcome.error)
             told, facet = "the handler of %s failed for step %s\n%s", event.event_type
             self._warnings.warning(f"failures of the handler of {facet}", told, facet, event.step_id, where)

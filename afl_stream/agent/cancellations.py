@@ -24,17 +24,17 @@ from afl_stream.wire.run_milestones import RunTimes, milestone_of
 
 log = logging.getLogger(__name__)
 
-#: After these nobody waits for the answers to what was asked before.
+#: Milestones after which earlier events need no answer.
 _ENDINGS: Final = frozenset({"workflow.cancelled", "workflow.reset"})
-#: Age of an event from which on it is looked up before its handler gets it. A younger one was hardly cancelled yet, and
-#: an agent that keeps up with its facets never reads the topic.
+#: Age from which on an event is looked up before its handler gets it. A younger one is rarely cancelled, and an agent
+#: that keeps up with its facets never reads the topic.
 _WAITED_MS: Final = 1_000
-#: How long what was read holds, when a handler asks again.
+#: How long an answer to a handler's question stays valid.
 _READ_AGAIN_S: Final = 0.5
-#: Records of each partition that are read of what was there before: a workflow that was cancelled while its events
-#: waited in a queue is among them, unless very much else has happened since.
+#: Existing records of each partition that are read: they include a workflow that was cancelled while its events waited
+#: in a queue, unless very many other records have followed.
 _READ_BACK: Final = 10_000
-#: Longest wait of the first that asks, for what is there; and records of one reading.
+#: Longest wait of the first question for the existing records, and records of one read.
 _FIRST_WAIT_S: Final = 2.0
 _MOST_RECORDS: Final = 1_000
 _POLL_S: Final = 0.05
@@ -60,10 +60,10 @@ class Cancellations:
         self._consumer: Consumer | None = None
         self._is_closed = False
         self._next_s = 0.0
-        #: Whether somebody was told of an error that is not over.
+        #: Whether an error was logged that is not over.
         self._is_told = False
         self._ended = RunTimes(_REMEMBERED)
-        #: Those whose events were skipped, which is told once for each.
+        #: Runs whose skipped events were logged, once for each.
         self._skipped: OrderedDict[str, None] = OrderedDict()
 
     def skips(self, event: Event, now_s: float) -> bool:

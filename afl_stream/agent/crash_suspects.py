@@ -12,7 +12,7 @@ from afl_stream.agent.work import PartitionWork, Work
 
 log = logging.getLogger(__name__)
 
-#: A first crash tells only what ran, or had run a moment before. It takes one more to tell who did it.
+#: A first crash shows only which records ran, or had just run. A second one is needed to find the culprit.
 FEWEST_CRASHES: Final = 2
 
 
@@ -34,7 +34,7 @@ class Suspects:
         self._shared = shared
         self._held = held
         self._most_crashes = max(FEWEST_CRASHES, shared.config.stream.agent.max_crashes)
-        #: The one that runs secluded, or has run and is not known to have ended by all who come after a crash.
+        #: The suspect that runs secluded, or has ended without a commit that says so to the next owner.
         self._running: Work | None = None
         #: The one that waits until nothing else runs.
         self._waiting: Work | None = None

@@ -20,15 +20,15 @@ from afl_stream.wire.codec import Codec
 from afl_stream.wire.messages import Event
 from afl_stream.wire.run_milestones import RunTimes, milestone_of
 
-#: After these nobody waits for an answer to what was asked before: it was answered,
+#: Milestones after which an earlier event needs no answer: it was answered,
 _COMPLETED: Final = "workflow.completed"
-#: or its run has failed, or was taken back. That says nothing of whether a handler has had it.
+#: or its run has failed, or was cancelled or reset. This does not tell whether a handler has had the event.
 _FAILED: Final = "workflow.error"
 _WITHDRAWALS: Final = frozenset({"workflow.cancelled", "workflow.reset"})
-#: After these a run that has ended goes on, and may wait for what it had asked before.
+#: Milestones after which an ended run continues, and may wait for its earlier events.
 _OPENINGS: Final = frozenset({"workflow.retried", "workflow.rerun"})
 _KINDS: Final = frozenset({_COMPLETED, _FAILED}) | _WITHDRAWALS | _OPENINGS
-#: Runs that are remembered, the latest; and how long reading may take. What is not known is handled.
+#: Runs that are remembered, the latest; and how long reading may take. Events of unknown runs are handled.
 _REMEMBERED: Final = 500_000
 _READ_S: Final = 30.0
 
@@ -99,7 +99,7 @@ class EndedRuns:
             }
         finally:
             reader.close()
-        # What is read beyond the end was another topic's, also where the broker tells no ids.
+        # Records beyond the end belonged to another topic, also where the broker tells no ids.
         self._positions = {w: read for w, read in self._positions.items() if w in bounds and read <= bounds[w].high}
         ranges = {
             where: Watermarks(low=max(at.low, self._positions.get(where, 0)), high=at.high)

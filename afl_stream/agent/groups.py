@@ -42,7 +42,7 @@ class Memberships:
         """The members that have not left."""
         return [member for member in tuple(self._members.values()) if not member.has_left]
 
-    # What they are at. Any thread may ask
+    # Reports. Any thread may ask
 
     def remaining(self) -> str:
         """Describe the work left before all members have drained. Takes no lock, because a signal handler calls it."""
@@ -74,7 +74,7 @@ class Memberships:
             in_flight=sum(member.in_flight for member in members),
         )
 
-    # What they are there for
+    # Subscriptions
 
     def follow(self, duties: Iterable[Duty]) -> None:
         """Join, change and leave groups as these subscriptions say.
@@ -152,7 +152,7 @@ class Memberships:
 
     def _started(self) -> list[Thread]:
         with self._lock:
-            # From here on nobody is started.
+            # From here on no member is started.
             self._is_running = False
             return list(self._threads.values())
 

@@ -34,7 +34,7 @@ class RetryPolicy:
 
     def wait_s(self, tries: int, error: BaseException) -> float | None:
         """Return the backoff after this many failed tries, or None when there is no further try."""
-        # By its type: what a handler raises may lie about its class.
+        # By its type: an exception of a handler may lie about its class.
         if tries >= self.max_attempts or not issubclass(type(error), self.retry_on):
             return None
         return float(min(self.backoff_s * self.factor ** (tries - 1), self.max_backoff_s))

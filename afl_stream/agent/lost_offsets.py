@@ -19,7 +19,7 @@ from afl_stream.wire.messages import Event
 
 log = logging.getLogger(__name__)
 
-#: Of each partition, the oldest records that are looked at before any is handled; and how long that may take.
+#: The number of each partition's oldest records that are read before any is handled, and the time limit for that.
 _LOOKED_AT: Final = 200
 _LOOK_S: Final = 10.0
 #: Why offsets are taken for lost.
@@ -57,7 +57,7 @@ class ReadAgain:
         self._shared = shared
         self._group = group
         self._refuses = shared.config.stream.agent.lost_offsets == "refuse"
-        #: What is read from its beginning for want of an offset, and was not told of as lost.
+        #: Partitions read from their beginning without an offset, and not logged as lost.
         self._untold: dict[TopicPartition, Watermarks] = {}
 
     def ends(
@@ -127,7 +127,7 @@ class ReadAgain:
                 try:
                     event = self._shared.records.open(record)
                 except (StreamError, SchemaUnavailable, NewerFormat):
-                    continue  # Whoever handles it says what is wrong with it.
+                    continue  # Handling it reports what is wrong with it.
                 if self._shared.ended_runs.has_completed(event):
                     return True
         return False

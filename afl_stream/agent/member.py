@@ -22,7 +22,7 @@ from afl_stream.wire.messages import Event
 
 log = logging.getLogger(__name__)
 
-#: How long reading blocks while something is in hand whose end asks for the next step.
+#: How long reading blocks while unfinished records wait for a report.
 BUSY_POLL_S: Final = 0.01
 #: How long reading waits for lots of quick handlers: two threads that both compute get less done than one at a time.
 LOT_WAIT_S: Final = 0.01
@@ -207,7 +207,7 @@ class GroupMember:
         backoff_s = held.backoff_s()
         if backoff_s is not None:
             self._answering.wake.wait(min(backoff_s, timeout_s))
-        # What a partition cannot open does not count: it is paused, and must not keep the others from being read.
+        # A paused partition does not count: it must not keep the others from being read.
         room = self._shared.config.queue_records - self._queued + len(self._in_flight) if reading else 0
         held.pause_full(room)
         if room > 0 and not self._ready:
@@ -357,7 +357,7 @@ class GroupMember:
             if crashes or work.is_doubtful:
                 doubtful[partition.where] = partition
             if work.crashes:
-                # Marked records of other partitions that have finished since must not be taken for running beside it.
+                # Marked records of other partitions that have finished since must not count as running beside it.
                 doubtful.update({other.where: other for other in self._held if other.dirty})
         if not doubtful or self._held.commit(doubtful.values(), wait=True):
             return True

@@ -70,7 +70,7 @@ class HeldPartitions:
         try:
             self._consumer.close()
         except TransportError as error:
-            # Whoever comes next does again what could not be committed.
+            # The next owner repeats what could not be committed.
             self._commit_failed(error)
 
     def __iter__(self) -> Iterator[PartitionWork]:
@@ -100,7 +100,7 @@ class HeldPartitions:
         except UnknownTopic as error:
             if not self._shared.does_without(error.topic):
                 raise
-            # Nothing more is committed for it: a topic that is made anew begins with another record.
+            # Nothing more is committed for it: a recreated topic begins with another record.
             self._drop([where for where in self._partitions if where.topic == error.topic])
             return 0
         self._backoff_s, self._is_away = FIRST_BACKOFF_S, False
@@ -226,7 +226,7 @@ class HeldPartitions:
             self._consumer.commit(offsets, wait=wait)
         except TransportError as error:
             # Fenced too drops nothing by itself: a commit that a rebalance overtakes is refused although the member
-            # keeps the partition, and the group would never give it a second time. A real loss is told by on_lost.
+            # keeps the partition, and the group would never assign it a second time. on_lost reports a real loss.
             self._commit_failed(error)
             return False
         for where in offsets:
@@ -255,7 +255,7 @@ class HeldPartitions:
         self._next_lag_s = now_s + self._shared.config.lag_interval_s
         lag, view = 0, self._consumer.view()
         if not view.unfetched and all(p.progress.is_finished and not p.unopened for p in self._partitions.values()):
-            # All that a log gives is handled. What is left of its offsets are markers of transactions.
+            # All records of the log are handled. The remaining offsets are transaction markers.
             self._lag = 0
             return
         for where, bounds in view.bounds.items():

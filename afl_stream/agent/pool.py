@@ -78,7 +78,7 @@ class Lot:
         self.calls = deque(calls)
         self.secluded = secluded
         self.began_s = float("inf")
-        #: Its thread was replaced: what is left of the calls is another lot's.
+        #: Its thread was replaced: another batch has the remaining calls.
         self.is_forsaken = False
 
     def next(self) -> Call | None:
@@ -117,7 +117,8 @@ class HandlerPool:
         self._clock_s = clock_s
         self._lock = Lock()
         self._reserved = 0
-        #: Who runs a lot secluded, or waits to; whether it runs, or has run; and until when nothing starts beside it.
+        #: The owner of a secluded batch, running or waiting; whether it runs, or has run; and until when nothing starts
+        #: beside it.
         self._secluded: object | None = None
         self._is_granted = False
         self._seclusion_is_over = False
@@ -280,7 +281,7 @@ class HandlerPool:
         with self._lock:
             if call.is_over:
                 return
-            # Before it is claimed: from then on whoever runs it takes it out again.
+            # Before it is claimed: from then on its thread takes it out again.
             problem = self._stuck.add(call, call.facet)
             if not call.claim():
                 self._stuck.remove(call)
@@ -373,7 +374,7 @@ class HandlerPool:
 
     def _settle(self, call: Call, outcome: Outcome) -> None:
         if call.lot is not None and call.lot.secluded:
-            # Before anybody can hear of it and end the seclusion.
+            # Before a caller can see the outcome and end the seclusion.
             with self._lock:
                 self._seclusion_is_over = True
         self._tell(call, outcome)
@@ -384,7 +385,7 @@ class HandlerPool:
     def _tell(self, call: Call, outcome: Outcome) -> None:
         try:
             call.tell(outcome)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the agent cannot go on: it decides how to end
+        except BaseException as error:  # noqa: BLE001 - the agent cannot continue: it decides how to end
             self._on_fatal(error)
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:

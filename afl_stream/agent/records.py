@@ -47,7 +47,7 @@ class AgentRecords:
         self._source = f"/agents/{quote(agent)}"
         self._continue_headers = ContinueHeaders(source=self._source)
         self._now_ms = now_ms
-        #: When the schemas were looked at, by the clock of who looks; they were announced at the start.
+        #: When the schemas were last checked, by the caller's clock; they were announced at the start.
         self._looked_s: float | None = None
 
     def announce(self) -> None:
@@ -187,7 +187,7 @@ class AgentRecords:
     def _answer(self, answer: Answer, caused_by: Headers) -> Outgoing:
         return Outgoing(
             topic=self.control_topic,
-            # An event that names no workflow is anybody's; its answer will be refused, wherever it stands.
+            # An event without a workflow may come from any writer; its answer will be refused in every partition.
             key=(answer.workflow_id or answer.step_id).encode(),
             value=self._codec.encode(answer, self.control_topic),
             headers=headers_for(answer, source=self._source, at_ms=self._now_ms(), caused_by=caused_by),

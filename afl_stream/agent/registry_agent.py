@@ -24,7 +24,7 @@ from afl_stream.wire.codec import Codec
 
 log = logging.getLogger(__name__)
 
-#: Pairs of names that are compared when names without a topic are told. Further names are told without a question.
+#: Pairs of names that are compared for typos. Further names are logged without a suggestion.
 _MOST_PAIRS: Final = 2_000
 
 
@@ -80,7 +80,7 @@ class RegistryAgent(Agent):
         #: Whether a topic that comes would be subscribed to.
         self._looks_on = True
         self._looked_s = self._refreshed_s = float("-inf")
-        #: What was told of last, and what was said of it.
+        #: The state at the last log line, and its text.
         self._told_of: tuple[object, ...] = ()
         self._told = ""
 
@@ -130,7 +130,7 @@ class RegistryAgent(Agent):
                 with self._changing:
                     self._change(self._own)
         except (RegistryUnavailable, BrokerUnavailable) as error:
-            # What is known goes on being handled.
+            # The known registrations stay in use.
             self._refreshed_s = now_s
             log.warning("the registrations cannot be read now: %s", error)
 

@@ -205,5 +205,5 @@ class Shared:
     ended_runs: EndedRuns
     probe: Callable[[str], None] = no_probe
     clock_s: Clock = monotonic_s
-    #: Hears that a topic that is read is not there; says whether that is no error.
+    #: Called when a topic that is read does not exist; returns whether the agent can continue without it.
     does_without: Callable[[str], bool] = lambda _topic: False

@@ -13,7 +13,7 @@ from afl_stream.agent.resources import Shared
 
 log = logging.getLogger(__name__)
 
-#: How long a commit that was refused is let be before a topic is left: a rebalance may be under way.
+#: Backoff after a refused commit before a topic is left: a rebalance may be under way.
 COMMIT_AGAIN_S: Final = 0.1
 
 

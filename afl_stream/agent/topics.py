@@ -15,7 +15,7 @@ from afl_stream.transport import BrokerUnavailable
 
 log = logging.getLogger(__name__)
 
-#: How long what the broker said of its topics is believed while a topic that is wanted was not among them.
+#: How long the broker's list of topics is used while a wanted topic is missing in it.
 TOPICS_AGE_S: Final = 2.0
 
 

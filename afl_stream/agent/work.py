@@ -13,7 +13,7 @@ from afl_stream.wire.messages import Event
 
 #: A handler that takes longer than this is worth a thread's turn of its own.
 _QUICK_S: Final = 0.000_5
-#: What the handlers of one lot may take together, and how many they may be.
+#: Limits of one batch: the time that its handlers may take together, and their number.
 _LOT_S: Final = 0.005
 _LOT_WORKS: Final = 128
 
@@ -63,7 +63,7 @@ class Work:
     not_before_s: float = 0.0
     is_running: bool = False
     outgoing: deque[Outgoing] = field(default_factory=deque)
-    #: The keys that its handler has told by updates.
+    #: The keys that its handler has sent as updates.
     told: set[str] | None = None
 
     @property

@@ -15,9 +15,9 @@ log = logging.getLogger(__name__)
 
 #: How often the names of topics are asked for. A new facet is followed within this time.
 NAMES_INTERVAL_S: Final = 2.0
-#: How often known topics are described: partitions may be added, and a topic deleted and made again.
+#: How often known topics are described: partitions may be added, and a topic deleted and recreated.
 DESCRIPTIONS_INTERVAL_S: Final = 10.0
-#: Looks in a row that miss a topic, after which it is gone: one broker may not have heard of it yet.
+#: Consecutive looks without a topic after which it is gone: one broker may not know it yet.
 LOOKS_THAT_MISS: Final = 2
 
 
@@ -50,7 +50,7 @@ class OwnAssignment:
         self._topics: dict[str, TopicDescription] = {}
         #: Topics that are not there now, with how often in a row they were missed.
         self._missed: dict[str, int] = {}
-        #: The next offset of each partition of which something was read.
+        #: The next offset of each partition that has been read.
         self._next: dict[TopicPartition, int] = {}
         self._names_at_s = self._descriptions_at_s = clock_s()
 

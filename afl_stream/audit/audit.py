@@ -97,7 +97,7 @@ class Audit:
         self._probe = probe
         self._clock_s = clock_s
         self._consumer: Consumer | None = None
-        #: What is read outside any group; None in a group.
+        #: The assignment without a group; None in a group.
         self._own: OwnAssignment | None = None
         self._written = {} if config.from_beginning else sink.written()
         #: Where each partition's first assignment began, in a run from the beginning.
@@ -109,7 +109,7 @@ class Audit:
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self._followed: dict[str, bool] = {}
-        #: Topics without which there is nothing to audit; and others that were deleted while they were read in a group.
+        #: Topics without which there is nothing to audit, and others that were deleted while a group read them.
         self._required: frozenset[str] = frozenset()
         self._gone: set[str] = set()
         self._warnings = LimitedLog(log)
@@ -168,7 +168,7 @@ class Audit:
             while not self._is_stopping:
                 self.turn(self.config.poll_timeout_s)
         except BrokerUnavailable:
-            # What was waited for when the word to stop came: nothing depends on it any more.
+            # `stop` was called during a wait: nothing depends on its result any more.
             if not self._is_stopping:
                 raise
         finally:
@@ -293,7 +293,7 @@ class Audit:
         if topic in self._required:
             raise error
         if topic in self._transport.admin().topic_names():
-            return  # It was made again by now, or one broker had not heard of it.
+            return  # It was recreated, or one broker did not know it yet.
         self._gone.add(topic)
         log.error("topic %s does not exist any more; the audit continues with the others until it exists again", topic)
         held = {*consumer.assignment(), *self._unopened, *self._positions, *self._written}
@@ -405,7 +405,7 @@ class Audit:
         try:
             consumer.commit(offsets, wait=wait)
         except (BrokerUnavailable, Fenced, UnknownTopic) as error:
-            # The positions stay: the next commit takes them along. Of a topic that is gone reading tells.
+            # The positions stay: the next commit includes them. Reading reports a topic that is gone.
             self._count(commit_failures=1)
             self._warnings.warning("commits", "the audit's commit failed: %s", error)
             return
@@ -428,7 +428,7 @@ class Audit:
             log.warning("topics that exist again and are read: %s", topic)
         if not self.config.from_beginning:
             if self._own is None:
-                # Without an offset the log is read from its beginning; the file knows what of it is written.
+                # Without an offset the log is read from its beginning; the file knows which records it has.
                 self._written.update(
                     written_before_offsets_were_lost(self._consumer, self.group, partitions, self._sink)
                 )

@@ -12,7 +12,7 @@ from afl.core.process.private_files import make_private_file
 from afl_stream.errors import StreamError
 from afl_stream.settings.config import StreamConfig
 
-#: What is added to the name of an audit file for the file that holds its group's name.
+#: Suffix of the file beside an audit file that holds its group's name.
 SUFFIX: Final = ".group"
 #: Characters of a group's name; Kafka itself has no limit below that of its requests.
 MAX_GROUP_CHARS: Final = 249

@@ -32,7 +32,7 @@ from afl_stream.wire.messages import (
     workflow_of,
 )
 
-#: How much of a file's end is looked at for the offsets that were written. A batch's lines take a small part of it.
+#: Bytes at a file's end that are read for the written offsets. A batch's lines take a small part of them.
 TAIL_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -268,7 +268,7 @@ def _note_line(written: dict[TopicPartition, LastWritten], line: bytes) -> None:
         where = TopicPartition(str(entry["topic"]), int(entry["partition"]))
         before = written.get(where, LastWritten(-1, -1))
         offset, time_ms = int(entry["offset"]), int(entry["time_ms"])
-        # The last offset, not the highest: a topic that was made anew counts from 0 again.
+        # The last offset, not the highest: a recreated topic counts from 0 again.
         written[where] = LastWritten(offset, max(time_ms, before.time_ms))
     except (ValueError, KeyError, TypeError):
         return  # A line of someone else.

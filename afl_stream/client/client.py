@@ -131,7 +131,7 @@ class Client:
                     spec.name, partitions=spec.partitions, replication=spec.replication, settings=spec.settings
                 )
             except TopicExists:
-                continue  # Somebody else was faster.
+                continue  # Another client was faster.
             except (BrokerUnavailable, AuthenticationFailed):
                 raise
             except TransportError as error:
@@ -173,7 +173,7 @@ class Client:
         When it waits, also RefusedByEvaluator (`reason.type` is AlreadyExists for an id that another run has), and
         NotAnswered when no evaluator has answered in time: the command stays on its topic.
         """
-        # A start that nobody listens for needs no answer.
+        # A start without a wait needs no answer.
         command_id = command_id or (None if answer_timeout_s is None else drawn_id())
         command = self._start_command(workflow, inputs, workflow_id, program, requested_by, command_id)
         self._give(command, answer_timeout_s)

@@ -110,7 +110,7 @@ class Milestones:
         try:
             message = self._codec.decode(record.value, record.headers)
         except (Unreadable, NewerFormat):
-            return None  # A stranger's record is no milestone, and what a newer release tells is nothing to this one.
+            return None  # A foreign record is not a milestone, and one of a newer release is not for this one.
         except SchemaUnavailable as error:
             _log.debug("%s[%d] offset %d is looked at again: %s", *record[:3], error)
             self._unclear.append(record)

@@ -18,7 +18,7 @@ from afl.core.strictness import Strictness
 from afl_stream.commands.invocation import Invocation
 from afl_stream.exit_codes import ExitCode
 
-#: What the commands are called with where this process is theirs alone, and ends with them.
+#: The context object of a command whose process runs only that command, and ends with it.
 PROCESS: Final = object()
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -59,7 +59,7 @@ def common(command: F) -> F:
         invocation.set_up_logging()
         if not as_json:
             return _run(command, invocation, options)
-        # Handlers are anybody's code: what they print is no part of the document.
+        # Handlers may print: their output must not mix with the document.
         with stdout_apart(for_good=click.get_current_context().obj is PROCESS) as out:
             return _run(command, dataclasses.replace(invocation, out=out), options)
 

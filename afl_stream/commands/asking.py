@@ -31,7 +31,7 @@ def ask(invocation: Invocation, client: Client, give: Callable[[float | None], T
     except NotAnswered:
         return None
     except (NotAuthorized, TopicMissing) as error:
-        # Of a topic that one may not describe, brokers say that it is not there. What was sent already does nothing
+        # Brokers report a topic that the user may not describe as missing. A command that was sent already does nothing
         # when it comes twice.
         if client.topology.lifecycle() not in str(error):
             raise

@@ -84,7 +84,7 @@ def deploy(invocation: Invocation, files: Sequence[str]) -> ExitCode:
     """Publish the program of the files."""
     config, terminal = invocation.settings(), invocation.terminal()
     program = compile_program(files, terminal, invocation.strictness)
-    # `topics apply` without files knows only what is deployed, and this is not yet.
+    # `topics apply` without files knows only deployed programs, and this one is not yet deployed.
     remedy = invocation.with_files("topics", "apply", *files)
     with open_transport(config, remedy=remedy) as transport, Client(config, transport) as client:
         try:

@@ -109,7 +109,7 @@ def _follow(
     else:
         show_ending(invocation, terminal, ending, plan, program)
     code = exit_code_of_run(ending)
-    # Whoever ends a development session with Ctrl-C has not done anything wrong.
+    # Ending a development session with Ctrl-C is not an error.
     return ExitCode.OK if code is ExitCode.INTERRUPTED else code
 
 

@@ -66,7 +66,7 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     # Wrong as it was given.
     ((CommandRefused, InputError, CompileError, SourceUnreadable), ExitCode.BAD_INPUT),
     ((UnknownName, AmbiguousName, ProgramError, UnknownFacet, UnresolvedReference), ExitCode.BAD_INPUT),
-    # The rest of ours: handler modules, settings, ids and values.
+    # The other errors of ours: handler modules, settings, ids and values.
     (HandlerModuleError, ExitCode.BAD_INPUT),
     (StreamError, ExitCode.BAD_INPUT),
     (AFLError, ExitCode.BAD_INPUT),
@@ -113,7 +113,7 @@ def report(error: BaseException, invocation: Invocation) -> ExitCode:
         level = logging.ERROR if invocation.verbosity else logging.DEBUG
         _log.log(level, "what ended the command\n%s", exception_traceback(error))
     if terminal.as_json:
-        # Whoever reads it asks what was refused for, not who has said it.
+        # The reader asks for the reason of a refusal, not for its sender.
         kind = error.reason.type if isinstance(error, RefusedByEvaluator) else exception_class(error)
         facts = {"type": kind, "message": message, "exit_code": int(code)}
         terminal.document({"error": facts})

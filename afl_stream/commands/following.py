@@ -17,7 +17,7 @@ from afl_stream.wire.messages import Lifecycle
 
 _READ_TIMEOUT_S: Final = 0.5
 _STARTED: Final = "workflow.started"
-#: After these a run that has ended goes on.
+#: Milestones after which an ended run continues.
 _OPENINGS: Final = frozenset({"workflow.retried", "workflow.rerun", "workflow.reset"})
 #: The status of a run by the milestone of its end.
 _ENDINGS: Final = {f"workflow.{status.lower()}": status for status in (COMPLETED, ERROR, CANCELLED)}
@@ -89,7 +89,7 @@ class RunFollower:
                 found = milestones.read(left_s)
                 watchdog.read(milestones.consumer, len(found))
             except BrokerUnavailable as error:
-                # The command is acknowledged: the run goes on without us, and the broker may come back.
+                # The command is acknowledged: the run continues without this process, and the broker may come back.
                 stop.wait(min(watchdog.failed(error), left_s))
                 continue
             for milestone in found:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import TransportError
 
-#: Reads in a row that bring nothing, after which everything is read.
+#: Consecutive empty reads after which everything is read.
 _EMPTY_READS = 3
 #: On Kafka a first read comes back while the fetch behind it is still under way: quiet means quiet for so long.
 _QUIET_S = 1.0

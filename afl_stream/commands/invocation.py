@@ -47,17 +47,17 @@ class Invocation:
     bootstrap: str | None = None
     as_json: bool = False
     verbosity: int = 0
-    #: Whether the embedded log carries the records, whatever the settings say.
+    #: Whether the embedded log carries the records, overruling the settings.
     is_embedded: bool = False
-    #: Whether scripts are run, whatever the settings say.
+    #: Whether scripts are run, overruling the settings.
     allow_scripts: bool = False
     #: Whether an evaluator gives the deployment its store where that has another one.
     new_store: bool = False
-    #: What of the findings about the files that a command is given refuses it.
+    #: Which findings about the command's files refuse them.
     strictness: Strictness = Strictness.PROGRAM
     #: Standard output, where that is kept for the command's JSON; None: as it is.
     out: TextIO | None = field(default=None, repr=False, compare=False)
-    #: What is masked in all that the command shows; the settings add theirs.
+    #: The texts that are masked in the command's output; the settings add theirs.
     secrets: Secrets = field(default_factory=secrets_of_environment, repr=False, compare=False)
 
     def settings(self) -> StreamConfig:

@@ -18,7 +18,7 @@ from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.exit_codes import ExitCode
 from afl_stream.wire.messages import check_workflow_id, workflow_of
 
-#: What a person reads of each action, with how many steps it begins again.
+#: The line for each action, with the number of steps that it begins again.
 _TOLD = {
     Kind.RETRY: "asked to retry {what}: {count} will be run again",
     Kind.RERUN: "asked to run {what} again: {count} will be run again",

@@ -37,8 +37,8 @@ from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import Start
 
 _READ_TIMEOUT_S = 0.1
-#: How long a drain may take before the process ends all the same: what it waits for then does not answer. An agent's
-#: handlers have their grace period before that.
+#: How long a drain may take before the process ends all the same: then it waits for something that does not answer. An
+#: agent's handlers have their grace period before that.
 _DRAIN_LIMIT_S = 20.0
 
 
@@ -186,7 +186,7 @@ def run_audit(
     """Run an audit: into a file in a group, or to standard output without one."""
     config = invocation.settings()
     if file is None:
-        # What is gone is told in a line: a stop would make the reader begin again, and find less.
+        # A line reports lost records: with a stop, the reader would begin again and find fewer.
         start = Start.LATEST if from_end else Start.EARLIEST
         settings = replace(_audit_config(config), alone=start, lost_records=LostRecords.EARLIEST)
         told = f"audit to stdout from {'now on' if from_end else 'the beginning'}, in no group"

@@ -158,7 +158,7 @@ def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode
         plan, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
         known = _check_id(config, transport, options.workflow_id, name, program, inputs)
         if known is not None and known.status in ENDED_STATUSES:
-            # What the store says needs no evaluator.
+            # The store's answer needs no evaluator.
             if not terminal.as_json:
                 terminal.line(known.id)
             ending = Ending(workflow_id=known.id, row=known, was_over=True)

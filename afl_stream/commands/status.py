@@ -21,7 +21,7 @@ from afl_stream.commands.step_tree import TreeNode, statement_names, step_tree
 from afl_stream.commands.terminal import Terminal, duration_text, time_text
 from afl_stream.exit_codes import ExitCode
 
-#: Steps shown to a person who does not ask for all.
+#: Steps shown without --all.
 _MOST_STEPS = 60
 
 
@@ -145,7 +145,7 @@ def _failure(node: TreeNode, program: CompiledProgram | None) -> str:
 
 def _error_text(error: ErrorRecord, program: CompiledProgram | None) -> str:
     place = place_of(error, program)
-    # The folder stands in the line above; a table has no room for it.
+    # The folder is in the line above; a table has no room for it.
     where = f"{str(place).rpartition('/')[2]}: " if place is not None and place.source_id else ""
     return f"{where}{error.type}: {error.message}"
 

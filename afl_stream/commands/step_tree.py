@@ -41,7 +41,7 @@ class TreeNode:
     caught: CaughtFailure | None = None
     #: It has failed, and a step around it has caught that.
     is_caught: bool = False
-    #: It stands in the catch of the step that it belongs to.
+    #: It belongs to the catch of its step.
     in_catch: bool = False
 
     @property
@@ -76,7 +76,7 @@ def step_tree(documents: Sequence[StepDocument], names: Mapping[str, str]) -> Tr
     """
     root: TreeNode | None = None
     nodes: dict[str, TreeNode] = {}
-    #: Each block's owner, and what it is in there.
+    #: Each block's owner, and the block's role there.
     blocks: dict[str, tuple[TreeNode, str]] = {}
     for step in documents:
         if step.container_id is None and step.block_id is None:

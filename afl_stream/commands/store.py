@@ -20,7 +20,7 @@ from afl_stream.partitioner import partition_for
 from afl_stream.settings.config import StreamConfig
 from afl_stream.settings.durations import EXAMPLES, duration_ms
 
-#: What the type of an event's record starts with; its key is the step's id.
+#: Prefix of the type of an event's record; its key is the step's id.
 _EVENT_TYPE = b"afl.event."
 #: Runs that are looked up in the outbox together.
 _PAGE = 200
@@ -89,7 +89,7 @@ def purge_store(invocation: Invocation, options: PurgeOptions) -> ExitCode:
         finished = 0 if options.dry_run else purge.finish_begun()
         rows = _named(store, options) if age_ms is None else purge.due(clock.now_ms() - age_ms)
         while page := list(islice(rows, _PAGE)):
-            # Asked after the rows were read: what a run had to publish was in the outbox by then.
+            # Asked after the rows were read: records that a run had to publish were in the outbox by then.
             waiting = purge.waiting()
             for row in page:
                 is_done = row.id not in waiting if options.dry_run else purge.purge(row, waiting)

@@ -80,7 +80,7 @@ class StoringRegistrar:
         self._timeout_ms = timeout_ms
         self._version = version
         self._metadata = metadata
-        #: What was registered, in order.
+        #: The registrations, in order.
         self.registered: list[HandlerRegistration] = []
 
     def register(self, facet_name: str, handler: Handler, **_details: Any) -> None:

@@ -19,9 +19,9 @@ from afl_stream.wire.messages import Lifecycle
 if TYPE_CHECKING:
     from afl_stream.dev import LocalDeployment
 
-#: Facets that are told of; --json has all.
+#: Facets that are shown; --json has all.
 _MOST_FACETS: Final = 10
-#: How long evaluators are waited for that are asked what a run waits for.
+#: How long to wait for the evaluators' answer about what a run waits for.
 _ANSWER_TIMEOUT_S: Final = 3.0
 _NO_FACETS: Final[Mapping[str, FacetPlan]] = {}
 

@@ -25,7 +25,7 @@ from afl_stream.transport import (
     UnknownTopic,
 )
 
-#: What a topic without `max.message.bytes` takes, as Kafka has it: key, value and headers of one record.
+#: The limit of a topic without `max.message.bytes`, as in Kafka: key, value and headers of one record.
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 _LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 

@@ -64,7 +64,7 @@ class EmbeddedConsumer:
         self._unanswered_since_s: float | None = None
         broker.wake_at_close(self._moved)
 
-    # What the broker calls, under its lock
+    # Called by the broker, under its lock
 
     def more(self, partition: TopicPartition) -> None:
         self._ready[partition] = None
@@ -176,7 +176,7 @@ class EmbeddedConsumer:
                     with self._wake:
                         self._wake.wait(max(0.0, deadline_s - time.monotonic()))
                     return []
-            # What others have produced may be for us, and nobody else may come to write it.
+            # Records of other producers may be for this consumer, and no other call may come to write them.
             wrote_late = remaining_s <= 0
             self._broker.queue.write(max(0.0, remaining_s))
 

@@ -8,7 +8,7 @@ from threading import Lock
 
 from afl.core.process.crashes import Crash
 
-#: Called with the name of the step that comes next. What it raises goes to whoever takes that step.
+#: Called with the name of the next step. Its exception goes to the caller of that step.
 Probe = Callable[[str], None]
 
 #: Every point of the embedded transport, in the order of a record's life.

@@ -28,9 +28,9 @@ APPLICATION_ID = 0x41464C53
 #: Layout of the tables. A release reads the layouts up to its own.
 FILE_FORMAT = 1
 
-#: What may pass by itself: a full disk, a file that another program looks at, an I/O error.
+#: Errors that may pass: a full disk, a file that another program reads, an I/O error.
 _PASSING = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR})
-#: How long a file that another program looks at is waited for before that is told.
+#: How long to wait for a file that another program reads before an error.
 _BUSY_TIMEOUT_S = 2.0
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _SCHEMA = """
@@ -73,7 +73,7 @@ class FileUnusable(TransportError):
 class FileLock:
     """A lock on a file beside the log, which keeps other processes out. The kernel frees it if the process dies."""
 
-    #: Locks of this process. POSIX locks do not exclude their own process, so these are looked at first.
+    #: Locks of this process. POSIX locks do not exclude their own process, so these are checked first.
     _held: dict[Path, int] = {}
     _held_lock = Lock()
 
@@ -124,7 +124,7 @@ class StoredTopic:
 Row = tuple[int, int, int, bytes | None, bytes | None, bytes | None, int]
 
 
-#: The length that stands for a value that is null.
+#: The length that stands for a null value.
 _NULL_LENGTH = 0xFFFF_FFFF
 
 
@@ -179,7 +179,7 @@ class LogFile:
             with self._naming_faults():
                 self._writer = self._connect()
                 is_new = self._is_new()
-                # Only now: this changes the file, which must be ours.
+                # After the checks: this changes the file, which must be ours.
                 self._writer.execute("PRAGMA journal_mode=WAL")
                 self._writer.execute("PRAGMA synchronous=FULL")
                 if is_new:

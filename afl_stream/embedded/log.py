@@ -33,7 +33,7 @@ class PartitionLog:
         #: Records `_tail_start` .. `high - 1`, without gaps.
         self._tail: list[Record] = []
         self._tail_start = self.high
-        #: Offsets that hold no record: what a transaction leaves in a log of Kafka's.
+        #: Offsets without a record, as a transaction leaves them in a log of Kafka.
         self.markers: set[int] = set()
 
     @property

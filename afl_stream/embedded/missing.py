@@ -32,6 +32,6 @@ class MissingTopics:
             elif topic not in self._told:
                 self._told.add(topic)
                 raise UnknownTopic(topic)
-        # What a pattern has found is wanted no more once it is gone.
+        # A topic that a pattern has found is not wanted any more once it is gone.
         self._found -= self._told
         self._seen_version = version

@@ -54,7 +54,7 @@ class WriteQueue:
     """
 
     def __init__(self, file: LogFile | None, lock: "RLock", *, check_open: Callable[[], None], probe: Probe) -> None:
-        #: Held during a write, and by whoever must not meet one. Taken before the broker's lock, never after it.
+        #: Held during a write, and by callers that must exclude one. Taken before the broker's lock, never after it.
         self.exclusive = Lock()
         self._file = file
         self._lock = lock
@@ -136,7 +136,7 @@ class WriteQueue:
                     queued.delivery.settled(queued, error, -1)
             return
         except BaseException:
-            # Whoever writes died; the broker and the records handed to it are still there.
+            # The writer died; the broker and the records given to it are still there.
             with self._lock:
                 self._queued[:0] = batch
                 self._queued_offsets = offsets | self._queued_offsets

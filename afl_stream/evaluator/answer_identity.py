@@ -14,7 +14,7 @@ from afl.engine.values.operators import values_equal
 from afl_stream.errors import Reason, Unreadable
 from afl_stream.wire.messages import Answer, StartWorkflow, event_id_of, step_and_attempt_of, workflow_of
 
-#: What a message shows of two starts that differ: characters of a name or value, digits of a fingerprint, inputs.
+#: Limits of a message about two different starts: characters of a name or value, digits of a fingerprint, inputs.
 _SHOWN_CHARS: Final = 60
 _SHOWN_DIGITS: Final = 12
 _MOST_INPUTS: Final = 5
@@ -102,5 +102,5 @@ def has_inputs(run: WorkflowRow | Tombstone, inputs: Mapping[str, object]) -> bo
     """Return whether a workflow was started with these inputs."""
     if isinstance(run, Tombstone):
         return run.inputs_digest == digest_of_inputs(inputs)
-    # Not Python's equality, for which true is 1.
+    # Python's equality would not do: for it true is 1.
     return values_equal(dict(run.inputs), dict(inputs))

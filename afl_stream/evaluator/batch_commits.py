@@ -56,7 +56,7 @@ class BatchCommits:
             batch = unit.finish()
         except EXHAUSTED as error:
             raise NotStorable(error) from error
-        # By plain tuples, which equal a TopicPartition and cost a quarter of one; the last of each partition counts.
+        # Plain tuples equal a TopicPartition and cost a quarter of one; the last of each partition counts.
         places = {record[:2]: record.offset + 1 for record in records}
         ends = {TopicPartition(*place): offset for place, offset in places.items()}
         batch.positions = self._positions.moves(ends)

@@ -33,7 +33,7 @@ class Deployment:
     codec: Codec
     topology: Topology
     definitions: Definitions
-    #: Which store the deployment has, held against this one.
+    #: The claim of this evaluator's store, checked against the deployment's.
     store_claim: DeploymentStore
     tokens: AnswerTokens | None
     clock: Clock
@@ -42,7 +42,7 @@ class Deployment:
     missing_topics: Callable[[frozenset[str]], list[str]]
     #: Runs the scripts of workflows; None where scripts are not allowed.
     scripts: ScriptRunner | None = None
-    #: What may go wrong with one record after another.
+    #: Warnings that may repeat for one record after another.
     warnings: LimitedLog = field(
         default_factory=lambda: LimitedLog(logging.getLogger("afl_stream.evaluator.control_loop"))
     )

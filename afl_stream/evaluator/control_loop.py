@@ -105,7 +105,7 @@ class ControlLoop:
         self._sweeps = Sweeps(deployment, self._publisher, self._runnable, commit_unit, probe)
         self._commits = BatchCommits(deployment, self._positions, self._publisher, self._runnable, self._scripts, probe)
         self._conflicts = self._positions_lost = 0
-        #: How long workflows of this batch have gone on without a record.
+        #: How long workflows of this batch have continued without a record.
         self._turns_s = 0.0
         self._rebalance = Rebalance(
             deployment,
@@ -124,7 +124,7 @@ class ControlLoop:
     # --- membership ---------------------------------------------------------------------------------------------
 
     def _join(self) -> Consumer:
-        # Range: whoever owns a partition of control owns the same one of commands, so that a workflow is hot in one
+        # Range: the owner of a partition of control owns the same one of commands, so that a workflow is hot in one
         # place. Correctness does not depend on it.
         consumer = self._transport.consumer(self._d.config.evaluator_group, assignor=Assignor.RANGE)
         consumer.subscribe(self._topics, listener=self._rebalance)
@@ -167,7 +167,7 @@ class ControlLoop:
             may_go_on = self._backlog.is_read(self._read_up_to, self._paused.partitions)
             waits = not ended and not (self._runnable and may_go_on)
             records = self._read(self._scripts.patience_s(timeout_s) if waits else 0.0)
-            # Now that a broker has answered, and before anything is done with what was read.
+            # After a broker has answered, and before the records are handled.
             self._d.store_claim.look_when_due(self._broker_answers)
             # Asked again: partitions may have been taken over meanwhile.
             if self._backlog.is_read(self._read_up_to, self._paused.partitions):
@@ -265,7 +265,7 @@ class ControlLoop:
             for turn in turns:
                 self._insist([], [turn])
         except (SchemaUnavailable, BrokerUnavailable):
-            # Raised by reading a record, a workflow's program, or telling its end: whatever it was, none is skipped.
+            # Raised by reading a record or a workflow's program, or by publishing its end: no record is skipped.
             self._unapplied = waiting
             raise
 
@@ -293,7 +293,7 @@ class ControlLoop:
         unit = UnitOfWork(self._d, is_alone=len(records) + len(turns) == 1)
         until_s = self._d.clock.monotonic_s() + self._d.config.evaluator.batch_ms / 2_000
         with not_evaluable(turns[0].workflow_id if turns and not records else None):
-            # Before the turns: a workflow that is cancelled here does not go on in its own.
+            # Before the turns: a workflow that is cancelled here does not continue in its own.
             unit.read(records)
             self._turns_s += take_turns(unit, turns, self._d.clock, until_s)
             records = self._apply(unit, records)

@@ -25,7 +25,7 @@ from afl_stream.wire.messages import STORE_KEY, StoreClaim
 
 _log = logging.getLogger(__name__)
 
-#: How often a running evaluator says anew which store it has.
+#: How often a running evaluator renews its claim.
 CLAIM_INTERVAL_S: Final = 30.0
 #: How often it looks whether another store was claimed, and whether the schemas and definitions are still there.
 LOOK_INTERVAL_S: Final = 10.0
@@ -268,7 +268,7 @@ class DeploymentStore:
             _records(refusal.records),
         )
         if claim is not None and claim.store == self._store.identity().id:
-            # The other one is to be known from this by its id, whatever it has done meanwhile.
+            # The other store is told from this one by its id, whatever was done with it meanwhile.
             self._store.renew_identity()
 
     def _write_claim(self) -> None:

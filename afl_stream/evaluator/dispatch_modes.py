@@ -27,7 +27,7 @@ class DispatchByMode:
         self._tasks = TaskDispatch(settings.task_list)
         self._settings = settings
         self._has_tasks = settings.has_tasks
-        #: Weak: a plan that nobody uses any more goes.
+        #: Weak: an unused plan is freed.
         self._on_topic: WeakKeyDictionary[FacetPlan, bool] = WeakKeyDictionary()
 
     def prepare(self, plan: WorkflowPlan) -> None:

@@ -26,7 +26,7 @@ from afl_stream.transport import (
 
 _log = logging.getLogger(__name__)
 
-#: How an operator says that lost records are lost. The last of the remedies: nothing brings back what it gives up.
+#: How an operator gives lost records up. The last of the remedies, because it cannot be undone.
 GO_ON_WITHOUT = (
     'Only to give the records up: evaluator.lost_records = "continue" (AFL_EVALUATOR_LOST_RECORDS=continue) '
     "continues from the log's beginning"
@@ -36,7 +36,7 @@ GO_ON_WITHOUT = (
 class RecordsLost(StreamError):
     """Reading cannot continue where the store left off. `fact` says in words what was found."""
 
-    #: What is to be looked at before records are given up.
+    #: What to check before records are given up.
     _look_first = "Check that this store and this cluster belong together (afl-stream config shows both)"
 
     def __init__(self, partition: TopicPartition, position: int, fact: str) -> None:
@@ -71,7 +71,7 @@ class TopicMadeAnew(RecordsLost):
 
 
 _OWN_STORE: Final = "leave store.path and store.url out, or name another store there"
-#: What to do with a store of another log: by whether that one, and whether this one is an embedded log.
+#: The remedy for a store of another log: by whether that log, and whether this log is an embedded one.
 _REMEDIES: Final = {
     (True, False): (
         f"The embedded log is that of `afl-stream dev`, and a cluster needs a store of its own: {_OWN_STORE}."
@@ -242,7 +242,7 @@ class Positions:
         if found is None or not found.topic_id:
             return False
         held = {self._places[partition].topic_id for partition in self.of_topic(topic)}
-        # Where it was not known what we read from, taking it again tells.
+        # If the earlier topic was unknown, taking the partition again tells.
         return any(not known or is_another_topic(known, found.topic_id) for known in held)
 
     def moves(self, ends: Mapping[TopicPartition, int]) -> list[PositionMove]:

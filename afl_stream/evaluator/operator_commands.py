@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from afl_stream.evaluator.unit_of_work import UnitOfWork
 
 _KINDS: Final = {RetryStep: Kind.RETRY, RerunStep: Kind.RERUN, ResetWorkflow: Kind.RESET}
-#: What subscribers are told, by what was done.
+#: The milestone of each action.
 MILESTONES: Final = {
     Kind.RETRY: "workflow.retried",
     Kind.RERUN: "workflow.rerun",
@@ -55,7 +55,7 @@ def run_again(deployment: Deployment, unit: UnitOfWork, command: RunAgain) -> Ou
         is_purged = deployment.store.tombstone(workflow_id) is not None
         raise NothingToRunAgain(workflow_id, is_purged=is_purged)
     opened = unit.execution(workflow_id)
-    # Between what was asked before and what will be: agents tell the two apart by it.
+    # Between earlier and later questions: agents tell the two apart by it.
     at_ms = None if opened is None else opened.now_ms - 1
     milestone, command_id = MILESTONES[action.kind], command.command_id
     unit.effects.tell(workflow_id, milestone, step_id=action.step_id, at_ms=at_ms, command_id=command_id)

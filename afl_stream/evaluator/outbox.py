@@ -46,10 +46,10 @@ from afl_stream.wire.messages import Lifecycle
 
 _log = logging.getLogger(__name__)
 
-#: What the evaluator's records say of their sender.
+#: The sender in the evaluator's records.
 SOURCE = "/afl-stream/evaluator"
 
-#: What sending the same record to the same topic again does not mend: somebody has to do something about the topic.
+#: Errors that sending the record again does not overcome: the topic has to be changed.
 _REFUSED = (UnknownTopic, RecordTooLarge, NotAuthorized)
 #: Long enough for a broker that is only slow.
 _QUEUE_TIMEOUT_S = 5.0
@@ -80,7 +80,7 @@ class Lanes:
 
     def owns(self, workflow_id: str) -> bool:
         """Return whether this evaluator owns the workflow's control partition."""
-        # Asked about many workflows in a row, which would push those at work out of what is remembered.
+        # Asked about many workflows in a row, which would push the active ones out of the cache.
         return partition_for(workflow_id.encode(), self._control_partitions) in self.owned
 
     def lane_of(self, workflow_id: str) -> str:
@@ -114,7 +114,7 @@ class OutboxDispatch:
         self._topology = topology
         self._lanes = lanes
         self._tokens = tokens
-        #: Weak: a plan that nobody uses any more goes, and its writers with it.
+        #: Weak: an unused plan is freed with its writers.
         self._writers: WeakKeyDictionary[FacetPlan, tuple[EventWriter, str, EventHeaders]] = WeakKeyDictionary()
 
     def prepare(self, plan: WorkflowPlan) -> None:
@@ -191,7 +191,7 @@ class OutboxDispatch:
         try:
             self.tell(effects, milestone)
         except (ValueRefused, EventTooLarge) as refused:
-            # The workflow has ended all the same, and the store has its outputs.
+            # The workflow has ended nevertheless, and the store has its outputs.
             self.tell(
                 effects, replace(milestone, outputs=None, error=kept_failure(type(refused).__name__, str(refused)))
             )
@@ -249,7 +249,7 @@ class OutboxPublisher:
         self._acknowledged: list[tuple[int, int]] = []
         self._in_flight = 0
         self._retries: deque[StoredOutboxRecord] = deque()
-        #: First and last sequence number of what was sent and is not all acknowledged yet.
+        #: First and last sequence number of the records sent and not all acknowledged yet.
         self._open: dict[int, int] = {}
         #: Rows that no topic takes right now, by sequence number.
         self._aside: dict[int, StoredOutboxRecord] = {}
@@ -379,7 +379,7 @@ class OutboxPublisher:
             self._in_flight -= 1
             sent.open -= 1
             if isinstance(error, _REFUSED):
-                # Not the end of all other workflows' events: this row waits, and somebody is told.
+                # This must not stop all other workflows' events: the row waits, and a warning is logged.
                 self._set_aside(row, error)
             elif error is not None or self._aside:
                 self._aside.pop(row.sequence, None)
@@ -412,7 +412,7 @@ class OutboxPublisher:
                 delivered(error, TopicPartition(record.topic, -1), -1)
                 return
             except BaseException:
-                # It was never sent, so no callback will say so: its row stays, for the next who publishes the lane.
+                # It was never sent, so no callback will report it: its row stays for the next publisher of the lane.
                 self._in_flight -= 1
                 self._open.pop(sent.first, None)
                 raise
@@ -422,7 +422,7 @@ class OutboxPublisher:
         if not sent.failed and not self._aside:
             self._acknowledged.append((sent.first, sent.last))
             return
-        # Only what was delivered may lose its row; the rest is sent again, row by row.
+        # Only delivered records may lose their rows; the rest is sent again, row by row.
         kept = {row.sequence for row in sent.failed} | self._aside.keys()
         self._acknowledged.extend((n, n) for n in range(sent.first, sent.last + 1) if n not in kept)
         self._retries.extend(sent.failed)

@@ -33,11 +33,11 @@ class Outcome(StrEnum):
     SURPLUS = "surplus"
     #: The record cannot be read, or is not for this topic: dead-lettered.
     UNREADABLE = "unreadable"
-    #: A command that cannot be carried out: dead-lettered, and told on the lifecycle topic.
+    #: A command that cannot be carried out: dead-lettered, and answered on the lifecycle topic.
     REJECTED = "rejected"
 
 
-#: Outcomes that keep the record in the store until what it speaks of appears.
+#: Outcomes that keep the record in the store until its step or workflow appears.
 PARKED = frozenset({Outcome.EARLY, Outcome.UNKNOWN})
 #: Outcomes that subscribers of the lifecycle topic learn of.
 RECORDED = frozenset({Outcome.SUPERSEDED, Outcome.LATE})
@@ -113,7 +113,7 @@ ANSWER_RULES: tuple[Rule, ...] = (
     Rule(Outcome.APPLIED, lambda _: True, "the step waits for just this answer"),
 )
 
-#: What an answer's outcome means, for people.
+#: The meaning of each outcome of an answer, for people.
 MEANINGS: Mapping[Outcome, str] = {
     **{rule.outcome: rule.meaning for rule in ANSWER_RULES},
     Outcome.SURPLUS: "the step has not sent this event yet, and no more answers are parked",

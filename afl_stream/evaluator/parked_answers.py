@@ -17,13 +17,13 @@ from afl_stream.evaluator.workflow_failure import free_memory, give_up, not_eval
 
 _log = logging.getLogger(__name__)
 
-#: How long one turn may keep the loop from its records. What is left waits for the next.
+#: How long one turn may keep the loop from its records. The rest waits for the next turn.
 _TURN_S = 0.2
-#: Parked records that one question to the store may be about, and of which one batch decides, with their values' bytes.
+#: Limits of parked records for one question to the store and for one batch, and of their values' bytes.
 _HEADS_ASKED = 20_000
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 16 * 1024 * 1024
-#: Heads of expired answers that are looked at at once: those of other evaluators are among them.
+#: Heads of expired answers read at once: some belong to other evaluators.
 _HEADS_EXPIRED = 10_000
 
 
@@ -52,7 +52,7 @@ class ParkedAnswers:
         self._judged: dict[str, int] = {}
         #: Answers that were read and are still early: the revision of their step then.
         self._early: dict[str, int] = {}
-        #: Workflows of which an answer could not be judged, that which was tried last at the end.
+        #: Workflows of which an answer could not be judged, the last one tried at the end.
         self._waiting: dict[str, None] = {}
         #: Expired answers that wait for an upgrade.
         self._newer: set[str] = set()
@@ -90,7 +90,7 @@ class ParkedAnswers:
                     heads.pop(workflow_id, None)
                 if self._monotonic_s() > until_s:
                     return  # Nothing is noted of the rest: what is decided is gone, what is early is not read again.
-            # Noted only now: what could not be judged (a schema that is away) is due again.
+            # Noted only now: an answer that could not be judged (its schema is unavailable) is due again.
             self._judged.update({at.workflow_id: at.revision for at in asked if at.workflow_id in heads})
             if self._monotonic_s() > until_s:
                 return

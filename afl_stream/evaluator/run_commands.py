@@ -68,7 +68,7 @@ def _repeat_start(unit: UnitOfWork, command: StartWorkflow, run: WorkflowRow | T
         if command.command_id is not None:
             unit.effects.refuse(command, AlreadyPurged(run.workflow_id, run.name, run.status, run.ended_at_ms))
         return
-    # What this batch has made of it counts, and is told of by itself when that is its end.
+    # Changes of this batch count, and are reported by themselves if they are the run's end.
     has_ended = run.status in ENDED_STATUSES and not unit.is_under_way(run.id)
     unit.effects.repeat(command, run.status if has_ended else RUNNING, run if has_ended else None)
 
@@ -104,6 +104,6 @@ def describe(deployment: Deployment, unit: UnitOfWork, command: DescribeWorkflow
     if row.revision:
         unit.effects.describe(command, row, waiting_steps(deployment.store, row.id))
     else:
-        # It is not stored yet, and neither are its steps: none of them has asked anyone.
+        # Neither it nor its steps are stored yet: none of them has asked an agent.
         unit.effects.describe(command, row if row.status in ENDED_STATUSES else row._replace(status=RUNNING), ())
     return Outcome.APPLIED

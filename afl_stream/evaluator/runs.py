@@ -17,7 +17,7 @@ from afl_stream.errors import AlreadyExists, AlreadyPurged, StreamError
 from afl_stream.evaluator.answer_identity import start_differences
 from afl_stream.wire.messages import FailureReason
 
-#: How long a run is waited for before it is told, once, what that run waits for.
+#: How long a wait for a run lasts before it reports, once, what the run waits for.
 LONG_WAIT_S: Final = 10.0
 
 

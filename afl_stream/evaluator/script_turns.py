@@ -68,7 +68,7 @@ class ScriptTurns:
         self._monotonic_s = monotonic_s
         #: Every script that is not done with, by step, wherever it is.
         self._known: dict[str, ScriptJob] = {}
-        #: Scripts that the runner does not have yet, by workflow; the workflow whose turn is next stands first.
+        #: Scripts that are not submitted yet, by workflow; the workflow whose turn is next comes first.
         self._waiting: OrderedDict[str, deque[ScriptJob]] = OrderedDict()
         self._running = 0
         #: Filled by the runner's threads; appending and taking off are atomic.

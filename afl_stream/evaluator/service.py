@@ -115,9 +115,9 @@ class EvaluatorService:
         self._definitions = definitions
         lanes = Lanes(config.topics.control_partitions)
         self._pool: ScriptPool | None = None
-        #: What cannot be looked up now, in words; None: nothing is waited for.
+        #: The schema that cannot be looked up now, in words; None: there is no wait.
         self._waiting_for: str | None = None
-        #: What the settings ask for, unless the caller has one: then that is the caller's to close.
+        #: The telemetry of the settings, unless the caller has passed one, which the caller closes.
         self._telemetry = open_telemetry(config.telemetry) if telemetry is None else None
         watching = telemetry or self._telemetry
         watching = watching if watching is not None and watching.enabled else None
@@ -175,7 +175,7 @@ class EvaluatorService:
         try:
             self._run(stop, on_batch, on_idle)
         except BaseException:
-            # Whoever is left in the group takes the partitions over at once, not when our session has timed out.
+            # The other members take over the partitions at once, not after this session's time-out.
             try:
                 self.loop.leave()
             finally:

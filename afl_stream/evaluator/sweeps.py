@@ -26,7 +26,7 @@ _INTERVAL_S = 1.0
 _JUDGED_EVERY_S = 0.5
 #: More than any store has: they are filtered by partition only here.
 _MOST_RUNNABLE = 1 << 62
-#: How long after a poller's answer its workflow is gone on with, where events may be tasks.
+#: How long after a poller's answer its workflow is continued, where events may be tasks.
 _ANSWERED_AFTER_MS = 300
 _LANES_LOCK = "outbox-sweep"
 
@@ -52,7 +52,7 @@ class Sweeps:
         self._retention = Retention(deployment, probe)
         self._parked = ParkedAnswers(deployment, commit)
         self._swept_s = self._adopted_s = self._judged_s = float("-inf")
-        # Where tasks are answered by pollers that is everyday business, and somebody waits for what follows.
+        # Where pollers answer tasks this is normal, and the following steps are waited for.
         slow_ms = deployment.config.evaluator.lane_sweep_after_ms
         self._adopt_after_ms = min(_ANSWERED_AFTER_MS, slow_ms) if deployment.config.dispatch.has_tasks else slow_ms
 

@@ -45,7 +45,7 @@ def _take_turn(unit: UnitOfWork, turn: Turn) -> None:
         execution = unit.execution(turn.workflow_id, is_checked=True)
         unit.go_on(turn.workflow_id)
         if execution is not None:
-            # Whoever had its scripts may be gone.
+            # The process that had its scripts may be gone.
             offer_again(execution)
     except (*UNUSABLE, VersionMismatchError) as error:
         told = "workflow %s is runnable and cannot be continued: %s"

@@ -72,20 +72,20 @@ class UnitOfWork:
         self.now_ms = deployment.clock.now_ms()
         self.batch = Batch(now_ms=self.now_ms, values_checked=True)
         self.outcomes: Counter[Outcome] = Counter()
-        #: Workflows over their budget: committed as runnable, they go on in a later batch.
+        #: Workflows over their budget: committed as runnable, they continue in a later batch.
         self.over_budget: list[str] = []
         #: Runnable workflows that had no turn: others took the time for it.
         self.put_off: list[str] = []
         self.effects = SideEffects(deployment, self.batch)
         #: Records that were decoded, or why not, by where they stand.
         self._read: dict[tuple[str, int, int], Message | Exception] = {}
-        #: Workflows that a record of this batch cancels: they compute on no more, whatever comes before it.
+        #: Workflows that a record of this batch cancels: they do not continue, whatever comes before it.
         self._cancelled: set[str] = set()
         #: Facets that two groups answer: the group that was first, and the other.
         self.doubled: dict[str, tuple[str, str]] = {}
         self._executions: dict[str, Execution | None] = {}
         self._changed: dict[str, Execution] = {}
-        #: Revisions of rows as they were first read here: what decisions without an execution relied on.
+        #: Revisions of rows as they were first read here: decisions without an execution relied on them.
         self._revisions_read: dict[str, int] = {}
 
     # --- records ------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class UnitOfWork:
     def _decoded(self, record: Record) -> Message:
         message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
         if record.key:
-            # Only its place depends on the key, so any text will do. What is no text comes from no writer of ours.
+            # Only its partition depends on the key, so any text will do. Our writers always write text.
             decode_key(record.key)
         return message
 
@@ -178,7 +178,7 @@ class UnitOfWork:
         elif outcome is Outcome.REFUSED:
             self.effects.dead_letter(record, AnswerRefused(answer.step_id))
         if outcome is not Outcome.APPLIED:
-            # A workflow that is runnable goes on, whatever reminded us of it.
+            # A runnable workflow continues, whatever woke it.
             self.go_on(workflow_id)
             self.confirm(workflow_id)
         # Agents name their group, and learn nothing from a reply: only a person waits for one.
@@ -249,7 +249,7 @@ class UnitOfWork:
         opened = self._d.workflows.open_again(workflow_id, action) if known else None
         if opened is None:
             return False  # Also one that was purged in this moment.
-        # Later than the cancel that it may follow, whatever the clocks say: agents skip events that are not.
+        # Later than the cancel that it may follow, whatever the clocks say: agents skip events that are not later.
         opened.execution.now_ms = max(self.now_ms, opened.execution.now_ms) + 1
         self._executions[workflow_id] = opened.execution
         self.touch(opened.execution)

@@ -13,7 +13,7 @@ from afl_stream.evaluator.outcomes import Outcome
 from afl_stream.evaluator.unit_of_work import UnitOfWork
 from afl_stream.transport import Record
 
-#: What a workflow may meet while it is read or worked on, besides what is a step's or a record's own failure.
+#: Errors that may occur while a workflow is read or evaluated, besides failures of a step or a record.
 EXHAUSTED: Final = (MemoryError, RecursionError, OverflowError)
 
 

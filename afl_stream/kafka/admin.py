@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 #: How long one request may take.
 REQUEST_TIMEOUT_S: Final = 15.0
-#: The same for a partition's bounds, which readers ask for beside their work.
+#: The same for a partition's bounds, which readers ask for while they work.
 _BOUNDS_TIMEOUT_S: Final = 5.0
 #: The same for the ids of topics: a member that has been given partitions waits for them.
 _IDS_TIMEOUT_S: Final = 8.0
@@ -53,11 +53,11 @@ _IDS_TIMEOUT_S: Final = 8.0
 _ASK_AGAIN_S: Final = 0.1
 #: How soon a topic that was missing is looked for again.
 _MISSING_FOR_S: Final = 1.0
-#: Settings that are told even where the topic has none of its own: what counts is what the broker does.
+#: Settings that are reported even if the topic has none of its own: the broker's value counts.
 _ALWAYS_TOLD: Final = frozenset({"cleanup.policy", "max.message.bytes", "min.insync.replicas", "retention.ms"})
-#: What Kafka takes when nothing says otherwise (message.max.bytes).
+#: Kafka's default (message.max.bytes).
 _DEFAULT_LIMIT: Final = 1_048_588
-#: How long a writer waits to learn what a topic takes: it can do without.
+#: How long a writer waits for a topic's limit: it can continue without.
 _LIMIT_TIMEOUT_S: Final = 3.0
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class KafkaAdmin:
         while True:
             remaining_s = deadline_s - time.monotonic()
             try:
-                # What lasts is told of below, once.
+                # A lasting error is reported below, once.
                 with WAITS.on("a broker to answer", is_quiet=True):
                     found = self._metadata(timeout_s=max(0.1, min(wait_s, remaining_s)))
                 self._require_recent(found.orig_broker_id)
@@ -116,7 +116,7 @@ class KafkaAdmin:
             found = self._error(error_of(error))
             if isinstance(found, BrokerTooOld):
                 raise found from error
-            # Most may not look at a broker's settings; that it understood the question is enough.
+            # Most users may not describe a broker's settings; that it understood the question is enough.
 
     def cluster_id(self) -> str:
         return str(self._metadata().cluster_id)

@@ -15,7 +15,7 @@ from afl_stream.kafka.errors import is_silence
 
 _log = logging.getLogger(__name__)
 
-#: How long a client may go without an answer, and how old it has to be, before another one takes its place.
+#: How long a client may go without an answer, and its minimum age, before a new one replaces it.
 RENEW_AFTER_S: Final = 5.0
 
 K = TypeVar("K")

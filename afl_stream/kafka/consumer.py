@@ -35,7 +35,7 @@ from afl_stream.transport import (
 
 _log = logging.getLogger(__name__)
 
-#: How long a look at brokers that were all down may take, and how often one is taken.
+#: Time limit of a look for brokers that were all down, and the interval between looks.
 _LOOK_S: Final = 1.0
 
 
@@ -75,9 +75,9 @@ class KafkaConsumer:
         self._assigned: set[TopicPartition] = set()
         #: Assigned by the group, but the listener could not take them yet: silent, and offered again.
         self._unwelcome: list[TopicPartition] = []
-        #: Those of them that the listener knows of all the same, and must hear of when they go.
+        #: Those of them that the listener already has, and must be called for when they go.
         self._known_to_listener: set[TopicPartition] = set()
-        #: Positions outside the log, until somebody moves them.
+        #: Positions out of range, until a seek.
         self._outside: dict[TopicPartition, int] = {}
         self._due: deque[Exception] = deque()
         self._failure: BaseException | None = None
@@ -192,7 +192,7 @@ class KafkaConsumer:
         if self._outside:
             self._lose(self._offsets.others(self._outside).made_anew)
         if self._outside and not self._outside.keys() <= self._partitions.paused:
-            # Stay in the group, but go on with nothing else before somebody has decided.
+            # Stay in the group, but read nothing else before the owner has decided.
             self._stay_in_group()
             self._tell_outside()
         records = self._sort(self._gather(max_records, timeout_s))
@@ -222,11 +222,11 @@ class KafkaConsumer:
             self._revoked.clear()
             rest = self._client.consume(limit - 1, 0)
         except KafkaException as error:
-            # How the client tells that it will never work again.
+            # The client reports here that it will never work again.
             self._connection.on_error(error_of(error))
             raise self._connection.fatal or self._error(error_of(error)) from error
         if self._revoked and (first.topic(), first.partition()) in self._revoked:
-            # It was taken away between the two calls, and comes again to whoever has it now.
+            # It was revoked between the two calls, and comes again to its owner.
             return rest
         return [first, *rest]
 
@@ -252,7 +252,7 @@ class KafkaConsumer:
             self._partitions.note_end(message)
             return
         if decision in (Decision.PASS, Decision.FENCED):
-            # librdkafka retries, or joins again; of partitions that were lost meanwhile on_lost tells.
+            # librdkafka retries, or joins again; on_lost reports partitions that were lost meanwhile.
             _log.debug("group %s: %s[%s]: %s", self.group, topic, number, error)
             return
         if decision is Decision.OUT_OF_RANGE:

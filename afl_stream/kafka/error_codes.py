@@ -12,20 +12,20 @@ from confluent_kafka import KafkaError
 class Decision(Enum):
     """The reaction to an error, worded as docs/kafka.md has it."""
 
-    #: librdkafka goes on by itself. Told by a reader's poll it is no news; a call that fails with it is made again.
+    #: librdkafka recovers by itself. A reader's poll ignores it; a call that fails with it is repeated.
     PASS = "librdkafka recovers by itself"
-    #: Waiting mends it: tried again with backoff, for `kafka.outage_timeout_s` at most.
+    #: Waiting helps: tried again with backoff, for `kafka.outage_timeout_s` at most.
     WAIT = "waited for, with backoff, for kafka.outage_timeout_s at most"
-    #: The group has gone on without this member: it joins again, and what it lost is handled again.
+    #: The group has continued without this member: it joins again, and what it lost is handled again.
     FENCED = "the member joins its group again"
-    #: This client will never work again: another one takes its place, and what it held is sent again.
+    #: This client will never work again: a new one replaces it, and what it held is sent again.
     RECREATE = "the client is replaced by another one"
     #: A position outside the log, or on a log that was cut.
     OUT_OF_RANGE = "reported with the lost range; lost_records decides"
     UNKNOWN_TOPIC = "reported with the command that creates the topic"
     #: The record is at fault, and nothing else is held up by it.
     RECORD = "that record alone is given up"
-    #: No waiting mends it: the process ends and says what is missing.
+    #: Waiting does not help: the process ends and says what is missing.
     NOT_ALLOWED = "ends with 3: an ACL is missing"
     AUTHENTICATION = "ends with 3: the credentials are refused"
     TOO_OLD = "ends with 3: the broker lacks something"

@@ -31,16 +31,16 @@ _NOT_ALLOWED: Final = {
 }
 _AUTHENTICATION: Final = codes_of(Decision.AUTHENTICATION)
 _TOO_OLD: Final = codes_of(Decision.TOO_OLD)
-#: What a broker answers to a member that the group has gone on without.
+#: A broker's answers to a member that the group has continued without.
 FENCED: Final = codes_of(Decision.FENCED)
-#: What more attempts may mend.
+#: Errors that more attempts may overcome.
 _WAITED_FOR: Final = frozenset({Decision.PASS, Decision.WAIT, Decision.RECREATE})
-#: librdkafka's own account of a broker that lacks something; the last resort where there is no code for it.
+#: librdkafka's own text about a broker that lacks a feature; the last resort where there is no code for it.
 _LACKING: Final = re.compile(
     r"not supported by broker|version not supported|unsupported (?:feature|version)|required feature", re.IGNORECASE
 )
 
-#: How librdkafka's log tells that a broker, which was reached, ends the connection.
+#: The text of librdkafka's log when a broker closes the connection after it was reached.
 _HUNG_UP: Final = "connection closed by peer: receive 0"
 #: Once may be a restart.
 _HUNG_UP_OFTEN: Final = 3

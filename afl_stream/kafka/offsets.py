@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 REQUEST_TIMEOUT_S: Final = 10.0
 #: Wait before a commit that was refused is tried again.
 _AGAIN_S: Final = 1.0
-#: How long a look at what has become of topics may take.
+#: Time limit of a look for recreated topics.
 _LOOK_S: Final = 1.0
 
 
@@ -54,13 +54,13 @@ class GroupOffsets:
         self._ids = ids
         self._monotonic_s = monotonic_s
         self._client: Client
-        #: What was handed over last for each partition held, and what of it was refused.
+        #: The last commit of each assigned partition, and the refused ones among them.
         self._last: dict[TopicPartition, CommittedOffset] = {}
         self._refused: dict[TopicPartition, CommittedOffset] = {}
         self._again_at_s = 0.0
-        #: The id of the topic that each partition held is read of; "" where the broker tells none.
+        #: The topic id that each assigned partition is read of; "" where the broker tells none.
         self._id_of: dict[TopicPartition, str] = {}
-        #: Of topics that were made anew: what stands there for them was committed for the topic before.
+        #: Partitions of recreated topics: what is committed for them belongs to the earlier topic.
         self._of_another_topic: set[TopicPartition] = set()
 
     def use(self, client: Client) -> None:

@@ -42,7 +42,7 @@ class Partitions:
         self.paused: set[TopicPartition] = set()
         #: Where reading of each began, or went on after the last move.
         self._begun: dict[TopicPartition, int] = {}
-        #: Where the ends of logs were met since then: behind markers of transactions, which are never delivered.
+        #: The log ends that were met since then: behind transaction markers, which are never delivered.
         self._ends: dict[TopicPartition, int] = {}
 
     def begin_all(self, starts: Mapping[TopicPartition, int]) -> None:
@@ -95,7 +95,7 @@ class Partitions:
             self._client.incremental_unassign(places_of([partition]))
             self._client.incremental_assign(begin)
             return
-        # The group takes an assignment as a whole only; the others go on where they are.
+        # The group takes an assignment as a whole only; the others continue where they are.
         others = [place for place in self._client.assignment() if (place.topic, place.partition) != partition]
         for other in self._client.position(others) if others else ():
             where = TopicPartition(other.topic, other.partition)

@@ -25,12 +25,12 @@ from afl_stream.transport import (
 
 _log = logging.getLogger(__name__)
 
-#: How long closing waits for what is queued; what is not acknowledged then fails, and is somebody's to send again.
+#: How long closing waits for queued records; what is not acknowledged then fails, and its owner sends it again.
 CLOSE_TIMEOUT_S: Final = 10.0
-#: Bytes that a record of a batch may take beside its key, value and headers.
+#: Bytes that a record of a batch may take on top of its key, value and headers.
 _RECORD_BYTES: Final = 100
 
-#: How soon a broker that did not answer, or a topic that took too little, is asked again for what topics take.
+#: How soon a broker that did not answer, or a topic that was too small, is asked again for the limit.
 _ASK_AGAIN_S: Final = 5.0
 _UNKNOWN_LIMIT: Final = 1 << 40
 #: A longer one is several of the client's own, with the same trouble as its flush.
@@ -67,11 +67,11 @@ class KafkaProducer:
         self._on_close = on_close
         self._monotonic_s = monotonic_s
         self._limits: dict[str, int] = {}
-        #: When a record was last found too large for what is known of its topic.
+        #: When a record was last too large for the topic's known limit.
         self._doubted_at_s: dict[str, float] = {}
         self._ask_again_at_s = 0.0
         self._places: dict[tuple[str, int], TopicPartition] = {}
-        #: For those who replace the client; callbacks that run meanwhile may produce again.
+        #: Held while the client is replaced; callbacks that run meanwhile may produce again.
         self._lock = threading.RLock()
         self._client = self._open()
 
@@ -145,7 +145,7 @@ class KafkaProducer:
 
     def _error(self, error: KafkaError, topic: str, size: int = 0) -> Exception:
         if error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE):
-            # The topic takes less than was known of it: it is looked at again for the next record.
+            # The topic's limit is lower than was known: it is looked up again for the next record.
             known = self._limits.pop(topic, None)
             self._forget(topic)
             return RecordTooLarge(topic, size, known if known is not None and known < size else None)
@@ -197,7 +197,7 @@ class KafkaProducer:
         try:
             served = client.poll(timeout_s)
         except KafkaException as error:
-            # How the client tells, once, that it will never work again.
+            # The client reports here, once, that it will never work again.
             found = error_of(error)
             if not found.fatal() and found.code() != KafkaError._FATAL:
                 raise transport_error(found, self._connection.address) from error

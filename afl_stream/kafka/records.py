@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, Message
 
 from afl_stream.transport import Headers, Record, UnreadableHeaders
 
-#: Not `message.headers()`: for a name that is no UTF-8 the client library returns a broken list together with a pending
-#: error, and a method that is called directly has that error raised later, where it has nothing to do with it.
+#: Not `message.headers()`: for a name that is not UTF-8 the client library returns a broken list together with a
+#: pending error, and a directly called method would raise that error later, at an unrelated place.
 _call_headers: Final = operator.methodcaller("headers")
 
 
@@ -26,7 +26,7 @@ def records_of(
             take_error(error, message)
             continue
         try:
-            # Once: a second call returns what the first has left half made.
+            # Once: a second call returns the incomplete result of the first.
             found = _call_headers(message)
         except (SystemError, UnicodeDecodeError):
             headers: Headers = UnreadableHeaders()

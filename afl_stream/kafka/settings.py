@@ -24,7 +24,7 @@ _BATCH_BYTES: Final = 1_000_000
 _PARTITION_FETCH_BYTES: Final = 1_048_576
 _FETCH_BYTES: Final = 52_428_800
 _RECEIVE_BYTES: Final = 100_000_000
-#: What librdkafka wants a response to be larger than the records in it.
+#: The margin that librdkafka requires of a response beyond its records.
 _RESPONSE_ROOM_BYTES: Final = 512
 
 #: The consumer protocol's names for the same ways of spreading partitions.
@@ -69,7 +69,7 @@ def consumer_settings(
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
-        # Who reads a log to its end has to hear of it: its last offsets may be markers of transactions, and no records.
+        # A reader of a whole log must be told its end: the last offsets may be transaction markers, not records.
         "enable.partition.eof": True,
         "max.partition.fetch.bytes": partition_bytes,
         "fetch.max.bytes": fetch_bytes,
@@ -102,7 +102,7 @@ def _common(config: StreamConfig, client_id: str) -> Settings:
         "bootstrap.servers": ",".join(config.kafka.addresses),
         "client.id": client_id or DEFAULT_CLIENT_ID,
         "allow.auto.create.topics": False,
-        # New topics, and topics that were deleted and made again, are seen within seconds.
+        # New topics, and recreated topics, are seen within seconds.
         "topic.metadata.refresh.interval.ms": 5_000,
         "socket.keepalive.enable": True,
         # An address that swallows packets must not use up the time that a start is given.

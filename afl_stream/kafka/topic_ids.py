@@ -20,10 +20,10 @@ _log = logging.getLogger(__name__)
 
 #: How often the ids are asked for.
 INTERVAL_S: Final = 2.0
-#: What a broker says that gives topics no ids.
+#: The answers of a broker that gives topics no ids.
 NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 
-#: How a broker says that it will not tell, which no waiting mends: the name has to do.
+#: The answers of a broker that refuses to tell, where waiting does not help: the name has to do.
 _UNTOLD: Final = frozenset({
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -56,7 +56,7 @@ class TopicIds:
         self._known: dict[str, str] = {}
         self._asked: Mapping[str, Future[Any]] = {}
         self._next_s = 0.0
-        #: Missing in the last answer. One broker may not have heard of a new topic yet.
+        #: Missing in the last answer. One broker may not know a new topic yet.
         self._missed: set[str] = set()
 
     def look(self, topics: Callable[[], Collection[str]]) -> TopicNews | None:
@@ -100,14 +100,14 @@ class TopicIds:
                     raise
         for name, told_id in found.items():
             if told_id and is_another_topic(self._known.setdefault(name, told_id), told_id):
-                # What was known is told of as ever, with the next answer.
+                # Known changes are reported as usual, with the next answer.
                 self.soon()
         return found
 
     def others(self, ids: Mapping[str, str], timeout_s: float) -> TopicNews:
         """Return which topics with these ids are gone or recreated, as far as answers come in time."""
         try:
-            # Also of a process that was told to end: that is when it matters most.
+            # Also in a process that was told to end: that is when it matters most.
             found = self.now(ids, timeout_s, Flag())
         except (TimeoutError, KafkaException) as error:
             _log.debug("the ids of topics are not known: %s", error)

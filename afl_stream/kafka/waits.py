@@ -14,7 +14,7 @@ from afl_stream.transport import Stopping
 
 T = TypeVar("T")
 
-#: How often a wait looks at the word to stop.
+#: How often a wait checks for a request to stop.
 _SLICE_S: Final = 0.2
 #: How often a condition is asked for again.
 _ASK_AGAIN_S: Final = 0.02
@@ -29,7 +29,7 @@ def in_thread(call: Callable[[], T]) -> Future[T]:
     def run() -> None:
         try:
             outcome.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised by the call that waits
             outcome.set_exception(error)
 
     threading.Thread(target=run, name="kafka-call", daemon=True).start()
@@ -64,5 +64,5 @@ def _wait(future: Future[T], timeout_s: float) -> None:
     try:
         future.exception(timeout_s)
     except TimeoutError:
-        # Of the wait, or what the future raises: `done` tells.
+        # A time-out of the wait, or an error of the future: `done` tells them apart.
         return

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 #: Programs kept in memory, read again from the topic when they are asked for after that.
 _PROGRAMS_KEPT = 256
 
-#: Records whose schema is looked for again. Each is a look at the schemas topic; more of them are junk.
+#: Records whose schema is looked for again. Each is a look at the schemas topic; more of them are ignored.
 _MOST_WITHOUT_SCHEMA = 100
 
 SOURCE = "/afl-stream/deploy"
@@ -72,16 +72,16 @@ class Definitions:
         self._packed: dict[str, ProgramDefinition] = {}
         self._names: dict[str, str] = {}
         self._programs: OrderedDict[str, CompiledProgram] = OrderedDict()
-        #: What a newer release has deployed, by the record's key: a fingerprint, or `name:` and a workflow's name.
+        #: Records of a newer release, by the record's key: a fingerprint, or `name:` and a workflow's name.
         self._newer: dict[str, NewerFormat] = {}
         #: Records that were read and not decoded yet: a schema that is away takes none of them.
         self._undecoded: deque[tuple[bytes | None, bytes]] = deque()
-        #: Records whose schema nobody has announced yet, by their keys.
+        #: Records whose schema is not announced yet, by their keys.
         self._without_schema: dict[bytes | None, bytes] = {}
         self._is_keeper = is_keeper
         self._warnings = LimitedLog(_log)
         self._losses = 0
-        #: While it is found out what a topic that has lost records still has: the keys of that.
+        #: While a topic that has lost records is read again: the keys that it still has.
         self._still_there: set[bytes | None] | None = None
 
     def workflows(self) -> dict[str, str]:
@@ -95,7 +95,7 @@ class Definitions:
         Raises UnknownProgram, after reading the topic to its current end, SchemaUnavailable when that cannot be read,
         and NewerFormat for what a newer release has deployed.
         """
-        # Names point to another program with each deployment, so they are read anew each time.
+        # Names point to another program with each deployment, so they are read again each time.
         if fingerprint is None or fingerprint not in self._packed:
             self.refresh()
         if fingerprint is not None:
@@ -125,7 +125,7 @@ class Definitions:
             self._still_there.update(key for key, value in news if value is not None)
         self._undecoded.extend((key, value) for key, value in news if value is not None)
         if news:
-            # Before the news of their keys. Their schemas may have come with whatever else has.
+            # Before new records under their keys. Their schemas may have come with other records.
             self._undecoded.extendleft(self._without_schema.items())
         while self._undecoded:
             key, value = self._undecoded[0]
@@ -182,7 +182,7 @@ class Definitions:
             _check_key(key, message.fingerprint)
             held = self._packed.get(key)
             if held is None or (held.program, held.encoding) != (message.program, message.encoding):
-                # Whichever came first: a program is what its fingerprint says.
+                # The order does not matter: a program is what its fingerprint says.
                 if not _is_of(message.program_json(), message.fingerprint):
                     raise Unreadable(Reason.BAD_PROGRAM, "the program is refused, its SHA-256 is not its fingerprint")
                 self._packed[key] = message

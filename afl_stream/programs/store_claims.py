@@ -21,7 +21,7 @@ class StoreClaims:
     def __init__(self) -> None:
         #: The one that counts.
         self.current: StoreClaim | None = None
-        #: A later one of another store, which does not count and would be all that compaction leaves.
+        #: A later claim of another store, which does not count and would be all that compaction leaves.
         self._later: StoreClaim | None = None
 
     def take(self, claim: StoreClaim) -> None:

@@ -89,7 +89,7 @@ def read_ranges(
                 consumer.seek(error.partition, error.bounds.low)
                 continue
             wanted = [record for record in records if record.offset < left.get(record.topic_partition, 0)]
-            # Not by the offsets of records: what ends a range may be a marker of a transaction, and no record.
+            # The offsets of records would not do: a range may end with a transaction marker, which is not a record.
             for where in [where for where, end in left.items() if consumer.position(where) >= end]:
                 del left[where]
                 consumer.pause([where])

@@ -27,12 +27,12 @@ from afl_stream.transport import (
 
 _log = logging.getLogger(__name__)
 
-#: How long an announcement or a read of the whole topic may take before the caller is told to wait and try again.
+#: Time limit of an announcement or a read of the whole topic, before the caller has to wait and try again.
 DEFAULT_TIMEOUT_S: Final = 10.0
 READ_RECORDS: Final = 500
-#: How often a read that waits looks at the word to stop.
+#: How often a read that waits checks for a request to stop.
 _SLICE_S: Final = 0.2
-#: Asking for a topic's id costs requests, and a topic is made again once in a blue moon.
+#: Asking for a topic's id costs requests, and topics are rarely recreated.
 LOOK_INTERVAL_S: Final = 10.0
 
 
@@ -73,7 +73,8 @@ class TopicLog:
         does not show it.
         """
         self.topic = topic
-        #: How often the topic was found to lack what it had. Another number: what was read before may be gone.
+        #: How often it was found that the topic had lost records. After a change, records that were read before may be
+        #: gone.
         self.losses = 0
         self._transport = transport
         self._timeout_s, self._look_interval_s = timeout_s, look_interval_s
@@ -150,7 +151,7 @@ class TopicLog:
             for record in reader.consume(READ_RECORDS, min(remaining_s, _SLICE_S)):
                 records.append((record.key, record.value))
                 self._oldest_ms = min(record.timestamp_ms, self._oldest_ms or record.timestamp_ms)
-            # Not by the offsets of records: what ends the log may be no record.
+            # The offsets of records would not do: a log may end without a record.
             positions = {where: max(position, reader.position(where)) for where, position in positions.items()}
         self._positions = positions
         return records

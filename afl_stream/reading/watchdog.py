@@ -11,11 +11,11 @@ from afl_stream.outage import Outage
 from afl_stream.settings.config import KafkaSettings
 from afl_stream.transport import BrokerUnavailable, BrokerView, Consumer
 
-#: How often what the broker says is looked at while all is well, and while it is not. An answer is seen by the look
-#: after the one that asked: what is amiss is known within two.
+#: Intervals between looks at the broker's reports, without and with a problem. An answer is seen by the look after the
+#: one that asked: a problem is known within two.
 LOOK_INTERVAL_S: Final = 2.5
 LOOK_AGAIN_S: Final = 1.0
-#: An answer that takes longer is not counted on by somebody who asks whether all is read.
+#: An older answer does not count for the question whether all is read.
 _LATE_ANSWER_S: Final = 1.0
 
 
@@ -45,11 +45,11 @@ class Watchdog:
         self._who = who
         self._clock_s = clock_s
         self._outage = Outage(settings.outage_timeout_s, clock_s)
-        #: Since when records wait of which no fetch has told.
+        #: Since when records wait without a reply to a fetch.
         self._unfetched_since_s: float | None = None
         self._is_doubted = False
         self._next_look_s = clock_s() + self._interval_s
-        #: What is wrong, in words; None: nothing.
+        #: The problem in words; None: there is none.
         self.problem: str | None = None
 
     def read(self, consumer: Consumer, count: int, *, is_reading: bool = True) -> None:
@@ -113,5 +113,5 @@ class Watchdog:
 
     @property
     def _interval_s(self) -> float:
-        # So that a silence is told of soon after it counts as one.
+        # So that a silence is reported soon after it counts as one.
         return min(LOOK_INTERVAL_S, self._silent_after_s / 3)

@@ -52,7 +52,7 @@ class AnswerTokens:
         key_id, separator, digest = (token or "").rpartition(".")
         if not separator or key_id not in self._keys:
             return False
-        # Half a character is no digest, and must not end whoever reads it.
+        # Half a character is not a digest, and must not end the reader.
         given = digest.encode("utf-8", "surrogatepass")
         return hmac.compare_digest(given, self._digest(key_id, event_id, attempt).encode())
 

@@ -8,7 +8,7 @@ from typing import Final
 _DURATION: Final = re.compile(r"([0-9]{1,9})\s*([smhd])\Z", re.ASCII)
 _MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
-#: What one looks like, for those who wrote something else.
+#: Examples for an error message.
 EXAMPLES: Final = "a time such as 30d, 12h, 45m or 90s"
 
 

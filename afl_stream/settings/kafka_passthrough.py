@@ -9,10 +9,10 @@ from typing import Final
 from afl.core.text.masking import MASK, is_secret, may_be_secret
 from afl_stream.settings.kafka_shown_names import SHOWN_NAMES
 
-#: What stands before the settings of one kind of client, in the file and in variables.
+#: Prefixes of the settings of one kind of client, in the file and in variables.
 KINDS: Final = ("producer", "consumer")
 
-#: librdkafka's settings whose own name has an underscore; a variable's name cannot tell it from a dot.
+#: librdkafka's settings whose own name has an underscore, which a variable's name cannot tell from a dot.
 _UNDERSCORED: Final = {"log.level": "log_level"}
 
 #: Two names of one setting. Both must not reach a client: which one wins would be chance.
@@ -36,7 +36,7 @@ _SPREAD: Final = "no such setting: evaluators and agents each need their own"
 _CALLBACKS: Final = ("_cb", ".cb")
 _CALLBACK: Final = "no such setting: a callback is code, and cannot be given as a setting"
 
-#: What the delivery of records relies on, with what is expected of someone who sets it.
+#: Settings that delivery relies on, with what is expected in their place.
 _REFUSED: Final[Mapping[str, str]] = {
     "acks": "no such setting: a record counts as written when all replicas in sync have it",
     "allow.auto.create.topics": "no such setting: `afl-stream topics apply` creates topics, as declared",
@@ -64,7 +64,7 @@ _IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
 #: More unacknowledged requests than this, and a broker no longer keeps the order of a retry.
 _MOST_IN_FLIGHT: Final = 5
 
-#: What the broker decides for the members of a group of the consumer protocol.
+#: Settings that the broker decides for the members of a group of the consumer protocol.
 _DECIDED_BY_BROKER: Final[Mapping[str, str]] = {
     "session.timeout.ms": "group.consumer.session.timeout.ms",
     "heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms",

@@ -312,7 +312,7 @@ class TelemetrySettings:
     )
 
 
-#: Options that are named shorter than the settings they give, and what a variable for one of them means.
+#: Options with shorter names than their settings, and the setting that a variable of such a name means.
 _SETTINGS_OF_OPTIONS: Final = {"bootstrap": "kafka.bootstrap", "data_dir": "embedded.data_dir"}
 
 

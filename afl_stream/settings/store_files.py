@@ -20,7 +20,7 @@ KAFKA_STORE_FILE: Final = "store-kafka.sqlite3"
 EMBEDDED_STORE_FILE: Final = "store-embedded.sqlite3"
 LOG_FILE: Final = "log.sqlite3"
 
-#: How long a file that another process has locked is waited for: it is only looked at here.
+#: How long to wait for a file that another process has locked: it is only read here.
 _BUSY_TIMEOUT_S: Final = 2.0
 
 
@@ -66,7 +66,7 @@ def find_store_file(data_dir: Path, *, is_kafka: bool, named: str | None = None)
         return StoreFile(shared, f"{whose}, as far as can be seen: it cannot be looked into now")
     if readers.embedded and readers.kafka:
         return StoreFile(shared, f"{whose}, and {others}, too: both were read into it")
-    # What nothing has been read into yet is the embedded log's where that is beside it.
+    # An unread file belongs to the embedded log if that is next to it.
     is_unread = not (readers.embedded or readers.kafka)
     is_logs = readers.embedded or (is_unread and (data_dir / LOG_FILE).exists())
     if is_logs if is_kafka else readers.kafka:
@@ -94,7 +94,8 @@ def _rows(path: Path, query: str) -> Sequence[Mapping[str, object]] | None:
     """Read from a file without changing it; None: it does not exist, is damaged, locked, or of another program."""
     import sqlite3  # Agents have no store, and do without it.
 
-    # With a log beside it somebody has it open, or died; without one, SQLite would make the log and leave it there.
+    # With a log next to it the file is open in another process, or its process died; without one, SQLite would create
+    # the log and leave it there.
     is_quiet = not path.with_name(f"{path.name}-wal").exists()
     address = f"file:{quote(str(path.resolve()))}?mode=ro{'&immutable=1' if is_quiet else ''}"
     try:

@@ -27,9 +27,9 @@ FIXED_KINDS: Final = ("control", "commands", "external", "lifecycle", "definitio
 _DEAD_LETTERED_KINDS: Final = ("control", "commands", "external")
 #: Topics that share the workflows out in the same way: one evaluator owns a workflow's partition of all three.
 _CO_PARTITIONED_KINDS: Final = ("control", "commands", "external")
-#: Replicas of a topic for which nothing else is said, where there are brokers enough.
+#: Replicas of a topic without any setting, if there are enough brokers.
 USUAL_REPLICATION: Final = 3
-#: What Kafka itself takes when a topic does not say.
+#: Kafka's default for a topic without a setting.
 _KAFKA_MAX_MESSAGE_BYTES: Final = 1_048_588
 
 _LEGAL: Final = re.compile(r"[A-Za-z0-9._-]+\Z")
@@ -236,7 +236,7 @@ class Topology:
         if asked:
             raise TooFewBrokers(asked, brokers, self._config.topics.replication)
         if any(spec.is_replication_chosen and spec.replication < USUAL_REPLICATION for spec in created):
-            # Nothing gives a topic more copies later, so what is created now must not go by the brokers of now.
+            # The number of copies is not raised later, so it must not depend on which brokers answer now.
             there = [plan.spec.name for plan in plans if plan.action is not PlanAction.CREATE]
             more = {name: copies for name in there if (copies := existing[name].replication) > brokers}
             if more:

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 _POLICY: Final = "cleanup.policy"
 _COMPACT: Final = "compact"
-#: What becomes of records whose topic has the wrong policy.
+#: What the wrong policy does to a topic's records.
 _DELETES: Final = (
     "the records of {0} are deleted once they are as old as its retention, while they are still needed: events and "
     "answers cannot be read without their schemas, and workflows cannot be started without their programs"

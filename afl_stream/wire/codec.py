@@ -36,9 +36,9 @@ from afl_stream.wire.writer import BodyWriter, compile_body_writer, compile_even
 CONTENT_TYPE_HEADER: Final = "content-type"
 _JSON_CONTENT: Final = b"application/json"
 _TELLING_HEADERS: Final = frozenset({*HEADERS, CONTENT_TYPE_HEADER})
-#: What every record bears that a release of ours has written.
+#: The headers of every record that a release of ours has written.
 _OWN_HEADERS: Final = frozenset({*HEADERS, "ce_id", "ce_type", "ce_source"})
-#: What says nothing new in any of them: nearly every record has just these.
+#: The headers that say nothing new: nearly every record has just these.
 _USUAL_CONTENTS: Final = frozenset({*(version.encode() for version in CURRENT), b"application/avro"})
 
 
@@ -136,7 +136,7 @@ class Codec:
         self._writers: dict[tuple[str, str], tuple[bytes, BodyWriter]] = {}
         self._event_writers: dict[tuple[str, str], EventWriter] = {}
         self._readers: dict[tuple[int, int], BodyReader] = {}
-        #: What the schemas of events tell of their facets' returns, where they do, by what their records begin with.
+        #: The returns that schemas of events describe, by the first bytes of their records.
         self._returns: dict[bytes, DeclaredReturns] = {}
         self._head_sizes = tuple({len(each.framing.frame(0, b"")) for each in self._wires})
         self._clock_s = clock_s
@@ -247,7 +247,7 @@ class Codec:
             reader = compile_body_reader(schema)
         except (Unreadable, NewerFormat):
             raise
-        except Exception as error:  # a schema that parses is anybody's all the same
+        except Exception as error:  # a schema that parses may still come from any writer
             raise Unreadable(Reason.BAD_SCHEMA, f"no reader can be made ({type(error).__name__}: {error})") from error
         with self._lock:
             if len(self._readers) >= MAX_CACHED_SCHEMAS:

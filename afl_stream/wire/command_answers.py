@@ -12,14 +12,14 @@ from afl_stream.wire.messages import FailureReason, Lifecycle
 REJECTED: Final = "workflow.rejected"
 #: Any other command that was not carried out; also a start whose id another run has.
 REFUSED: Final = "command.refused"
-#: A command that asks for what is there already: nothing was changed. `status` is how its workflow stands; of one that
-#: has ended the milestone has outputs or error, too.
+#: A command whose effect exists already: nothing was changed. `status` is the workflow's; for an ended one the
+#: milestone has outputs or error, too.
 REPEATED: Final = "command.repeated"
-#: A command that was carried out, and for which there is no milestone of its own: a cancel.
+#: A command that was carried out and has no milestone of its own: a cancel.
 APPLIED: Final = "command.applied"
 #: An answer to a step that has not asked yet, or of a workflow that is not known: kept until it appears, or expires.
 KEPT: Final = "answer.parked"
-#: What a workflow waits for.
+#: The steps that a workflow waits for.
 DESCRIBED: Final = "workflow.described"
 
 

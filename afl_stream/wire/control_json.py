@@ -12,7 +12,7 @@ from afl_stream.wire.messages import Message
 from afl_stream.wire.shapes import build_message, shape_of
 from afl_stream.wire.versions import SUPPORTED, check_version
 
-#: Which entry makes a record without "type" what it is; the first that is there decides.
+#: The entry that determines the type of a record without "type"; the first one present decides.
 _TELLING_ENTRIES: Final = (
     ("result", "StepContinue"),
     ("error", "StepFailed"),

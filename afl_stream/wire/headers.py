@@ -29,7 +29,7 @@ from afl_stream.wire.versions import HEADERS, SUPPORTED
 SPEC_VERSION: Final = b"1.0"
 AVRO_CONTENT: Final = b"application/avro"
 ATTEMPT_HEADER: Final = "afl_attempt"
-#: On an answer that a person gives: an evaluator says what becomes of it, in a milestone with this command id.
+#: On a person's answer: an evaluator reports its outcome in a milestone with this command id.
 COMMAND_HEADER: Final = "afl_command_id"
 #: W3C trace context travels from an event to its answer unchanged.
 TRACE_PARENT: Final = "traceparent"

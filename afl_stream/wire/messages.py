@@ -18,7 +18,7 @@ from afl_stream.limits import (
     WORKFLOW_VERSION,
 )
 
-#: What a step id is called where one is refused.
+#: The name of a step id in an error.
 STEP_ID: Final = "step id"
 _WORKFLOW_ID: Final = re.compile(rf"[A-Za-z0-9._~-]{{1,{MAX_WORKFLOW_ID_CHARS}}}\Z")
 _STEP_ID_TEXT: Final = rf"([A-Za-z0-9._~-]{{1,{MAX_WORKFLOW_ID_CHARS}}}):[0-9a-f]{{1,{MAX_STEP_DIGEST_CHARS}}}"
@@ -27,7 +27,7 @@ _EVENT_ID: Final = re.compile(rf"({_STEP_ID_TEXT})#(0|[1-9][0-9]{{0,17}})\Z")
 
 #: Key prefix of the records on the definitions topic that point from a workflow's name to a program.
 NAME_KEY_PREFIX: Final = "name:"
-#: Key of the records on the definitions topic that say which store the evaluators have.
+#: Key of the records on the definitions topic that claim a store.
 STORE_KEY: Final = "store"
 
 
@@ -153,7 +153,7 @@ class StartWorkflow:
     inputs: Mapping[str, object] = field(default_factory=dict)
     requested_by: str | None = None
     created_at: int | None = None
-    #: A milestone with the same id is the answer to this command. Without one only a refusal is told.
+    #: A milestone with the same id is the answer to this command. Without an id only a refusal is answered.
     command_id: str | None = None
 
 
@@ -308,7 +308,7 @@ class StoreClaim:
 
 
 Answer: TypeAlias = StepContinue | StepFailed | StepUpdate
-#: What runs again of a workflow, or all of it.
+#: The part of a workflow that runs again, or all of it.
 RunAgain: TypeAlias = RetryStep | RerunStep | ResetWorkflow
 Command: TypeAlias = StartWorkflow | CancelWorkflow | RunAgain | DescribeWorkflow
 Definition: TypeAlias = ProgramDefinition | ProgramPointer | StoreClaim

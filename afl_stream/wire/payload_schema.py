@@ -19,8 +19,8 @@ SCHEMA_NAMESPACE: Final = "afl.schema"
 VALUE_NAME: Final = "afl.v1.Value"
 EXTRA_FIELD: Final = "_extra"
 ABSENT_FIELD: Final = "_absent"
-#: What the names of an event's fields begin with that have no bytes and tell an agent which returns its result has to
-#: hold, and which it may hold.
+#: Prefixes of an event's fields without bytes that tell an agent which returns its result must hold, and which it may
+#: hold.
 REQUIRED_RETURN: Final = "_returns_"
 OPTIONAL_RETURN: Final = "_may_return_"
 

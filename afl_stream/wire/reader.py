@@ -78,7 +78,7 @@ def _message_reader(shape: MessageShape, schema: WriterSchema, compiler: ReaderC
     """Return a reader of the record itself if the schema guarantees its fields, else of a dict to be checked."""
     root = schema.root
     if shape.message_class is Event:
-        # What these fields tell is told by the schema; a record has no bytes of them.
+        # The schema says what these fields say; a record has no bytes of them.
         root = {**root, "fields": [entry for entry in root["fields"] if not tells_return(entry)]}
     written = {entry["name"]: index for index, entry in enumerate(root["fields"])}
     types = [entry["type"] for entry in root["fields"]]
@@ -200,7 +200,7 @@ def _generated_reader(compiler: ReaderCompiler, record: Any, with_extras: bool) 
     bound: dict[str, Any] = {f"name{index}": name for index, name in enumerate(names)}
     pairs = ", ".join(f"name{index}: v{index}" for index in range(len(names)))
     fields = compiler.fields(record)
-    # A single zero byte says none: what nearly every record says in both places.
+    # A single zero byte means none, which nearly every record has in both places.
     lines = [f"entries = {{{pairs}}}"]
     for name, effect in (("absent", "for name in found: entries.pop(name, None)"), ("extras", "entries.update(found)")):
         if name == "absent" or with_extras:

@@ -20,7 +20,7 @@ def milestone_of(record: Record, codec: Codec, kinds: Collection[str]) -> Lifecy
     try:
         milestone = codec.decode(record.value, record.headers)
     except StreamError:
-        return None  # Of a newer release, or nobody's: it tells nothing here.
+        return None  # Of a newer release, or foreign: it counts for nothing here.
     return milestone if isinstance(milestone, Lifecycle) and milestone.kind in kinds else None
 
 

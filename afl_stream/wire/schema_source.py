@@ -83,7 +83,7 @@ class SchemasTopicSource:
         #: The fingerprints of those that the topic has now.
         self._on_topic: set[int] = set()
         self._losses = log.losses
-        #: Anybody who may announce a schema may announce any number of them.
+        #: Any writer that may announce a schema may announce any number of them.
         self._warnings = LimitedLog(_log)
 
     def announce(self, schema: WriterSchema, topic: str) -> int:  # noqa: ARG002 - the SchemaSource port's signature
@@ -138,7 +138,7 @@ class SchemasTopicSource:
             self._losses = self._log.losses
             self._on_topic.clear()
         for key, value in news:
-            if value is not None:  # A tombstone: whoever needs the schema announces it again.
+            if value is not None:  # A tombstone: a process that needs the schema announces it again.
                 self._take(key, value)
 
     def _append(self, schema: WriterSchema) -> None:

@@ -138,7 +138,7 @@ def build_message(shape: MessageShape, entries: Mapping[str, object]) -> Message
         elif field.required:
             missing = missing or field.name
     if missing:
-        # Last: a value that nobody could read says more about the writer.
+        # Last: an unreadable value says more about the writer.
         raise Unreadable(Reason.MISSING_FIELD, f"{shape.name} without {missing}")
     return check_ids(shape.message_class(**values))
 

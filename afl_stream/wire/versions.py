@@ -16,13 +16,13 @@ from typing import Final
 from afl_stream.errors import NewerFormat, Reason, Unreadable
 from afl_stream.limits import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 
-#: What this release writes, and reads up to: by the name of the field that tells it.
+#: The versions that this release writes, and reads up to: by the name of their field.
 SUPPORTED: Final[Mapping[str, str]] = {
     "workflow_version": WORKFLOW_VERSION,
     "step_schema_version": STEP_SCHEMA_VERSION,
     "runtime_version": RUNTIME_VERSION,
 }
-#: The same as a tuple: what nearly every record tells, so that readers compare once.
+#: The same as a tuple: nearly every record has it, so that readers compare once.
 CURRENT: Final = tuple(SUPPORTED.values())
 #: Header of each version. They are part of the wire: never change one.
 HEADERS: Final[Mapping[str, str]] = {f"afl_{component}": component for component in SUPPORTED}

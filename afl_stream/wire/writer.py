@@ -32,7 +32,7 @@ def _body_writer(name: str, write_payload: Write) -> BodyWriter:
     """Make one function for the whole record, its strings inline: a call per field costs more than writing it."""
     fields = shape_of(name).fields
     writers = [write_payload if field.name == "payload" else _field_writer(field) for field in fields]
-    # An event's own fields need no prefix in errors: "payload.items[2].price" is what its author can look for.
+    # An event's own fields need no prefix in errors: its author can look for "payload.items[2].price".
     prefix = "" if name == "Event" else f"{name}."
 
     def explain(error: Exception, message: Message, index: int) -> Exception:

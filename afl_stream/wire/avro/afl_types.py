@@ -97,7 +97,7 @@ class TypeCompiler:
             return self._records[name]
         fields: dict[str, Fitting] = {}
 
-        # The record stands in the table before its fields are compiled: a schema may contain itself.
+        # The record is in the table before its fields are compiled: a schema may contain itself.
         def write(out: bytearray, value: Any, depth: int) -> None:
             _write_record(name, fields, out, value, depth)
 

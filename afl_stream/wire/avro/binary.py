@@ -47,7 +47,7 @@ class ReaderCompiler:
         self._named = schema.named
         self._special = special
         self._done: dict[str, Reader] = {}
-        #: What is known of records: whether they take no bytes.
+        #: Known records, and whether they take no bytes.
         self._weightless: dict[str, bool] = {}
         #: Whether a reader that was made counts entries without bytes: it reads CountedBytes only.
         self.counts_entries = False
@@ -83,7 +83,7 @@ class ReaderCompiler:
         name = definition["name"]
         if name in self._done:
             return self._done[name]
-        # A type may contain itself: what is inside finds its reader when it is called.
+        # A type may contain itself: the inner one finds its reader when it is called.
         self._done[name] = lambda data, pos, depth: self._done[name](data, pos, depth)
         if definition["type"] == "enum":
             reader = _enum_reader(definition["symbols"])

@@ -68,7 +68,7 @@ def compile_function(
     weightless = sum(field.is_weightless for field in fields)
     lines: list[str] = [f"count_entries(data, {weightless})"] if weightless else []
     for index, field in enumerate(fields):
-        # Compiling thousands of fields inline takes seconds; schemas are anybody's.
+        # Compiling thousands of fields inline takes seconds, and schemas come from any writer.
         avro_type = field.avro_type if len(fields) <= _MOST_INLINE else None
         lines += _field_code(f"v{index}", f"read{index}", avro_type)
     source = "def read(data, pos, depth):\n    size = len(data)\n"

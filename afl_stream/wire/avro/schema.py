@@ -10,7 +10,7 @@ import fastavro.schema
 
 from afl_stream.errors import Reason, Unreadable
 
-#: Longest schema text that is looked at. Texts come from any writer.
+#: Longest schema text that is parsed. Texts come from any writer.
 MAX_SCHEMA_CHARS: Final = 1_000_000
 #: How deep the types of one schema may nest, names not followed.
 MAX_SCHEMA_DEPTH: Final = 64
@@ -50,7 +50,7 @@ def parse_schema_text(text: str) -> WriterSchema:
         bare = _bare(json.loads(text), 0)
         root = fastavro.schema.parse_schema(bare, named)
         canonical = fastavro.schema.to_parsing_canonical_form(bare)
-    except Exception as error:  # whatever the parser stumbles over in anybody's text
+    except Exception as error:  # the text comes from any writer
         raise Unreadable(Reason.BAD_SCHEMA, f"not an Avro schema ({type(error).__name__}: {error})") from error
     _refuse_malformed(named)
     _refuse_types_without_bytes(root, named)
@@ -66,7 +66,7 @@ def _fingerprint_table() -> tuple[int, ...]:
     return tuple(table)
 
 
-# Made once: fastavro makes its own for each fingerprint, which costs more than all the rest of reading a schema.
+# Built once: fastavro builds its own for each fingerprint, which costs more than the rest of reading a schema.
 _FINGERPRINT_TABLE: Final = _fingerprint_table()
 
 
