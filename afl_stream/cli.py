@@ -79,11 +79,7 @@ def afl_stream() -> None:
 @handlers_option
 @facets_option
 @click.option(
-    "--start",
-    "--workflow",
-    "workflow",
-    metavar="NAME",
-    help="Workflow to start; by default the only one in the files.",
+    "--start", "--workflow", "workflow", metavar="NAME", help="Workflow to start; by default the only one in FILEs."
 )
 @inputs_option
 @inputs_document_option
@@ -98,9 +94,8 @@ def afl_stream() -> None:
 def dev_command(invocation: Invocation, **options: Any) -> ExitCode:
     """Run FILEs in one process: topics, evaluator, agents and audit, and a run of the workflow.
 
-    Ends with the run. If the run waits for events without a handler, it prints how to answer and ends with 1; nothing
-    is lost: `afl-stream continue` answers, and `afl-stream evaluator --until-idle` (or dev again with the same --id)
-    continues the run.
+    Ends with the run. If the run waits for events without a handler, it ends with 1 and nothing is lost:
+    `afl-stream continue` answers, and `afl-stream evaluator --until-idle` (or dev with the same --id) continues.
 
     \b
     Examples:
@@ -221,9 +216,8 @@ def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
     Workflows that have a script are started only with --allow-scripts. Give it to every evaluator of a deployment, or
     to none, because any of them may own a workflow.
 
-    All evaluators of a deployment have one store. An evaluator with another store, or with an empty one although the
-    group has read records, ends with 3 and says where the right store was last seen; --new-store is for a store that
-    is lost for good.
+    All evaluators of a deployment share one store. An evaluator with another, or with an empty one although its group
+    has read records, ends with 3 and says where the right one was last seen; --new-store is for a lost store.
 
     SIGTERM and Ctrl-C drain: it finishes the current work, then ends with 0.
 
@@ -337,9 +331,7 @@ def audit_command(
 
 @afl_stream.command("status", short_help="List runs, or show one with its steps.")
 @click.argument("workflow_id", required=False)
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of runs to list."
-)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Most runs that are listed.")
 @click.option("--all", "all_steps", is_flag=True, help="Show every step of the run.")
 @common
 def status_command(invocation: Invocation, **options: Any) -> ExitCode:
@@ -381,13 +373,7 @@ def servers_command(invocation: Invocation, **options: Any) -> ExitCode:
 
 @afl_stream.command("continue", short_help="Answer a step by hand.")
 @click.argument("step_id")
-@click.option(
-    "--result",
-    "result_text",
-    required=True,
-    metavar="JSON",
-    help="A JSON object; @FILE reads a file, - standard input.",
-)
+@click.option("--result", "result_text", required=True, metavar="JSON", help="An object; @FILE or - reads it.")
 @common
 def continue_command(invocation: Invocation, **options: Any) -> ExitCode:
     """Answer the step STEP_ID by hand. The result is checked against the facet's returns first.

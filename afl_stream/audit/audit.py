@@ -285,10 +285,7 @@ class Audit:
         return []
 
     def _go_on_without(self, consumer: Consumer, error: UnknownTopic) -> None:
-        """In a group: drop a facet's topic that is gone, until the group finds it again.
-
-        Raises UnknownTopic for a topic that the audit needs.
-        """
+        """In a group: drop a facet's topic until it exists again. Raises UnknownTopic for a topic that is needed."""
         topic = error.topic
         if topic in self._required:
             raise error

@@ -59,11 +59,7 @@ class KafkaConsumer:
         start: Start,
         on_close: Callable[[KafkaConsumer], None] = lambda _consumer: None,
     ) -> None:
-        """Create the client.
-
-        `incremental`: the group moves single partitions (cooperative assignors, the consumer protocol); `on_close` is
-        called when this consumer is closed.
-        """
+        """Create the client. `incremental`: the group moves single partitions; `on_close` is called at the end."""
         self.group = group
         self._connection = connection
         self._bounds_of = bounds_of
@@ -101,10 +97,7 @@ class KafkaConsumer:
     def subscribe(
         self, topics: Sequence[str], *, pattern: str | None = None, listener: RebalanceListener | None = None
     ) -> None:
-        """Subscribe; see the port.
-
-        Raises TransportError for a consumer without a group, and for a pattern that does not begin with ^.
-        """
+        """Subscribe. Raises TransportError without a group, and for a pattern that does not begin with ^."""
         if self.group is None:
             raise TransportError("a consumer without a group cannot subscribe; assign partitions to it")
         wanted = [*topics]
@@ -171,11 +164,9 @@ class KafkaConsumer:
         return records[0] if records else None
 
     def consume(self, max_records: int, timeout_s: float) -> list[Record]:
-        """Read records; see the port.
-
-        Raises OffsetOutOfRange (again and again, until a seek, a pause or a rebalance), BrokerUnavailable,
-        NotAuthorized, AuthenticationFailed, BrokerTooOld, UnknownTopic once a topic, TransportError again and again
-        when this member can never continue, and what the listener raises.
+        """Read records. Raises OffsetOutOfRange (again and again, until a seek, a pause or a rebalance),
+        BrokerUnavailable, NotAuthorized, AuthenticationFailed, BrokerTooOld, UnknownTopic once a topic, TransportError
+        again and again when this member can never continue, and what the listener raises.
 
         A recreated topic is another topic: its partitions are lost, and assigned to the listener again.
         """
@@ -278,10 +269,7 @@ class KafkaConsumer:
                 raise OffsetOutOfRange(where, offset, self.watermarks(where))
 
     def _stay_in_group(self) -> None:
-        """Take in rebalances without a record: a record that comes along is read again later.
-
-        Raises what the listener raised.
-        """
+        """Take in rebalances without a record, which is read again later. Raises what the listener raised."""
         for record in self._sort(self._gather(1, 0.0)):
             self._move(record.topic_partition, record.offset)
         self._raise_failure()
@@ -418,9 +406,9 @@ class KafkaConsumer:
         self._partitions.resume(partitions)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool = False) -> None:
-        """Commit. Raises Fenced, BrokerUnavailable, NotAuthorized, UnknownTopic.
+        """Commit, and retry what is refused in passing.
 
-        A commit without `wait` that is refused in passing is sent again while the partition is held.
+        Raises Fenced, BrokerUnavailable, NotAuthorized, UnknownTopic.
         """
         if wait and self._connection.is_down:
             # librdkafka would wait for a coordinator as long as a session lasts, for each commit.
