@@ -227,6 +227,7 @@ def value_of(record: Record) -> bytes:
 
 
 def offset_of(record: Record) -> int:
+    """Return the offset of a record that a broker has delivered."""
     offset = record.offset()
     assert offset is not None
     return offset

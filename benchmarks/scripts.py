@@ -38,6 +38,7 @@ def measure(runs: int, workers: int, case: Callable[[int], tuple[str, str]]) -> 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark, and print its figures with one JSON object last."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=400, help="runs of each case (default 400)")
     parser.add_argument("--workers", type=int, default=2, help="workers of the pool (default 2)")

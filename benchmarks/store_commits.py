@@ -74,6 +74,7 @@ def measure(store: EngineStore, saved: Written, size: int, commands: Callable[[]
 
 
 def main(words: Sequence[str], out: TextIO = sys.stdout) -> int:
+    """Run the benchmark, and print its figures with one JSON object last."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.store_commits", description=__doc__)
     parser.add_argument("--mongodb", metavar="URL", help="a server of which a database is used, and dropped")
     parser.add_argument("--rows", type=int, default=2_000, help="steps of the workflow")

@@ -1,5 +1,4 @@
-"""
-Which pinned version belongs to which file of `constraints/`: for running, for development, for benchmarks.
+"""Which pinned version belongs to which file of `constraints/`: for running, for development, for benchmarks.
 
     python -m tools.constraints
 

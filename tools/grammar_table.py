@@ -74,7 +74,7 @@ def main() -> int:
 
 
 def _number_states(states: Any, start: int) -> dict[int, int]:
-    """Number the states in the order in which a walk from the start meets them."""
+    """Return a number for each state, in the order in which a walk from the start meets them."""
     numbers = {start: 0}
     waiting = [start]
     for state in waiting:

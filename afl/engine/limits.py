@@ -19,8 +19,8 @@ MAX_WORKFLOW_STEPS: Final = 1_000_000
 #: MongoDB's documents have at most 16 MB.
 MAX_PAYLOAD_BYTES: Final = 4 * 1024 * 1024
 
-#: A value that an expression makes, the parameters of a step together, or its returns, as counted by values/sizes.py. It
-#: is four payloads. A store that keeps less in one piece, as MongoDB does, raises DocumentTooLarge.
+#: A value that an expression makes, the parameters of a step together, or its returns, as values/sizes.py counts. It is
+#: four payloads. A store that keeps less in one piece, as MongoDB does, raises DocumentTooLarge.
 MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
 
 #: The total size of the rows of one workflow, by the same count. They are in memory while it runs, and in the store.

@@ -105,7 +105,7 @@ def _is_word(text: str) -> bool:
     return text.isalnum() or text == "_"
 
 
-def _is_inside(found: list[Piece], before: str) -> bool:
+def _is_inside(found: list[Piece]) -> bool:
     """Say whether the text ends in a comment, a string or a script, where nothing is proposed."""
     last = found[-2] if len(found) > 1 else None
     if last is None:

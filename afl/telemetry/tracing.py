@@ -153,7 +153,7 @@ class TelemetryTrace:
         if self._sees_transitions:
             self._held.log_state_transition(view, origin, StepState.STATEMENT_ERROR)
 
-    def published(self, execution: Execution, step: StepRecord, event_id: str) -> None:  # noqa: ARG002 - an observer's signature
+    def published(self, execution: Execution, step: StepRecord, event_id: str) -> None:
         if not self._sees_events:
             return
         facet = step.facet.name if step.facet is not None else ""

@@ -51,8 +51,7 @@ class Rebalance:
         self._drop_records = drop_records
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """
-        Take partitions over.
+        """Take partitions over.
 
         In this order:
           1. see that the deployment still has this store,

@@ -108,7 +108,7 @@ def totals_by_licence(reports: Iterable[Report]) -> list[LicenceTotal]:
 
 
 def _recorded_files(found: Distribution) -> list[str]:
-    """The paths that a distribution's record names, also of files that are gone."""
+    """Return the paths that a distribution's record names, also of files that are gone."""
     record = found.read_text("RECORD")
     if record is None:
         return [str(path) for path in found.files or ()]

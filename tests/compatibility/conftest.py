@@ -12,13 +12,13 @@ from tests.compatibility.write import Told, story_in_sqlite
 
 @pytest.fixture(scope="session")
 def told_again(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """The story of the fixtures, told by this release."""
+    """Return the story of the fixtures, told by this release."""
     return story_in_sqlite(GENERATION_1 / "programs", tmp_path_factory.mktemp("told-again"))
 
 
 @pytest.fixture
 def answers() -> str:
-    """The stored answers to what waits."""
+    """Return the stored answers to what waits."""
     return _text(GENERATION_1 / "answers.jsonl")
 
 

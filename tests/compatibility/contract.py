@@ -88,7 +88,7 @@ OUTPUTS: Final[dict[str, dict[str, object]]] = {
 
 
 def question_of(params: Mapping[str, Any]) -> str:
-    """What tells a waiting step from the others of its run."""
+    """Return what tells a waiting step from the others of its run."""
     return str(params.get("question") or params.get("paper") or params["line"]["text"])
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def sql_of(path: Path) -> str:
-    """A file as SQL: the same rows give the same text, whatever version of Python or SQLite writes it."""
+    """Return a file as SQL: the same rows give the same text, whatever version of Python or SQLite writes it."""
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         return "\n".join(_statements(file)) + "\n"
 
@@ -67,7 +67,7 @@ def restore_sql(text: str, path: Path) -> None:
 
 
 def lines_of(database: Database[dict[str, Any]]) -> str:
-    """The documents of a database, a line each: its collection, and itself as canonical extended JSON.
+    """Return the documents of a database, a line each: its collection, and itself as canonical extended JSON.
 
     `arrival` is a time in nanoseconds; here it is the place in the order of arrival.
     """
@@ -108,5 +108,5 @@ def header_line(headers: Iterable[tuple[str, bytes | None]]) -> list[list[str | 
 
 
 def headers_of_line(headers: Iterable[list[str | None]]) -> tuple[tuple[str, bytes | None], ...]:
-    """The reverse of `header_line`."""
+    """Return the reverse of `header_line`."""
     return tuple((name or "", None if value is None else value.encode()) for name, value in headers)

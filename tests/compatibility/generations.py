@@ -23,7 +23,7 @@ _SHOWN_CHARS: Final = 400
 
 
 def text_of(name: str) -> str:
-    """A file of the generation."""
+    """Return a file of the generation."""
     return (GENERATION_1 / name).read_text(encoding="utf-8")
 
 
@@ -33,7 +33,7 @@ def restored_log(folder: Path) -> None:
 
 
 def reopened(folder: Path, open_store: StoreOpener) -> World:
-    """A world on files that are there, a minute after they were begun."""
+    """Return a world on files that are there, a minute after they were begun."""
     return World(folder, open_store, now_ms=OPENED_MS)
 
 

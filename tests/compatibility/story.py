@@ -102,7 +102,7 @@ def tell(world: World, programs: Path) -> None:
 
 
 def result_for(facet: str, params: Mapping[str, Any]) -> dict[str, object]:
-    """What the agents of all runs answer, from now on."""
+    """Return what the agents of all runs answer, from now on."""
     match facet:
         case "desk.Ask":
             return {"answer": f"re: {params['question']}", "length": len(params["question"])}
@@ -141,7 +141,7 @@ def answers_to_come(world: World) -> str:
 
 
 def answer(world: World, workflow_id: str, text: str, length: int = 4, **params: object) -> StepContinue:
-    """The answer to the only question of a run with these parameters."""
+    """Return the answer to the only question of a run with these parameters."""
     step = world.asked(workflow_id, **params)
     return StepContinue(
         step_id=step.id,
@@ -190,7 +190,7 @@ def _claims(world: World) -> None:
 
 
 def _first_question(desk: CompiledProgram, workflow_id: str) -> str:
-    """The id of the step that asks first in a report that does not exist yet: ids follow from the workflow's."""
+    """Return the id of the step that asks first in a report that does not exist yet: ids follow from the workflow's."""
     result = Evaluator(MemoryStore()).execute("desk.Report", {"subject": "first"}, desk, workflow_id=workflow_id)
     return next(event.step_id for event in result.pending_events if event.payload["question"] == "first")
 
@@ -261,7 +261,7 @@ def _bad_records(world: World) -> None:
 
 
 def _entities(world: World) -> None:
-    """What pollers, runners and people write through the public face of a store."""
+    """Return what pollers, runners and people write through the public face of a store."""
     store, at_ms = world.store, REGISTERED_AT_MS
     store.save_handler_registration(
         HandlerRegistration(

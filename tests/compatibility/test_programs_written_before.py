@@ -60,7 +60,7 @@ def stored(name: str) -> dict[str, str]:
 
 
 def stored_program(name: str) -> CompiledProgram:
-    """The program as a store gives it."""
+    """Return the program as a store gives it."""
     found = stored(name)
     return CompiledProgram.stored(found["fingerprint"], found["text"], base64.b64decode(found["annotations"]))
 

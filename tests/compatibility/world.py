@@ -67,12 +67,12 @@ StoreOpener = Callable[["World"], EngineStore]
 
 
 def sqlite_store(world: World) -> EngineStore:
-    """The SQLite file of a world's settings."""
+    """Return the SQLite file of a world's settings."""
     return SqliteStore(world.config.store_path, prefix=world.config.prefix, clock=world.clock)
 
 
 def mongo_store(database: Database[dict[str, Any]]) -> StoreOpener:
-    """A MongoDB database in place of the file."""
+    """Return a MongoDB database in place of the file."""
     return lambda world: MongoStore(
         "", database.name, client=database.client, prefix=world.config.prefix, clock=world.clock
     )
@@ -94,7 +94,7 @@ class TrustingRunner:
 
 
 def settings(folder: Path) -> StreamConfig:
-    """The settings under which the fixtures are written and read."""
+    """Return the settings under which the fixtures are written and read."""
     return StreamConfig(
         transport="embedded",
         embedded=EmbeddedSettings(data_dir=str(folder)),
@@ -212,12 +212,12 @@ class World:
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
     def events(self, facet: str) -> list[Event]:
-        """The events on a facet's topic."""
+        """Return the events on a facet's topic."""
         found = [self.codec.decode(record.value) for record in self.records(self.topology.facet(facet))]
         return [message for message in found if isinstance(message, Event)]
 
     def workflow(self, workflow_id: str) -> WorkflowRow:
-        """The row of a workflow that is there."""
+        """Return the row of a workflow that is there."""
         row = self.store.load_workflow(workflow_id)
         assert row is not None, f"no workflow {workflow_id}"
         return row
@@ -227,11 +227,11 @@ class World:
         return self.store.load_steps(workflow_id)
 
     def waiting(self, workflow_id: str) -> list[StepDocument]:
-        """The steps that wait for an answer."""
+        """Return the steps that wait for an answer."""
         return [step for step in self.steps(workflow_id) if step.state == "state.EventTransmit"]
 
     def asked(self, workflow_id: str, **params: object) -> StepDocument:
-        """The only step that waits for an answer and has these parameters."""
+        """Return the only step that waits for an answer and has these parameters."""
         (found,) = [s for s in self.waiting(workflow_id) if params.items() <= s.params.items()]
         return found
 
@@ -248,7 +248,8 @@ def new_log(path: Path) -> None:
 
 def kill(world: World) -> None:
     """Kill a world that has written its files, and replace what its claims of the store say: they name the machine,
-    and a mark that was drawn."""
+    and a mark that was drawn.
+    """
     path = world.config.log_path
     # A log that is opened again is compacted: it stays as it was written.
     world.broker.queue.write()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def emitted(source: str) -> str:
-    """What `afl compile` writes."""
+    """Return what `afl compile` writes."""
     return to_text(compile_text(source).program_json, 2) + "\n"
 
 
@@ -78,7 +78,7 @@ def story_in_sqlite(programs: Path, folder: Path) -> Told:
 
 
 def story_in_mongodb(programs: Path, folder: Path, database: Database[dict[str, Any]]) -> Told:
-    """The same on a store in an empty database."""
+    """Return the same on a store in an empty database."""
     config = settings(folder)
     new_log(config.log_path)
     MongoStore("", database.name, client=database.client, prefix=config.prefix).close()

@@ -174,7 +174,7 @@ class Deployment:
 
     agent_group = "workers"
 
-    def __init__(  # noqa: PLR0913 - the settings of a whole deployment, by name
+    def __init__(
         self,
         directory: Path | None,
         *sources: str,

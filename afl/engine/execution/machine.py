@@ -43,15 +43,15 @@ class StepMachine:
         self._work: dict[str, Work] = {**STATE_WORK, **(work or {})}
 
     def next_state(self, current: str) -> str | None:
-        """The state after this one, None at the end."""
+        """Return the state after this one, None at the end."""
         return self._ways.get(current)
 
     def work_in(self, state: str) -> Work | None:
-        """What this kind of step does in a state; None where that is nothing."""
+        """Return the work of this kind of step in a state; None where it has none."""
         return self._work.get(state)
 
     def _stride(self, state: str) -> str:
-        """The next state that has work, or the last."""
+        """Return the next state that has work, or the last."""
         target = self._ways[state]
         while target not in STATE_WORK and target in self._ways:
             target = self._ways[target]
@@ -85,7 +85,7 @@ class StepMachine:
 
 
 def complete_at_once(execution: Execution, step: StepRecord, bind: Work) -> None:
-    """The shortest path of a yield, when nobody watches: bind its attributes, and complete."""
+    """Bind the attributes of a yield and complete it: the shortest path, without a trace."""
     try:
         bind(execution, step)
     except Exception as error:  # noqa: BLE001 - as in StepMachine.process

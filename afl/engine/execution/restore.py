@@ -263,7 +263,7 @@ def _block_plan(step: StepRecord, document: StepDocument) -> BlockPlan:
     )
 
 
-def _tell_again(execution: Execution, step: StepRecord) -> None:
+def _tell_again(step: StepRecord) -> None:
     """Count an ended step where it was counted before, without waking other steps: _continue looks at the sums."""
     statement = step.statement
     if statement is not None:

@@ -91,7 +91,7 @@ class TaskEnd(NamedTuple):
 
     @classmethod
     def of_answer(cls, task_id: str, error: ErrorRecord | None) -> Self:
-        """The end of a task whose event is answered: by a failure when there is an error."""
+        """Return the end of a task whose event is answered: by a failure when there is an error."""
         if error is None:
             return cls(task_id, TaskState.COMPLETED)
         return cls(task_id, TaskState.FAILED, error.message)
@@ -168,13 +168,13 @@ class Store(ParkedStore, Protocol):
     def load_workflow(self, workflow_id: str) -> WorkflowRow | None: ...
 
     def load_steps(self, workflow_id: str, *, newer_than: int = 0, state: str | None = None) -> list[StepDocument]:
-        """The workflow's steps in order of creation.
+        """Return the workflow's steps in order of creation.
 
         With `newer_than` those that later revisions wrote only, with `state` those in that state only.
         """
 
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
-        """The current revision of each; unknown ones are left out."""
+        """Return the current revision of each; unknown ones are left out."""
 
     def list_workflows(
         self, *, status: str | None = None, name: str | None = None, limit: int = 100
@@ -198,15 +198,16 @@ class Store(ParkedStore, Protocol):
         after: int = 0,
         limit: int = 1_000,
     ) -> list[StoredOutboxRecord]:
-        """Waiting records with a sequence above `after`, in sequence order; of one lane, or of all; with
-        `older_than_ms`, those created before that time, and with `newer_than_ms` too, also those created after that."""
+        """Return the waiting records with a sequence above `after`, in sequence order; of one lane, or of all; with
+        `older_than_ms`, those created before that time, and with `newer_than_ms` too, also those created after that.
+        """
 
     def lanes(self) -> list[str]:
-        """The lanes that have waiting records."""
+        """Return the lanes that have waiting records."""
 
     def positions(self) -> dict[Position, int]: ...
 
     def prefix(self) -> str:
-        """The topic prefix that this store belongs to."""
+        """Return the topic prefix that this store belongs to."""
 
     def close(self) -> None: ...

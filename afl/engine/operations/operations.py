@@ -123,7 +123,7 @@ def command_log_id(workflow_id: str, command_id: str) -> str:
     return f"{workflow_id}/command/{command_id}"
 
 
-def _note(execution: Execution, rows: RunRows, action: Action, made: Sequence[str]) -> None:
+def _note(execution: Execution, action: Action, made: Sequence[str]) -> None:
     """Add an entry about the action to the run's log."""
     root = execution.root
     key = f"{action.kind}-{execution.revision + 1}"

@@ -221,7 +221,7 @@ class _Rerun:
             rows.withdrawn.append((step.id, step.attempt))
         return again._replace(event_state="", deadline_ms=None)
 
-    def _without_captures(self, step: StepDocument, facet: FacetPlan | None) -> StepDocument:
+    def _without_captures(self, step: StepDocument) -> StepDocument:
         """Return a call without the values that yields have given to it and to its mixins."""
         rows, returns = self._rows, dict(step.returns)
         scripted = rows.returns_before_event(step)

@@ -261,8 +261,7 @@ def _end_soon(code: int) -> None:
 
 
 def _run_until_signalled(start: Callable[[], object], stop: Callable[[], object], remaining: Remaining = str) -> None:
-    """
-    Run `start` in a thread, and call `stop` on the first SIGTERM or SIGINT; return when `start` has.
+    """Run `start` in a thread, and call `stop` on the first SIGTERM or SIGINT; return when `start` has.
 
     The main thread, where signals go, does nothing but wait, so that a signal finds it holding no lock. Outside of it,
     where Python allows no signal handlers, `start` is called and that is all.

@@ -50,7 +50,7 @@ def continue_block(execution: Execution, step: StepRecord) -> bool:
 
 
 def _first(execution: Execution, step: StepRecord, frame: Frame, plan: BlockPlan) -> list[int]:
-    """The statements that can be created at once; waits for steps outside the block are registered there."""
+    """Return the statements that can be created at once; waits for steps outside the block are registered there."""
     if not plan.has_outer_waits:
         return list(plan.first)
     for statement in plan.statements:

@@ -17,7 +17,7 @@ from afl.engine.types import Value
 
 
 def capture_mixins(execution: Execution, step: StepRecord) -> bool:
-    """What the mixins have become is an attribute of the step, one for each alias."""
+    """Make the outcome of each mixin with an alias an attribute of the step."""
     if step.facet is not None and step.facet.mixins:
         execution.give(step, with_mixin_attributes(execution, step), step.returns)
     return True
@@ -51,7 +51,8 @@ def _defaults_that_can_be(
     facet: FacetPlan, params: Mapping[str, Value], returns: Mapping[str, Value], lookup: StepLookup | None
 ) -> dict[str, Value]:
     """Return defaults of a step that was caught: what it failed before it was bound may be missing for some, and
-    these returns stay unset."""
+    these returns stay unset.
+    """
     bound = dict(returns)
     scope = params if lookup is None else LinkedParams(params, lookup)
     for name, default in facet.return_defaults:
@@ -69,7 +70,7 @@ def _in_order(captured: list[StepRecord], *, only_kept: bool) -> list[StepRecord
 
 
 def _to_mixins(yields: list[StepRecord]) -> Iterator[tuple[str, Mapping[str, Value]]]:
-    """What goes to aliases."""
+    """Return the values that yields give to aliases."""
     for yielded in yields:
         statement = yielded.statement
         assert statement is not None
@@ -78,7 +79,7 @@ def _to_mixins(yields: list[StepRecord]) -> Iterator[tuple[str, Mapping[str, Val
 
 
 def _to_step(yields: list[StepRecord], facet: FacetPlan) -> Iterator[Mapping[str, Value]]:
-    """What goes to the step itself; by way of a mixin without alias, the returns alone that the facet declares."""
+    """Return the values that yields give to the step; of a mixin without alias, the declared returns only."""
     for yielded in yields:
         statement = yielded.statement
         assert statement is not None

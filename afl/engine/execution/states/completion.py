@@ -7,7 +7,7 @@ from afl.engine.model.records import StepRecord
 
 
 def transmit_event(execution: Execution, step: StepRecord) -> bool:
-    """An event facet sends its event and blocks here until it is answered; everything else passes.
+    """Send the event of an event facet, and wait here until it is answered; everything else passes.
 
     The answer itself moves the step on to its next state, in the one write that stores it.
     """
@@ -20,6 +20,6 @@ def transmit_event(execution: Execution, step: StepRecord) -> bool:
 
 
 def complete(execution: Execution, step: StepRecord) -> bool:
-    """The step is complete; those who wait for it learn of it when the iteration is over."""
+    """Complete the step; steps that wait for it learn of it when the iteration is over."""
     execution.complete(step)
     return False
