@@ -175,7 +175,7 @@ def test_a_stray_keyword_is_a_mistake(text: str) -> None:
         ("facet F() script 5", "syntax: found `5`, wanted a name, a string or a body in braces", 1, 18),
         ("facet F() catch", "syntax: found the end of the text, wanted `{` or `when`", 1, 16),
         ("facet F() andThen when { s }", "syntax: found `s`, wanted `}` or `case`", 1, 26),
-        ("facet F() andThen { sys.a() }", "syntax: found `a`, wanted `log` or `assert`", 1, 25),
+        ("facet F() andThen { sys.a() }", "syntax: found `a`, wanted `assert` or `log`", 1, 25),
         ("facet F() /* a\n", "syntax: this comment is never closed", 1, 11),
         ("facet Fé()", "syntax: found `é` (U+00E9), which is no part of the language", 1, 8),
         ("facet F(x: String = 'a')", "syntax: found `'`, wanted a string in double quotes", 1, 21),

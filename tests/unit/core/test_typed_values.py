@@ -136,7 +136,7 @@ def test_a_value_that_contains_itself_is_refused() -> None:
 
 
 def test_a_type_that_nobody_declared_is_an_error_of_its_own() -> None:
-    with pytest.raises(TypeUnknown, match=r"'shop\.Nothing' is no known type"):
+    with pytest.raises(TypeUnknown, match=r"'shop\.Nothing' is not a known type"):
         TypeCompiler(TypeScope(schemas=SCHEMAS)).compile("shop.Nothing")
 
 
